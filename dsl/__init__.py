@@ -5,7 +5,7 @@ m = dsl.load("samples/softmax.tile")
 y = m.softmax(x)                                   # arrays of torch, CuPy, JAX or numpy
 k = m.compile("softmax_rows", cols=1000)           # one variant: k.ir, k.llvm, k.ptx
 k(y, x)
-dsl.ablate("samples/softmax.tile", kinds="math")   # what the command of this name does, as a table
+dsl.ablate("samples/softmax.tile", kinds="math")   # the result of `dsl ablate`, as a table
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ HOME = {
     "tune": "dsl.command.functions",
     "why": "dsl.command.functions",
 }
-"""Where each public name lives; loaded at first use."""
+"""The module that defines each public name. It is loaded at first use."""
 
 
 def __getattr__(name: str) -> Any:

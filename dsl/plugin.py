@@ -1,7 +1,9 @@
-"""What a plug-in imports: `from dsl.plugin import option, pass_, directive, rule, instructions, semantics, Option`.
+"""The names that a plug-in imports: `from dsl.plugin import option, pass_, directive, rule, instructions, semantics,
+Option`.
 
-A plug-in is a Python file that adds to the compiler. `--plugin FILE.py` or `dsl.load(…, plugins=[…])` names it, and no
-`.tile` file does. Each function here marks another one, which stays as it is; docs/plugins.md shows all of them.
+A plug-in is a Python file that extends the compiler. `--plugin FILE.py` or `dsl.load(…, plugins=[…])` names the file. A
+`.tile` file cannot name it. Each decorator in this module marks a function of the plug-in and returns the function
+unchanged. docs/plugins.md has examples of all of them.
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def option(kind: str) -> Callable[[Function], Function]:
-    """One more option of the choices of a kind: a function of `About` that gives an `Option`, or None where it does not
-    fit. It wins where it costs less than what the compiler takes; else it is there to be chosen."""
+    """Adds an option to all choices of a kind. The marked function takes an `About` and returns an `Option`, or None
+    where the option does not fit. The compiler takes the new option where it costs less than the compiler's own option.
+    Elsewhere a user can still choose the option."""
     return _marked("option", kind)
 
 
 def pass_(*, after: str | None = None, before: str | None = None) -> Callable[[Function], Function]:
-    """A pass behind or before another one, called as the function is: of the kernel's `Function` and the `Target`."""
+    """Adds a pass after or before another pass. The marked function is called with the kernel's `Function` and the
+    `Target`."""
     return _marked("pass", None, after=after, before=before)
 
 
@@ -39,13 +43,13 @@ def directive(
     after: str | None = None,
     before: str | None = None,
 ) -> Callable[[Function], Function]:
-    """A property of schedules, `NAME SUBJECT: VALUE`, and the pass that reads it: a function of the kernel's
-    `Function`, the `Target`, and what is said, values by subject; without a subject the value alone. It is run where
-    the schedule has such a line.
+    """Adds a property of schedules, `NAME SUBJECT: VALUE`, and the pass that reads it. The marked function takes the
+    kernel's `Function`, the `Target`, and the values by subject. Without a subject, the third argument is the value
+    alone. The pass runs if the schedule has a line with this property.
 
-    subject: what stands before the colon, `values`, `counters`, `tensor` or another word for people; None of a property
-    of the whole kernel. takes: `range(1, 9)`, a whole number of it; `("on", "off")`, one of some words; `bool`, a
-    condition; None, nothing but the subject.
+    `subject` tells users what stands before the colon: `values`, `counters`, `tensor` or another word. If `subject` is
+    None, the property applies to the whole kernel. `takes` describes the value. `range(1, 9)` allows the whole numbers
+    from 1 to 8. `("on", "off")` allows one of these words. `bool` allows a condition. None allows no value.
     """
     about = {"subject": subject, "takes": takes, "doc": doc, "example": example}
     return _marked("directive", name, after=after, before=before, **about)
@@ -54,25 +58,27 @@ def directive(
 def rule(
     operation: str, *, when: Callable[..., bool] | None = None, whole: bool = False
 ) -> Callable[[Function], Function]:
-    """Another emission of a pure operation, as the choice `rule.SUBJECT`: it is taken where `when(op, target)` holds.
+    """Adds another way to emit a pure operation, as an option of the choice `rule.SUBJECT`. It is taken where `when(op,
+    target)` holds.
 
-    The function has the writer, the operation and, for each element, the LLVM values of its operands, and gives that of
-    the result. `whole`: it has the writer and the operation, and sets `w.registers[op.result]` for all of a thread's
-    elements at once.
+    The marked function takes the writer, the operation and the LLVM values of the operands, and returns the result's
+    value. It is called for each element. With `whole`, the marked function takes the writer and the operation, and sets
+    `w.registers[op.result]` for all elements of a thread at once.
     """
     return _marked("rule", operation, when=when, whole=whole)
 
 
 def semantics(form: str) -> Callable[[Function], Function]:
-    """What the emulator does for an instruction that it does not know: a function of one numpy array for each source,
-    of the threads that run together, which gives the destination's. form: opcode, operands and what it needs, as in
-    `"add.rn.f32x2 : =b64 b64 b64 : sm_100 8.6"` (`dsl/runtime/emulator/legal/forms.py`)."""
+    """Adds the semantics of an instruction that the emulator does not know. The marked function takes one numpy array
+    for each source operand. An array has a value for each of the threads that run together. It returns the array for
+    the destination. `form` gives the opcode, the operands and the requirements, as in `"add.rn.f32x2 : =b64 b64 b64 :
+    sm_100 8.6"` (`dsl/runtime/emulator/legal/forms.py`)."""
     return _marked("semantics", form)
 
 
 def instructions(file: str) -> None:
-    """Rows of instructions, a file beside the plug-in's in the form of `dsl/ptx_templates/*.toml`: what `w.template`
-    calls in a rule."""
+    """Adds rows of instructions, which `w.template` calls in a rule. `file` is in the folder of the plug-in's file, and
+    has the form of `dsl/ptx_templates/*.toml`."""
     add("instructions", file, instructions, sys._getframe(1).f_lineno)
 
 

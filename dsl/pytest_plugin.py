@@ -1,7 +1,7 @@
-"""`pytest kernels.tile`: each example of a `.tile` file is a test on each device that there is; its contracts hold.
+"""`pytest kernels.tile`: each example of a `.tile` file is a test on each available device. Its contracts must hold.
 
-Files are collected that are named on the command line, or lie below a folder of the option `tile_paths`. Nothing else
-of the package is imported before that.
+A file is collected if the command line names it, or if it is below a folder of the option `tile_paths`. Nothing else of
+the package is imported before that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 
 class ExampleFailure(Exception):
-    """An example whose expectations do not hold, or that cannot be run, in words."""
+    """An example that cannot be run, or whose expectations do not hold. The message says why."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +28,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def is_asked_for(path: Path, parent: pytest.Collector) -> bool:
-    """Whether it is named on the command line, or lies below a folder of `tile_paths`."""
+    """Whether the command line names the file, or the file is below a folder of `tile_paths`."""
     if any(path.is_relative_to(folder) for folder in parent.config.getini("tile_paths")):
         return True
     given = [argument.partition("::")[0] for argument in parent.config.invocation_params.args if ".tile" in argument]
@@ -36,7 +36,7 @@ def is_asked_for(path: Path, parent: pytest.Collector) -> bool:
 
 
 class TileFile(pytest.File):
-    """A file with its examples, on the emulator and on a GPU if there is one."""
+    """A file with its examples. The examples run on the emulator and, if there is one, on a GPU."""
 
     def collect(self) -> Iterator[pytest.Item]:
         from dsl.command.request import examples_of
@@ -55,7 +55,7 @@ class TileFile(pytest.File):
 
 
 class TileItem(pytest.Item):
-    """An example on a device: on a GPU in a process of its own, which a fault there ends."""
+    """An example on a device. On a GPU the example runs in its own process, because a fault ends the process."""
 
     def __init__(self, index: int, device: str, line: int, **rest: Any):
         super().__init__(**rest)
@@ -83,7 +83,7 @@ class TileItem(pytest.Item):
             raise ExampleFailure("\n".join(wrong))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The error as `dsl run` tells it, without a traceback."""
+        """The error as `dsl run` prints it, without a traceback."""
         if isinstance(excinfo.value, ExampleFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
@@ -93,7 +93,7 @@ class TileItem(pytest.Item):
 
 
 def described(check: Any) -> str:
-    """What is wrong with a result."""
+    """The difference between a wrong result and the wanted result, in words."""
     if check.first is None:
         return "false"
     where = f"{check.wrong} of {check.size} elements differ: {check.pattern}"

@@ -1,1 +1,1 @@
-"""What a call with arrays comes to: its dims and types, the launches that serve it, the Python face."""
+"""Handles calls with arrays. Finds dims and types, plans the launches that serve a call, and defines the Python API."""

@@ -1,4 +1,4 @@
-"""The Python API: `load` and `parse` return a Module, whose dispatches and kernels are called with arrays."""
+"""The Python API. `load` and `parse` return a Module. A Module's dispatches and kernels are called with arrays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dsl.runtime.header import Header
 
 MOST_PLANS = 1024
-"""The most classes of calls whose plans a function keeps: a service meets new shapes with every request."""
+"""The most classes of calls whose plans a function keeps. A service may meet new shapes with every request."""
 
 
 def load(
@@ -45,12 +45,12 @@ def load(
     plugins: Sequence[str | Path] = (),
     name: str | None = None,
 ) -> Module:
-    """The module of a `.tile` file. device: as for `dsl.runtime.Kernel`. arch: as for `Module`. plugins: Python files
-    that add to the compiler, for this module alone (docs/plugins.md). Raises TileError.
+    """The module of a `.tile` file. `device` is as in `dsl.runtime.Kernel`. `arch` is as in `Module`. `plugins` are
+    Python files that extend the compiler, for this module alone (docs/plugins.md). Raises TileError.
 
-    strict_bounds: its kernels assert that index tiles lie inside of their axes, on any device. choose: options of
-    choices by key, for all kernels that have them; `Module.asked.check()` raises an error for a key that no kernel had.
-    name: the name of the file in errors; by default its path.
+    With `strict_bounds`, kernels assert that index tiles lie inside their axes, on any device. `choose` maps the keys
+    of choices to options, for all kernels that have these choices. `Module.asked.check()` raises an error for a key
+    that no kernel had. `name` is the name of the file in errors, by default its path.
     """
     program = load_program(path, name, load_plugins(plugins))
     return Module(program, device, arch, strict_bounds, choose)
@@ -59,16 +59,16 @@ def load(
 def parse(
     text: str, name: str = "<text>", device: str = "auto", arch: str | None = None, strict_bounds: bool = False
 ) -> Module:
-    """The module of a text, which cannot import files. Raises TileError. The other parameters as for `load`."""
+    """The module of a text. The text cannot import files. Raises TileError. The other parameters are as in `load`."""
     return Module(parse_program(text, name), device, arch, strict_bounds)
 
 
 class Module:
-    """A `.tile` file: `m.softmax(x)` plans, compiles and launches; `m.compile(kernel, …)` gives one variant.
+    """A `.tile` file. `m.softmax(x)` plans, compiles and launches. `m.compile(kernel, …)` returns one variant.
 
-    arch: the target of calls and of `compile`, and of an emulated device; by default the device's own. On an H100 that
-    is `sm_90`: `sm_90a` must be named, since its PTX loads on no later device. Compiled variants are kept as long as
-    the module.
+    `arch` is the target of calls, of `compile` and of an emulated device. The default of `arch` is the device's own
+    target. On an H100 the default is `sm_90`. The target `sm_90a` must be named, because its PTX loads on no later
+    device. The module keeps its compiled variants.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Module:
         return f"<Module {self.program.source.name}: {', '.join([*self.program.dispatches, *self.program.kernels])}>"
 
     def __getattr__(self, name: str) -> ModuleFunction:
-        # Notebooks, copy and pickle look for such names. They need AttributeError without a search for a near name.
+        # Notebooks, copy and pickle probe such names. They need AttributeError, without a search for a similar name.
         if name.startswith("_"):
             raise AttributeError(f"a module has no '{name}'")
         try:
@@ -99,7 +99,7 @@ class Module:
             raise AttributeError(error.args[0]) from None
 
     def __getitem__(self, name: str) -> ModuleFunction:
-        """A kernel or dispatch of any name. `m["compile"]` finds one that `m.compile` hides."""
+        """Finds a kernel or dispatch by any name. `m["compile"]` finds a kernel that the method `m.compile` hides."""
         known = [*self.program.dispatches, *self.program.kernels]
         if name not in known:
             message = f"{self.program.source.name} has no kernel or dispatch '{name}'"
@@ -114,11 +114,11 @@ class Module:
 
     @property
     def arch(self) -> str:
-        """The target that calls compile for."""
+        """The target that calls are compiled for."""
         return self.place()[0].arch
 
     def place(self) -> tuple[Target, DeviceFacts]:
-        """The target of calls, and facts about their device. TileError `target` if no target fits the device."""
+        """The target of calls, and facts about their device. Raises TileError `target` if no target fits the device."""
         from dsl.runtime import device_facts
 
         facts = device_facts(self.device, *([] if self._asked is None else [self._asked.arch]))
@@ -126,10 +126,10 @@ class Module:
 
     @property
     def tuned(self) -> Tuned:
-        """The data that `dsl tune --write` wrote beside the file, read once. TileError `tuned` if it does not fit the
-        file. Data that is not JSON is set aside, with a warning."""
+        """The data that `dsl tune --write` wrote beside the file. It is read once. Raises TileError `tuned` if the data
+        does not match the `.tile` file. Data that is not JSON is renamed, with a warning."""
         if self._tuned is None:
-            from dsl.calls.tuned_file import usable  # msgspec takes 14 ms to import, and `load` does not need it
+            from dsl.calls.tuned_file import usable  # importing msgspec takes 14 ms; `load` does not need it
 
             path = self.program.path
             tuned = Tuned() if path is None else usable(tuned_path(path))
@@ -151,11 +151,13 @@ class Module:
         options: Mapping[str, Any] | None = None,
         **values: Any,
     ) -> CompiledKernel:
-        """One variant of `kernel`. values: dims, constants, names that the schedule sets, scalars to specialise.
+        """Compiles one variant of `kernel`. `values` holds dims, constants, names that the schedule sets, and scalars
+        to specialise.
 
-        Without `schedule` the kernel's first one is taken. A type parameter may be given in `types` or as T="f16".
-        Numbers may be numpy's. strides: in elements, of strided tensors; without them their rows are neither copied by
-        TMA boxes nor accessed 16 bytes at a time. TileError `name` for a tensor that is not strided.
+        Without `schedule`, the kernel's first schedule is taken. A type parameter may be given in `types` or as
+        T="f16". Numbers may be numpy numbers. `strides` gives the strides of strided tensors, in elements. For a
+        strided tensor without given strides, the compiler uses neither TMA boxes nor 16-byte accesses along its rows.
+        Raises TileError `name` for strides of a tensor that is not strided.
         """
         node = self.program.kernel(kernel)
         if schedule is None:
@@ -183,26 +185,26 @@ class Module:
         return self.variant(request, **(options or {}))
 
     def variant(self, request: Request, **options: Any) -> CompiledKernel:
-        """The kernel of a request, compiled once for all requests of its class."""
+        """The kernel of a request, compiled once for all requests of the same class."""
         kernel = self.variants.kernel(self.as_asked(request), **options)
         self.asked.note(kernel.compiled.variant.function.choices)
         return kernel
 
     def built(self, request: Request) -> Variant:
-        """The lowered variant of a request. Compiling it later does not lower it again."""
+        """The lowered variant of a request. Compiling the variant later does not lower it again."""
         return self.variants.built(self.as_asked(request))
 
     def as_asked(self, request: Request) -> Request:
-        """A request with the settings that the module has for all its kernels."""
+        """The request with the settings that the module applies to all of its kernels."""
         strict, choices = self.strict_bounds or request.strict_bounds, {**self.asked.options, **request.choices}
-        # The usual case. No copy is made for it.
+        # The usual case needs no copy.
         if (strict, choices) == (request.strict_bounds, request.choices):
             return request
         return replace(request, strict_bounds=strict, choices=choices)
 
 
 def is_far(head: KernelHead, name: str, dims: Mapping[str, int], strides: Sequence[int]) -> bool:
-    """Whether offsets within a tensor with these strides exceed 32 bits, as far as its dims are known."""
+    """Whether offsets within a tensor with these strides exceed 32 bits, as far as the dims are known."""
     from dsl.runtime.arrays import reach
 
     if (array := head.arrays.get(name)) is None or len(array.dims) != len(strides):
@@ -213,7 +215,7 @@ def is_far(head: KernelHead, name: str, dims: Mapping[str, int], strides: Sequen
 def split_values(
     program: Program, kernel: ast.KernelDef, values: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any], dict[str, str]]:
-    """Sorts named values into (dims, constants, scalars, types). TileError `name` for an unknown one."""
+    """Sorts named values into (dims, constants, scalars, types). Raises TileError `name` for an unknown name."""
     head = program.head(kernel.name)
     dims_known, type_names, scalar_names = {*head.dims}, head.types.keys(), head.scalars.keys()
     constant_names = program.settable(kernel.name)
@@ -224,7 +226,8 @@ def split_values(
     for name, value in values.items():
         if name in type_names:
             types[name] = str(value)
-        # A name may be both, `x: f32[N]` with a constant N: setting it sets the constant.
+        # A name may be both a dim and a constant, as in `x: f32[N]` with a constant N. Then the value sets the
+        # constant.
         elif name in dims_known and name not in constant_names:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise TileError("call", None, f"dim '{name}' is a count; got {value!r}")
@@ -241,11 +244,11 @@ def split_values(
 
 
 class CompiledKernel:
-    """One variant: its levels as text, and a launch.
+    """One compiled variant, which can be launched and shown at every level.
 
-    `ir`, `llvm`, `ptx`: text. `k(y, x)` checks and launches; `k.bind(y, x)()` is a prepared launch; `k.run(…)` waits
-    and gives a `dsl.runtime.LaunchResult`. A notebook shows its figures and its source, after `run` on the emulator
-    with what each line cost.
+    `ir`, `llvm` and `ptx` are text. `k(y, x)` checks and launches. `k.bind(y, x)()` is a prepared launch. `k.run(…)`
+    waits and returns a `dsl.runtime.LaunchResult`. A notebook shows the kernel's figures and source. After `run` on the
+    emulator, the notebook also shows the cost of each line.
     """
 
     def __init__(self, compiled: Compiled, device: str, program: Program):
@@ -266,7 +269,8 @@ class CompiledKernel:
         return kernel_page(self.compiled, self.program, self.result)
 
     def run(self, *arguments: Any, **named: Any) -> LaunchResult:
-        """Launches, waits, and returns the result with its counters. Options as for `dsl.runtime.Kernel.run`."""
+        """Launches, waits, and returns the result with its counters. The options are those of
+        `dsl.runtime.Kernel.run`."""
         self.result = self.kernel.run(*arguments, **named)
         return self.result
 
@@ -288,15 +292,15 @@ class CompiledKernel:
 
     @property
     def overlapping(self) -> Kernel:
-        """The same kernel for launches that may overlap the launch in front of them in a call."""
+        """The same kernel, for launches that may overlap the preceding launch of a call."""
         return self.kernel.overlapping
 
     def grid(self, *arguments: Any) -> tuple[int, int, int]:
-        """The grid of a launch with these arguments. Checks them, but launches nothing."""
+        """The grid of a launch with these arguments. Checks the arguments, but launches nothing."""
         return self.kernel.grid(*arguments)
 
     def check_numbers(self, arguments: Sequence[Any]) -> None:
-        """LaunchError for a scalar or table of another kind, or out of range."""
+        """Raises LaunchError for a scalar or table that has the wrong kind or is out of range."""
         self.kernel.check_numbers(arguments)
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
@@ -304,10 +308,10 @@ class CompiledKernel:
 
 
 class ModuleFunction:
-    """A dispatch or a kernel of a module, to call with arrays.
+    """A dispatch or a kernel of a module, to be called with arrays.
 
-    `y = m.softmax(x)` allocates and returns the outputs, which are the first parameters; `m.softmax(y, x)` writes
-    into them. Options of the dispatch and constants go by name.
+    `y = m.softmax(x)` allocates and returns the outputs, which are the first parameters. `m.softmax(y, x)` writes into
+    given outputs. Options of the dispatch and constants are passed by name.
     """
 
     def __init__(self, module: Module, name: str):
@@ -321,8 +325,8 @@ class ModuleFunction:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        # Most calls repeat one of the last ones. A way takes 3 us of Python; planning a convolution's call 178, with a
-        # kernel of 10.
+        # Most calls repeat one of the last calls. A short way takes 3 us of Python. Planning the call of a convolution
+        # takes 178 us, and its kernel 10 us.
         for way in self._ways:
             if way(arguments, named):
                 return None
@@ -332,7 +336,7 @@ class ModuleFunction:
         given, rest = self.order(arguments, named)
         check_kinds(self.called, given)
         plan = self.plan_for(given, rest)
-        # A call that returns arrays must make them each time, so it has no short way.
+        # A call that returns arrays must allocate them each time, so it has no short way.
         if not plan.outputs:
             plan.launch(given)
             if (way := short_way(self.params, arguments, named, plan)) is not None:
@@ -342,15 +346,16 @@ class ModuleFunction:
 
         like = plan.make_outputs(given)
         plan.launch(given)
-        # Arrays of JAX are immutable: what the kernel wrote becomes one at the end.
+        # JAX arrays are immutable, so the kernel writes to a buffer. `finish_like` makes a JAX array from this buffer.
         made = tuple(finish_like(like, given[output.name]) for output in plan.outputs)
         return made[0] if len(made) == 1 else made
 
     def order(
         self, arguments: tuple[Any, ...], named: dict[str, Any], makes_outputs: bool = True
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The arguments of a call by parameter, and the other named values (options, constants). makes_outputs: whether
-        outputs may be left out. TileError if the arguments can be read in two ways."""
+        """Returns the arguments of a call by parameter, and the other named values (options, constants).
+        `makes_outputs` says whether a call may leave out outputs. Raises TileError if there are several ways to read
+        the arguments."""
         rest = {name: self.plain(name, value) for name, value in named.items() if name not in self.params}
         by_name = {name: value for name, value in named.items() if name in self.params}
         return order(self.called, arguments, by_name, makes_outputs), rest
@@ -359,8 +364,8 @@ class ModuleFunction:
         return name in self.called.optional
 
     def plain(self, name: str, value: Any) -> Any:
-        """The value of an option, constant, dim or of `schedule`, as a plain Python value. TileError for an unknown
-        name, and for another kind of value."""
+        """The value of an option, a constant, a dim or `schedule`, as a plain Python value. Raises TileError for an
+        unknown name or a value of another kind."""
         if name not in self.known:
             message = f"{self.name} has no parameter, option or constant '{name}'"
             names = list(dict.fromkeys([*self.params, *self.known]))
@@ -376,7 +381,7 @@ class ModuleFunction:
 
     @cached_property
     def known(self) -> list[str]:
-        """The names that a call takes besides parameters."""
+        """The names that a call accepts besides parameters."""
         program = self.module.program
         dispatch = self.called.dispatch
         found = {line.name: None for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else {}
@@ -390,21 +395,22 @@ class ModuleFunction:
         return facts_of(self.called, given)
 
     def plan_for(self, given: Mapping[str, Any], rest: dict[str, Any]) -> BoundPlan:
-        """The compiled launches of a call. Made once for a class of calls."""
+        """The compiled launches of a call. A plan is compiled once for each class of calls."""
         facts = self.facts(given)
         key = class_of(self.called, facts, rest)
         plan = self._plans.find(key)
         if plan is None:
-            # Made for the class, not for the call: types and shapes of outputs follow from the facts.
+            # The plan is made for the whole class of calls. Types and shapes of outputs follow from the facts alone.
             outputs = self.called.outputs(facts)
             facts |= {output.name: output.facts for output in outputs}
             plan = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
-            # Plans with workspaces are never dropped: a captured CUDA graph holds the addresses of these.
+            # Plans with workspaces are never dropped, because a captured CUDA graph holds the addresses of the
+            # workspaces.
             self._plans.keep(key, plan, MOST_PLANS, stays=lambda each: each.workspaces)
         return plan
 
     def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:
-        """The launches for arguments with these facts. rest: options of the dispatch, and constants."""
+        """The launches for arguments with these facts. `rest` holds options of the dispatch and constants."""
         return self.planner(facts, schedule, None if schedule is not None else self.module.tuned, **rest).plan()
 
     def planner(
@@ -422,7 +428,8 @@ class ModuleFunction:
         for name in constants:
             for kernel in self.called.launched:
                 try:
-                    # A dispatch passes a constant on to all of its kernels. It is known if one of them has it.
+                    # A dispatch passes a constant on to all of its kernels. The constant is known if one of the kernels
+                    # has it.
                     split_values(self.module.program, self.module.program.kernels[kernel], {name: constants[name]})
                     break
                 except TileError as error:

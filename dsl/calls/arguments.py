@@ -1,4 +1,4 @@
-"""The arguments of a call: the parameter of each, checks of their kinds, and the facts that planning needs."""
+"""The arguments of a call: the parameter of each argument, checks of the kinds, and the facts that planning needs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dsl.values.facts import ArrayFacts
 def order(
     called: Called, arguments: tuple[Any, ...], by_name: dict[str, Any], makes_outputs: bool = True
 ) -> dict[str, Any]:
-    """The arguments of a call by parameter. makes_outputs: whether outputs may be left out. TileError `call` if the
-    arguments can be read in two ways, or are too many or too few."""
+    """Maps the parameters of a call to its arguments. `makes_outputs` says whether a call may leave out outputs. Raises
+    TileError `call` if there are several ways to read the arguments, or too many or too few arguments."""
     free = [p for p in called.params if p not in by_name]
     required = [p for p in free if p not in called.optional]
     count = len(arguments)
@@ -27,7 +27,7 @@ def order(
         takes = f"{called.name} takes {len(called.params)} arguments"
         raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(called.params))
     found = readings(called, free, count, makes_outputs)
-    # `m.add(x, y)` with an optional output may mean two things. Shapes and types decide before it is called ambiguous.
+    # `m.add(x, y)` with an optional output may mean two things. Shapes and types may still rule out all ways but one.
     if len(found) > 1:
         fitting = [r for r in found if fits(called, dict(zip(r, arguments, strict=True)) | by_name)]
         if len(fitting) > 1:
@@ -38,13 +38,13 @@ def order(
         takes = f"it takes {', '.join(called.params)}"
         raise TileError("call", None, f"{called.name} needs '{required[outputs + count]}'", takes)
     taken = found[0] if found else read_in_order(free, set(free) - set(required), count)
-    given = dict(zip(taken, arguments, strict=False)) | by_name  # its user reports a missing argument
+    given = dict(zip(taken, arguments, strict=False)) | by_name  # a missing argument is reported by its user
     return {p: given.get(p) for p in called.params}
 
 
 def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -> list[list[str]]:
     """The ways to read `count` positional arguments as parameters of `free`. A call may leave out the first outputs,
-    any outputs that are never read, and the last optional tensors."""
+    any outputs that no kernel reads, and the last optional tensors."""
     if count == len(free):
         return [free]
     required = [p for p in free if p not in called.optional]
@@ -54,18 +54,19 @@ def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -
     pure = list(takewhile(lambda p: p not in read, outputs))
     found = []
     for number in range(len(outputs) + 1):
-        # Positional arguments left for optional tensors when `number` outputs are left out.
+        # The number of arguments that remain for optional tensors when `number` outputs are left out.
         given = count - (len(required) - number)
         if 0 <= given <= len(optional):
-            # An output that kernels also read can be left out only in front. Any set of pure outputs can.
+            # An output that a kernel also reads can be left out only together with all outputs before it. Outputs that
+            # are only written can be left out in any combination.
             for left_out in dict.fromkeys([tuple(outputs[:number]), *combinations(pure, number)]):
                 found.append(read_in_order(free, optional, count, left_out))
     return found
 
 
 def fits(called: Called, given: Mapping[str, Any]) -> bool:
-    """Whether these arguments can belong to these parameters: kinds, ranks, element types and shapes agree, and the
-    shapes of the outputs that are left out follow from them."""
+    """Whether the arguments can belong to their parameters. Kinds, ranks, element types and shapes must agree. The
+    shapes of outputs that are left out must follow from the arguments."""
     from dsl.runtime import is_array
 
     bound: dict[str, BoundArguments] = {}
@@ -101,7 +102,7 @@ def ambiguous(called: Called, readings: list[list[str]], by_name: Mapping[str, A
 
 
 def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts about each argument that planning needs. Calls with equal facts are one class."""
+    """The facts about each argument that planning needs. Calls with equal facts form a class."""
     from dsl.runtime import is_array
 
     out: dict[str, Any] = {}
@@ -116,8 +117,8 @@ def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) -> Hashable:
-    """The key of the calls that share a plan."""
-    # Of a number or table that decides no launch, the kind alone counts: 40 values of a seed are one plan.
+    """The key of a class of calls. Calls with equal keys share a plan."""
+    # A number or table that decides no launch counts with its kind alone. Calls with 40 values of a seed share a plan.
     decide = called.deciding
     return (
         *(f if isinstance(f, ArrayFacts) else exact_key(f) if n in decide else kind_of(f) for n, f in facts.items()),
@@ -126,7 +127,7 @@ def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) 
 
 
 def kind_of(value: Any) -> Hashable:
-    """The type of a number; for a table, the types of its numbers."""
+    """The type of a number, or the types of a table's numbers."""
     kinds: Any = tuple(map(type, value)) if isinstance(value, tuple) else type(value)
     return kinds
 
@@ -136,24 +137,26 @@ def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
     from dsl.runtime import describe
 
     array = describe(value)
-    # Only where a kernel takes the array strided. Elsewhere it must be row-major, which the launch checks.
+    # Strides matter only where a kernel takes the array strided. Elsewhere the launch checks that the array is
+    # row-major.
     strides = stride_class(array.strides) if strided else None
     is_far = strided and array.reach > most_elements(32)
     return ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer), strides, is_far)
 
 
 def check_kinds(called: Called, given: Mapping[str, Any]) -> None:
-    """TileError `call` for an argument of another kind than its parameter: array, number or table."""
+    """Raises TileError `call` if an argument's kind (array, number or table) differs from the parameter's kind."""
     from dsl.runtime import is_array
 
     for name, value in given.items():
-        # Most arguments are arrays. Their facts are checked where a kernel is bound.
+        # Most arguments are arrays. Their facts are checked when a kernel is bound.
         if value is not None and not is_array(value):
             check_kind(called, name, value)
 
 
 def check_kind(called: Called, name: str, value: Any) -> None:
-    """TileError `call` for an argument that is not an array and is of another kind than its parameter."""
+    """Checks an argument that is not an array. Raises TileError `call` if the argument's kind differs from the
+    parameter's kind."""
     from dsl.runtime import LaunchError
     from dsl.runtime.frameworks import framework_of
 
@@ -175,10 +178,11 @@ def check_kind(called: Called, name: str, value: Any) -> None:
 
 
 def plain_number(value: Any) -> bool | int | float | None:
-    """The Python number of a Python or numpy number, or of a Decimal and the like; None for anything else."""
+    """Converts a number of Python or numpy, a Decimal or a similar object to a Python number. None for any other
+    object."""
     if isinstance(value, bool | int | float):
         return plain(value)
-    # float("1.5") would take a text, and a masked value of numpy would become 0.
+    # Without this check, float("1.5") would accept text, and numpy's masked value would become 0.
     if is_masked(value) or isinstance(value, str | bytes | complex):
         return None
     found = item_of(value)
@@ -188,12 +192,12 @@ def plain_number(value: Any) -> bool | int | float | None:
 
 
 def in_words(value: Any) -> str:
-    """An argument in words."""
+    """The argument in words, for messages."""
     from dsl.runtime.frameworks import named
 
     return named(value)
 
 
 def pointer_class(pointer: int) -> int:
-    """16, 8, 4, 2 or 1: the greatest of these that divides an address."""
+    """The greatest of 1, 2, 4, 8 and 16 that divides an address."""
     return min(16, pointer & -pointer) if pointer else 16

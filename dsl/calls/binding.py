@@ -1,8 +1,11 @@
-"""Binding the arguments of a call to a kernel: dims, types, alignment, absent tensors. The arrays of a call are read
-once, as `ArrayFacts`. Calls with equal facts are one class and share a plan. `bind` applies the signature of a kernel
-to the facts, once for each launch that is considered; its Request carries the result from `fits` to the variant to the
-launch. The runtime checks arrays against the header itself, once for each class: it knows only the PTX text, whatever
-made it."""
+"""Binds the arguments of a call to a kernel: dims, types, alignment and absent tensors.
+
+The arrays of a call are described once, as `ArrayFacts`. Calls with equal facts form a class and share a plan. `bind`
+applies a kernel's signature to the facts, once for each launch that the planner considers. The Request carries the
+result from `fits` to the variant and on to the launch.
+
+The runtime checks arrays against the header again, once for each class. The runtime sees only PTX text, which need not
+come from this compiler."""
 
 from __future__ import annotations
 
@@ -19,19 +22,22 @@ from dsl.values.facts import ArrayFacts
 
 IN_ORDER = "are the arguments in their order?"
 MOST_ORDERS = 200
-"""The most orders that are tried for arguments that do not fit: all pairs of 20, all pairs and triples of 8."""
+"""The most orders that are tried for arguments that do not fit. 200 covers all pairs of 20 arguments, or all pairs and
+triples of 8."""
 
 
 class Misfit(TileError):
-    """An error in the arguments of a call. Its place is that of a parameter or a condition."""
+    """An error in the arguments of a call. The error's place is a parameter or a condition in the file."""
 
 
 @dataclass(slots=True)
 class BoundArguments:
-    """The arguments of one kernel. dims: extents by name. types: of type parameters. align: bytes that each pointer is
-    a multiple of. strides: classes of the strides of strided tensors. scalars: numbers. absent: optional tensors that
-    are not given. far: tensors with offsets beyond 32 bits. said_by: the tensor that bound a dim or a type, for
-    messages."""
+    """The bound arguments of one kernel.
+
+    `dims` holds the extent of each dim. `types` holds the type of each type parameter. `align` holds the number of
+    bytes that divides each pointer. `strides` holds the stride classes of strided tensors. `scalars` holds numbers.
+    `absent` names the optional tensors that are not given. `far` names the tensors whose offsets exceed 32 bits.
+    `said_by` names the tensor that bound each dim or type, for messages."""
 
     dims: dict[str, int] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -43,8 +49,8 @@ class BoundArguments:
     said_by: dict[str, str] = field(default_factory=dict)
 
     def array(self, head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
-        """Binds one tensor. Misfit 'shape' or 'type' if it does not agree with the signature, or with tensors before
-        it."""
+        """Binds one tensor. Raises Misfit 'shape' or 'type' if the tensor disagrees with the signature or with a tensor
+        bound earlier."""
         check_array(head, p, facts)
         for dim, extent in zip(p.dims, facts.shape, strict=True):
             if isinstance(dim, str):
@@ -63,12 +69,13 @@ class BoundArguments:
             raise Misfit("type", p.loc, f"'{p.name}' is {p.dtype}; the array is {facts.dtype}", "convert the array")
         self.align[p.name] = facts.align
         if p.strided:
-            # Examples give no strides: their arrays are row-major.
+            # The arrays of examples have no strides. They are row-major.
             self.strides[p.name] = stride_class(facts.strides or row_major(facts.shape))
             self.far |= {p.name} if facts.is_far else set()
 
     def constants(self, head: KernelHead, given: Mapping[str, Any]) -> None:
-        """Sets the type parameters that the caller gives by name. Misfit 'type' if the arrays have another type."""
+        """Sets the type parameters that the caller gives by name. Raises Misfit 'type' if the arrays have another
+        type."""
         for name, choices in head.types.items():
             if name in given:
                 wanted = str(given[name])
@@ -79,8 +86,8 @@ class BoundArguments:
 
 
 def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
-    """Checks an array by itself: Misfit 'shape' for another rank, 'type' for a type that is not among the
-    alternatives."""
+    """Checks an array without regard to other arguments. Raises Misfit 'shape' for a wrong rank, and Misfit 'type' for
+    a type that the signature does not allow."""
     if len(facts.shape) != len(p.dims):
         raise Misfit("shape", p.loc, f"'{p.name}' has rank {len(p.dims)}; the array has shape {list(facts.shape)}")
     if facts.dtype not in head.types.get(p.dtype, [facts.dtype]):
@@ -89,11 +96,12 @@ def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
 
 
 def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
-    """Binds the arguments of a kernel: ArrayFacts, numbers, tables or None, by parameter. TileError or Misfit."""
+    """Binds the arguments of a kernel, given by parameter. Each argument is ArrayFacts, a number, a table or None.
+    Raises TileError or Misfit."""
     try:
         return _bind(head, arguments)
     except Misfit as error:
-        # Only behind an error: a call that fits pays nothing for the search.
+        # The search runs only after an error. A call that fits does not pay for it.
         hint = in_another_order(head, arguments)
         if hint is None:
             raise
@@ -101,12 +109,12 @@ def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
 
 
 def in_another_order(head: KernelHead, arguments: Mapping[str, Any]) -> str | None:
-    """The hint for arrays that do not fit but would if two or three of them changed places; else None."""
+    """The hint for arrays that would fit if two or three of them changed places. None if no such exchange helps."""
     given = [name for name in head.arrays if isinstance(arguments[name], ArrayFacts)]
     threes = ((a, *rest) for a, b, c in combinations(given, 3) for rest in ((b, c), (c, b)))
     for ring in islice(chain(combinations(given, 2), threes), MOST_ORDERS):
         moved = dict(zip(ring, (*ring[1:], ring[0]), strict=True))
-        # Equal facts in other places change nothing.
+        # Exchanging arguments with equal facts changes nothing.
         if all(arguments[name] == arguments[taken] for name, taken in moved.items()):
             continue
         try:
@@ -130,7 +138,8 @@ def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
             else:
                 message = f"'{name}' of '{head.name}' is an array; got {described(value)}"
                 hint = "[0, 64].to(s32) makes an array of numbers" if isinstance(value, list | tuple) else None
-                # A number for an array and an array for a number: the order is wrong, rather than both arguments.
+                # One array parameter got a number and one scalar got an array. Probably the order of the arguments is
+                # wrong.
                 if any(isinstance(arguments[each], ArrayFacts) for each in head.scalars):
                     hint = IN_ORDER
                 raise TileError("call", array.loc, message, hint)
@@ -146,7 +155,7 @@ def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
 
 
 def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:
-    """TileError for a number that a scalar of this type cannot hold, with the message of a launch."""
+    """Raises TileError for a number that a scalar of this type cannot hold. The message is the same as at a launch."""
     from dsl.runtime.dtypes import DTYPES, converter
     from dsl.runtime.errors import LaunchError
 
@@ -159,7 +168,7 @@ def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:
 
 
 def described(value: Any) -> str:
-    """An argument in words."""
+    """The argument in words, for messages."""
     if isinstance(value, ArrayFacts):
         return f"an array {value.dtype}{list(value.shape)}"
     return "nothing" if value is None else f"{value}"

@@ -1,4 +1,5 @@
-"""A dispatch or kernel that calls name: its parameters, and the kernels that take them. Made once for a program."""
+"""Describes the dispatch or kernel that a call names: the parameters, and the kernels that take these parameters. Built
+once per program."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ from dsl.values.facts import ArrayFacts
 
 
 class Called:
-    """A dispatch or a kernel of a file. Get it by `Program.once`. params: its parameters, in order. passed: (signature,
-    argument of the call, parameter of the kernel) wherever a launch passes an argument on unchanged. heads: for an
-    argument, the signature of the first kernel that takes it; parameters: its name there. launched: all kernels that it
-    may launch. options: of the dispatch. asked: tensors that are optional to a kernel. optional: those of them that a
-    call may leave out."""
+    """A dispatch or a kernel of a file. Use `Program.once` to get one.
+
+    `params` lists its parameters in order. `passed` lists (signature, argument of the call, parameter of the kernel)
+    for each argument that a launch passes on unchanged. `heads` maps an argument to the signature of the first kernel
+    that takes the argument. `parameters` maps the argument to its name in that signature. `launched` lists all kernels
+    that a call may launch. `options` holds the options of the dispatch. `asked` holds the tensors that are optional in
+    a kernel. `optional` holds the tensors that a call may leave out."""
 
     def __init__(self, program: Program, name: str):
         self.program, self.name = program, name
@@ -50,7 +53,7 @@ class Called:
         self._read_arrays()
 
     def _read_dispatch(self, dispatch: ast.Dispatch) -> None:
-        """Reads the kernels that its branches launch, and the arguments that each passes on."""
+        """Finds the kernels that the branches launch, and the arguments that each launch passes on."""
         self.node = dispatch
         self.params = dispatch.params
         branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
@@ -62,13 +65,13 @@ class Called:
         self.options = frozenset(line.name for line in dispatch.lines if isinstance(line, ast.Option))
 
     def _read_arrays(self) -> None:
-        """Finds the arguments that are arrays, the strided ones, and those that may be left out."""
+        """Finds the arguments that are arrays, the strided arrays, and the arrays that a call may leave out."""
         arrays = [(argument, array) for argument in self.heads if (array := self.array(argument)) is not None]
         self.asked = frozenset(argument for argument, array in arrays if array.optional)
         stored = self.accesses[0].intersection(argument for argument, _ in arrays)
         written = [p for p in self.params if p in stored] if self.dispatch is not None else []
-        # A dispatch whose outputs are all optional would do nothing, and return None, if all were left out: its first
-        # output is made.
+        # If a call left out all outputs of this dispatch, it would do nothing and return None. So the first output is
+        # not optional: the call allocates it.
         nothing = bool(written) and self.asked.issuperset(written)
         self.optional = self.asked.difference(written[:1] if nothing else [])
         taken = [(argument, head.arrays[p]) for head, argument, p in self.passed if p in head.arrays]
@@ -84,18 +87,18 @@ class Called:
             else:
                 argument = launch.args[i] if i < len(launch.args) else launch.keywords.get(p)
             name = argument.id if isinstance(argument, ast.Name) else argument
-            # Only a bare name passes an argument on: the types and shapes of other expressions say nothing about the
+            # Only a bare name passes an argument on. The type and shape of any other expression say nothing about the
             # call's arrays.
             if isinstance(name, str) and name in self.params and (head, name, p) not in self.passed:
                 self.passed.append((head, name, p))
 
     def array(self, argument: str) -> ArrayParameter | None:
-        """The tensor parameter of the first kernel that takes an argument, or None."""
+        """The tensor parameter of the first kernel that takes `argument`, or None."""
         return self.heads[argument].arrays.get(self.parameters[argument]) if argument in self.heads else None
 
     def bind_names(self, facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, DType]]:
-        """(dims, type parameters) by their names in the kernels of the call. Binding a kernel reports those that
-        disagree."""
+        """Returns (dims, type parameters), each by its name in the kernels of the call. Conflicting values are reported
+        later, when a kernel is bound."""
         dims: dict[str, int] = {}
         types: dict[str, DType] = {}
         for head, argument, p in self.passed:
@@ -112,8 +115,8 @@ class Called:
         return dims, types
 
     def outputs(self, facts: Mapping[str, Any]) -> list[Output]:
-        """The tensors that are not given, with types and shapes from those that are. TileError `call` if these do not
-        follow."""
+        """The outputs that the caller left out. Types and shapes of these outputs come from the given tensors. Raises
+        TileError `call` if the given tensors do not determine a type or shape."""
         missing = [name for name in self.params if facts.get(name) is None and name not in self.optional]
         # Most calls pass all tensors.
         if not missing:
@@ -146,10 +149,10 @@ class Called:
 
     @cached_property
     def deciding(self) -> frozenset[str]:
-        """The numbers and tables among the arguments whose values decide the launches: the dispatch, a schedule, a grid
-        or a condition of a kernel reads them. Others are only passed on."""
+        """The number and table arguments whose values decide the launches. The dispatch reads these values, or a
+        schedule, a grid or a condition of a kernel reads them. Other numbers and tables are only passed on."""
         if self.dispatch is None:
-            # Calls that differ in other numbers alone share a plan: a seed or a learning rate changes with each call.
+            # Calls that differ only in other numbers share a plan. A seed or a learning rate changes with each call.
             return frozenset(self.program.once(deciding_names, self.name).intersection(self.params))
         found: set[str] = set()
         for line in self.dispatch.lines:
@@ -161,7 +164,8 @@ class Called:
 
     @cached_property
     def accesses(self) -> tuple[set[str], set[str]]:
-        """(tensors that some variant of a kernel of the call may write, tensors that one may read)."""
+        """Two sets: the tensors that some variant of the call's kernels may write, and the tensors that some variant
+        may read."""
         written, read = set(), set()
         for head, argument, p in self.passed:
             writes, reads = self.program.once(tensors_used, head.name)
@@ -171,7 +175,7 @@ class Called:
 
 
 def expressions_of(line: Any) -> Iterator[ast.Expr]:
-    """The expressions of a line of a dispatch, without the arguments that a launch only passes on."""
+    """The expressions in a line of a dispatch, without the arguments that a launch only passes on."""
     if isinstance(line, ast.Launch):
         passed = [*(line.args or ()), *line.keywords.values()]
         yield from (each for each in passed if not isinstance(each, ast.Name))
@@ -189,8 +193,8 @@ def expressions_of(line: Any) -> Iterator[ast.Expr]:
 
 
 def deciding_names(program: Program, kernel: str) -> set[str]:
-    """The names that decide how a kernel is compiled and launched: those that its schedules, the defaults of constants,
-    its grid and its asserts read."""
+    """The names that decide how a kernel is compiled and launched. These are the names that the kernel's schedules, the
+    defaults of its constants, its grid or its asserts read."""
     node = program.kernels[kernel]
     said = [each for each in ast.walk(node.body) if isinstance(each, ast.Grid | ast.Assert)]
     nodes = [*(c.default for c in node.constants), *(extent for each in said for extent in host_expressions(each))]
@@ -209,8 +213,8 @@ def optional_tensors(program: Program, name: str) -> frozenset[str]:
 def read_in_order(
     free: Sequence[str], optional: Collection[str], count: int, outputs: Collection[str] = ()
 ) -> list[str]:
-    """The parameters of `count` positional arguments: those of `free` in order, without `outputs` and without the last
-    optional tensors."""
+    """The parameters that `count` positional arguments belong to. The result lists the parameters of `free` in order,
+    without `outputs`. If `count` is too small for all parameters, the last optional tensors are left out."""
     required = sum(p not in optional and p not in outputs for p in free)
     absent = [p for p in free if p in optional][max(count - required, 0) :]
     return [p for p in free if p not in absent and p not in outputs]

@@ -1,4 +1,4 @@
-"""The decisions of a plan, as choices: the branch of a dispatch, the values of `tune` sets."""
+"""The decisions of a plan, as choices: the branch of a dispatch, and the values of `tune` sets."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from dsl.schedules import ResolvedSchedule
 
 
 def all_choices(request: Request, compiled: Compiled, branch: Choice | None) -> Mapping[str, Choice]:
-    """The choices of a kernel of a plan, by key; those of the dispatch and of `tune` sets come first."""
+    """The choices of one kernel of a plan, by key. The choices of the dispatch and of `tune` sets come first."""
     first = [] if branch is None else [branch]
     first += tuned_choices(request, compiled.variant.schedule)
     return {choice.stem: choice for choice in first} | compiled.variant.function.choices.keyed()
 
 
 def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | None:
-    """The branch of a dispatch, as a choice among those that may serve the call. asked: the schedule that the caller
-    named. Only for display: conditions decide the branch, and `--schedule` takes another one."""
+    """The branch of a dispatch, as a choice among the branches that may serve the call. `asked` is the schedule that
+    the caller named. The choice is only for display. Conditions decide the branch, and `--schedule` overrides the
+    conditions."""
     if planner.name not in planner.program.dispatches:
         return None
     taken = said_steps(tuple(StepChoice(s.request.kernel, s.request.schedule, {}) for s in plan.steps))
@@ -30,7 +31,7 @@ def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | N
     options = {name: name for name in dict.fromkeys([taken, *others])}
     choices = Choices()
     loc = None if planner.branch is None else planner.branch.loc
-    # `--schedule` names one schedule. A branch of several launches cannot be requested by it.
+    # `--schedule` names a single schedule, so it cannot request a branch with several launches.
     line = "--schedule {option}" if all(len(steps) == 1 for steps in planner.alternatives()) else None
     choices.choose("branch", planner.name, options, taken, loc=loc, because="; ".join(plan.reasons), line=line)
     (made,) = choices.made
@@ -39,7 +40,7 @@ def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | N
 
 
 def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
-    """The tuned names, as choices among the values of their sets."""
+    """The names of `tune` sets, as choices among the values of their sets."""
     choices = Choices()
     for name, values in schedule.tune.items():
         taken = schedule.warps if name == "warps" else schedule.constants[name]
@@ -47,7 +48,7 @@ def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
         choices.choose(
             "tune",
             name,
-            {str(value): value for value in (*values, taken)},  # by text: 1 and true are two options
+            {str(value): value for value in (*values, taken)},  # the keys are text, so that 1 and true are two options
             str(taken),
             because="given by the branch, its tuned entry or the caller" if given else "the first of its set",
             line=f"{name} = {{option}}",

@@ -1,8 +1,12 @@
-"""Which launches of a call may overlap, and which tensors one may read while the launches in front of it still run.
-Each launch but the first may start before the one in front of it has ended (`dsl/lowering/passes/overlap.py` puts the
-wait). Code ahead of the wait may read tensors that no launch in front writes. Two names are known to be different
-memory if one is a workspace of the call, or if the writing launch takes both: it would be refused if they overlapped.
-All launches in front count, since each may let the next one start while earlier ones still run."""
+"""Decides which launches of a call may overlap, and which tensors a launch may read while earlier launches still run.
+
+Each launch except the first may start before the preceding launch has ended. `dsl/lowering/passes/overlap.py` inserts
+the wait. Code before the wait may read tensors that no earlier launch writes.
+
+Two names are known to be different memory in two cases. In the first case, one of the names is a workspace of the call.
+In the second case, the writing launch takes both names, and the launch would be refused if the tensors overlapped. All
+earlier launches count, not only the preceding launch. Each launch may let the next launch start while the launches
+before it still run."""
 
 from __future__ import annotations
 
@@ -16,7 +20,8 @@ from dsl.text.program import Program
 
 
 def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
-    """The launches of a call; the request of each states what it may assume about those around it."""
+    """The launches of a call. Each request gets `follows` and `leads`, which describe the launches before and after
+    this launch."""
     made = []
     for at, step in enumerate(steps):
         follows = tuple(_unwritten(program, step, steps[:at])) if at else None
@@ -25,7 +30,7 @@ def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
 
 
 def _unwritten(program: Program, step: Step, before: Sequence[Step]) -> Iterator[str]:
-    """The tensors of a launch that no launch before it writes, as far as the text shows."""
+    """The tensors of a launch that, according to the text, no earlier launch writes."""
     head = program.head(step.request.kernel)
     for name, argument in zip(head.names, step.arguments, strict=True):
         if name in head.arrays and argument is not None and all(_leaves(program, each, argument) for each in before):

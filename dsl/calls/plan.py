@@ -1,4 +1,5 @@
-"""A plan is the launches of one class of calls; a bound plan adds their kernels, workspaces and outputs."""
+"""A plan lists the launches for one class of calls. A bound plan adds the kernels, workspaces and outputs of these
+launches."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from dsl.values.facts import ArrayFacts
 
 
 class Compiles(Protocol):
-    """The interface that compiles the launches of a plan: a module."""
+    """The interface that compiles the launches of a plan. A module implements it."""
 
     @property
     def program(self) -> Program: ...
@@ -25,7 +26,7 @@ class Compiles(Protocol):
 
 
 class Callee(Protocol):
-    """The interface of a kernel or dispatch of a module that a plan belongs to."""
+    """The interface of the kernel or dispatch that a plan belongs to."""
 
     @property
     def module(self) -> Compiles: ...
@@ -36,8 +37,11 @@ class Callee(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Scratch global memory of a plan. zero: it holds zeros at the first call, and each call must leave it so. zeroed:
-    it is set to zeros ahead of each call. Otherwise a call may read only what it has written itself."""
+    """Scratch global memory of a plan.
+
+    With `zero`, the memory holds zeros at the first call, and each call must leave zeros in it. With `zeroed`, the
+    runtime fills the memory with zeros before each call. Without `zero` and `zeroed`, a call may read only the elements
+    that the same call has written."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -45,7 +49,7 @@ class Workspace:
     loc: Loc
     zeroed: bool = False
     strides: tuple[int, ...] | None = None
-    """In elements, for `workspace_like`; None: row-major."""
+    """Strides in elements, for `workspace_like`. None means row-major."""
 
     @property
     def text(self) -> str:
@@ -53,14 +57,14 @@ class Workspace:
 
     @property
     def location(self) -> Any:
-        """Its place in the file, in the form of the emulator's findings."""
+        """The workspace's place in the file, in the form that the emulator's findings use."""
         from dsl.runtime.emulator.findings import Location
 
         return Location(self.loc.source.name, self.loc.line)
 
     @property
     def facts(self) -> ArrayFacts:
-        """The facts about it that binding needs."""
+        """The facts about the workspace that binding needs."""
         from dsl.runtime.arrays import reach
 
         is_far = self.strides is not None and reach(self.shape, self.strides) > most_elements(32)
@@ -69,22 +73,22 @@ class Workspace:
 
 @dataclass(slots=True)
 class Step:
-    """One launch of a plan: the variant, and where each parameter's argument comes from."""
+    """One launch of a plan: the requested variant, and the source of each parameter's argument."""
 
     request: Request
-    arguments: list[Any]  # FromCall, a Workspace, a number, a table or None
+    arguments: list[Any]  # each is a FromCall, a Workspace, a number, a table or None
 
 
 @dataclass(frozen=True, slots=True)
 class FromCall:
-    """The call's own argument of this name."""
+    """The argument `name` of the call, passed to a launch unchanged."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An array that the call makes, since its caller left it out."""
+    """An array that the call allocates because the caller left it out."""
 
     name: str
     shape: tuple[int, ...]
@@ -92,13 +96,13 @@ class Output:
 
     @property
     def facts(self) -> ArrayFacts:
-        """The facts about it that planning needs. New arrays are aligned to 16 bytes."""
+        """The facts about the array that planning needs. New arrays are aligned to 16 bytes."""
         return ArrayFacts(self.shape, self.dtype)
 
 
 @dataclass(slots=True)
 class Plan:
-    """The launches of one class of calls, and the reasons for them."""
+    """The launches for one class of calls, and the reasons for them."""
 
     steps: list[Step]
     reasons: list[str] = field(default_factory=list)
@@ -115,23 +119,23 @@ class BoundPlan:
         outputs: Sequence[Output] = (),
     ):
         self.plan, self.program, self.outputs = plan, function.module.program, outputs
-        # Workspaces and overlapping launches need work around a call. Others skip it.
+        # Only workspaces and overlapping launches need the context manager `call`. Other plans skip it.
         self.shares = any(isinstance(a, Workspace) for step in plan.steps for a in step.arguments)
         self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
         self.may_overlap = any(kernel.header.overlaps for kernel in self.kernels)
         self._in_turn: list[Any] | None = None  # the kernels as `launch` uses them, known after the first launch
-        self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # (parameter, as planned, memory) by identity
+        self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # by identity: (parameter, as planned, memory)
         for output in outputs:
             self.check_output(output.name)
 
     def make_outputs(self, given: dict[str, Any]) -> Any:
-        """Adds the outputs that the caller left out, of the framework and on the device of the first array. Returns
-        that array: `finish_like` takes it."""
+        """Allocates the outputs that the caller left out, and adds them to `given`. New outputs use the framework and
+        the device of the first array. Returns this first array, which `finish_like` needs."""
         from dsl.runtime import empty_like, is_array
 
         like = next(v for v in given.values() if v is not None and is_array(v))
         for output in self.outputs:
-            # Of the same framework, on the same device and stream as the inputs.
+            # `empty_like` uses the framework, the device and the stream of its argument.
             given[output.name] = empty_like(like, output.shape, output.dtype)
         return like
 
@@ -140,7 +144,7 @@ class BoundPlan:
         # A single launch checks its numbers itself.
         if len(arguments) > 1:
             self.check_numbers(arguments)
-        # Decided once: the grid, and so whether a launch has blocks, follows from the class of the call.
+        # Decided once. The grid, and so whether a launch has any blocks, depends only on the class of the call.
         if self._in_turn is None:
             self._in_turn = self.in_turn(arguments)
         with self.call() if self.shares or self.may_overlap else nullcontext():
@@ -148,25 +152,26 @@ class BoundPlan:
                 kernel(*values)
 
     def check_numbers(self, arguments: Sequence[Sequence[Any]]) -> None:
-        """LaunchError for a number that a kernel of the plan refuses. Checked before the first launch: the plan may
-        have been made for other numbers, and half of a call would leave half of its results."""
+        """Raises LaunchError for a number that a kernel of the plan refuses. All numbers are checked before the first
+        launch, because a later refusal would leave partial results. A plan may have been made for other numbers than
+        the call's."""
         for kernel, values in zip(self.kernels, arguments, strict=True):
             kernel.check_numbers(values)
 
     def in_turn(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
-        """The kernels for the launches of a call with these arguments, in order; the overlapping form of each kernel
-        that may start before the one in front has ended."""
+        """The kernels for the launches of a call with these arguments, in order. A kernel that may start before the
+        preceding launch has ended is in its overlapping form."""
         turns = zip(self.kernels, overlaps(self.kernels, arguments), strict=True)
         return [kernel.overlapping if does else kernel for kernel, does in turns]
 
     @contextmanager
     def call(self, may_overlap: bool | None = None) -> Iterator[None]:
-        """Surrounds the launches of one call, after their arguments are made: sets and checks workspaces, and has the
-        emulator check launches that overlap. may_overlap: whether some do, if other kernels than the plan's are
-        launched.
+        """A context manager for the launches of one call, entered after their arguments are made. The context clears
+        and checks workspaces, and tells the emulator to check overlapping launches. `may_overlap` says whether any
+        launches overlap. `may_overlap` is needed if the caller launches other kernels than the plan's.
 
-        Workspaces in host memory are checked: FindingError. After a call that failed they are dropped, since one with
-        `zero` may hold other values.
+        Workspaces in host memory are checked. Raises FindingError if a workspace with `zero` does not hold zeros. A
+        call that fails drops its workspaces, because a workspace with `zero` may no longer hold zeros.
         """
         from dsl.runtime.emulation import overlapping
         from dsl.runtime.scratch import ScratchArray
@@ -186,7 +191,7 @@ class BoundPlan:
             raise
 
     def zero_workspaces(self) -> None:
-        """Sets the workspaces that are `zeroed` to zeros."""
+        """Fills the workspaces with `zeroed` with zeros."""
         for _, workspace, made in self.workspaces.values():
             if workspace.zeroed:
                 from dsl.runtime.frameworks import clear
@@ -194,7 +199,7 @@ class BoundPlan:
                 clear(made)
 
     def check_output(self, name: str) -> None:
-        """TileError `call` if the first kernel that takes a new output reads it."""
+        """Raises TileError `call` if the first kernel that takes a new output reads it."""
         argument = FromCall(name)
         for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
             if argument in step.arguments:
@@ -205,16 +210,16 @@ class BoundPlan:
                 return
 
     def arguments(self, step: Step, given: Mapping[str, Any]) -> list[Any]:
-        """The arguments of a kernel of the plan."""
+        """The arguments for one kernel of the plan."""
         names = self.program.head(step.request.kernel).names
         return [self.argument(a, name, given) for a, name in zip(step.arguments, names, strict=True)]
 
     def argument(self, argument: Any, name: str, given: Mapping[str, Any]) -> Any:
-        """The argument for a kernel's parameter `name`."""
+        """The argument for the kernel's parameter `name`."""
         if isinstance(argument, FromCall):
             return given[argument.name]
         if isinstance(argument, Workspace):
-            # By identity: two workspaces with the same text are two pieces of memory.
+            # The key is the identity, because two workspaces with the same text are different memory.
             known = self.workspaces.get(id(argument))
             if known is None:
                 known = self.workspaces[id(argument)] = (name, argument, allocate_workspace(argument, given))
@@ -223,8 +228,8 @@ class BoundPlan:
 
 
 def overlaps(kernels: Sequence[Any], arguments: Sequence[Sequence[Any]]) -> list[bool]:
-    """For each launch of a call, whether it may start before the one in front of it has ended."""
-    # A launch without blocks is not launched. The one behind it would overlap work of somebody else.
+    """Says for each launch of a call whether the launch may start before the preceding launch has ended."""
+    # A launch without blocks is skipped. The next launch would then overlap whatever ran before this call.
     pairs = zip(kernels, kernels[1:], arguments, strict=False)
     return [False, *(kernel.header.overlaps and 0 not in before.grid(*values) for before, kernel, values in pairs)]
 
@@ -242,8 +247,8 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
     device = describe(like).device
     if device is None:
         is_zero = workspace.zero or workspace.zeroed
-        # On the emulator, which tracks its elements: reads of unwritten ones and values that are left over are
-        # findings.
+        # The emulator tracks each element. It reports reads of unwritten elements, and values left in a `zero`
+        # workspace.
         dtype = numpy_type(DTYPES[workspace.dtype])
         return make_scratch(workspace.shape, dtype, workspace.zero, is_zero, workspace.strides)
     if workspace.zero:

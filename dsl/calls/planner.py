@@ -1,7 +1,10 @@
-"""Planning a call: finding the launches that serve it. A call names a dispatch or a kernel. Its arguments give dims and
-types. The first branch whose condition holds gives the launches; `--explain` prints them with the reasons. The launches
-of a branch are made once, for a `fits` in its condition or when it is taken: `fits` lowers exactly the variant that is
-launched."""
+"""Plans a call: finds the launches that serve it.
+
+A call names a dispatch or a kernel. The arguments give dims and types. The first branch whose condition holds gives the
+launches. `--explain` prints the launches with the reasons.
+
+The launches of a branch are built once: either for a `fits` in the branch's condition, or when the branch is taken.
+Therefore `fits` lowers exactly the variant that is launched."""
 
 from __future__ import annotations
 
@@ -44,20 +47,21 @@ from dsl.values.host import Shaped
 from dsl.values.table import Builtin
 
 ASKING = ("shape", "bytes", "dtype")
-"""Functions of arrays that need none of their elements."""
+"""Functions of arrays that do not need the elements."""
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
-"""Codes of errors that mean that a device lacks something that a variant needs: memory, registers, an instruction."""
+"""Codes of errors which mean that a device lacks something that a variant needs: memory, registers or an
+instruction."""
 
 
 def one_of(values: Sequence[Any], chosen: Any) -> Any:
-    """The value of `values` that an option was given as. 0.0 and -0.0 differ, but 1 may be given as 1.0."""
+    """The value of `values` that equals the option `chosen`. 0.0 and -0.0 differ, but 1 may be given as 1.0."""
     exact = (value for value in values if exact_key(value) == exact_key(chosen))
     return next(exact, next((value for value in values if value == chosen), chosen))
 
 
 def passed_on(value: Any, loc: Loc) -> Any:
-    """A value of a dispatch as the argument of a launch. TileError `call` for an array under another name: `Called`
-    reads from the text which launch takes which array."""
+    """Returns a value of a dispatch as the argument of a launch. Raises TileError `call` if an array of the call has
+    another name in the dispatch, because `Called` finds the arrays of each launch by name."""
     if isinstance(value, CallArray):
         message = f"array '{value.argument}' of the call goes to launches by its own name alone"
         raise TileError("call", loc, message, "a branch for each array that a launch may take")
@@ -65,8 +69,8 @@ def passed_on(value: Any, loc: Loc) -> Any:
 
 
 class DispatchNames(Arrays):
-    """Expressions of a dispatch: numbers, tables made on the host, `workspace`, `fits`, and facts about the arrays of
-    the call. A plan serves a class of calls, so it cannot see elements."""
+    """Evaluates the expressions of a dispatch: numbers, tables made on the host, `workspace`, `fits`, and facts about
+    the call's arrays. A plan serves a class of calls, so these expressions cannot see elements."""
 
     operands = "numbers and tables"
 
@@ -81,7 +85,7 @@ class DispatchNames(Arrays):
         return [*super().known_names(), *OWN]
 
     def _name(self, node: ast.Name) -> Any:
-        # `when fits:` is short for the only launch of the branch.
+        # `when fits:` is short for `fits` of the branch's only launch.
         if node.id == "fits" and self.branch is not None and node.id not in self.names:
             return self.planner.fits_alone(self.branch, node.loc)
         return super()._name(node)
@@ -102,7 +106,7 @@ class DispatchNames(Arrays):
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        # A plan is kept for the class. A decision by elements would be wrong for the next call.
+        # The plan is kept for the class of the call. A decision that reads elements would be wrong for the next call.
         if function.name not in ASKING:
             self.check_unseen(function.name, [*values, *keywords.values()], loc)
         return super().of(function, values, keywords, loc, node)
@@ -112,7 +116,8 @@ class DispatchNames(Arrays):
         return super().member(node, value)
 
     def check_unseen(self, name: str, values: Sequence[Any], loc: Loc) -> None:
-        """Error for a function that reads elements of an array of the call, or makes another array of it."""
+        """Raises an error for a function that reads elements of a call's array, or makes another array from such an
+        array."""
         found = next((value for value in values if isinstance(value, CallArray)), None)
         if found is not None:
             array = found.argument
@@ -130,7 +135,7 @@ def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = No
 
 
 def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
-    """The facts about the array argument of a dispatch's function, and the place of the call."""
+    """The facts about the array that a function of the dispatch takes as its argument, and the place of the call."""
     (asked,) = node.args
     known = names.planner.known(names.planner.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
     if not isinstance(known, ArrayFacts):
@@ -171,9 +176,9 @@ OWN = {
 class Planner:
     """Plans one call of `name` (a dispatch or a kernel) with these arguments.
 
-    The first of these that is given decides: `schedule`; `chosen`, the steps of a branch; the entry of `tuned` for
-    `device` (its name) that serves the call; the conditions of the dispatch. `constants` win over all of them. built:
-    lowers the variant of a request, for `fits`.
+    The launches come from the first of these sources that is given: `schedule`, `chosen` (the steps of a branch), the
+    entry of `tuned` that serves the call on `device` (a device name), or the conditions of the dispatch. `constants`
+    override all of these sources. `built` lowers the variant of a request, for `fits`.
     """
 
     def __init__(
@@ -203,13 +208,13 @@ class Planner:
         self.reasons: list[str] = []
         self.unfit: str | None = None  # why the variant of the last `fits` does not fit
         self.branch: ast.When | None = None  # the branch that was taken
-        self.names: dict[str, Any] = {}  # names that expressions of the dispatch may read,
-        self.passed: dict[str, Any] = {}  # and names that its launches may pass on, after the lines so far
-        self.made: dict[int, list[Step]] = {}  # the launches of a branch, by identity
+        self.names: dict[str, Any] = {}  # names that expressions of the dispatch may read
+        self.passed: dict[str, Any] = {}  # names that launches of the dispatch may pass on, after the lines so far
+        self.made: dict[int, list[Step]] = {}  # the launches of each branch, by the branch's identity
 
     def plan(self) -> Plan:
         self.check_schedule()
-        # A schedule or steps that the caller names go before tuned data.
+        # A schedule or steps that the caller names take precedence over tuned data.
         if self.chosen is None and self.schedule is None and self.tuned is not None and self.device is not None:
             plan = self.tuned_plan(self.tuned, self.device)
             if plan is not None:
@@ -227,7 +232,8 @@ class Planner:
         return Plan([step], [*self.reasons, f"kernel {self.name} with {step.request.schedule or 'no schedule'}"])
 
     def check_schedule(self) -> None:
-        """TileError `name` if the requested schedule is neither one of a kernel of the call nor a branch."""
+        """Raises TileError `name` if the requested schedule is unknown. A known schedule is a schedule of a kernel of
+        the call, or the name of a branch."""
         if self.schedule is None:
             return
         known = {name: None for kernel in self.called.launched for name in self.program.schedules_of(kernel)}
@@ -242,7 +248,7 @@ class Planner:
     # ---- tuned data ----
 
     def tuned_plan(self, tuned: Tuned, device: str) -> Plan | None:
-        """The plan of the tuned entry that serves this call; None, with the reason noted, if none does."""
+        """The plan of the tuned entry that serves this call. If no entry does, notes the reason and returns None."""
         if tuned.path is None:
             return None
         found = tuned.find(device, self.facts(), self.program.plugins.digests)
@@ -259,7 +265,7 @@ class Planner:
             for k, v in self.constants.items()
             if k in s.constants and exact_key(s.constants[k]) != exact_key(v)
         }
-        # The entry was measured with another value, so its other constants need not be good for this one.
+        # The entry was measured with another value, so its other constants need not be good for the given value.
         if differing:
             self.reasons.append(f"the tuned entry is left out: {', '.join(sorted(differing))} was given")
             return None
@@ -267,8 +273,8 @@ class Planner:
         reasons = [self.tuned_reason(found, changed)]
         self.chosen, self.reasons = steps, list(reasons)
         plan = self.planned()
-        # An entry for other dims, or for an older text, is only a guess: each of its launches is built before it is
-        # taken.
+        # An entry for other dims, or for an older text, is only a guess. It is taken only if all of its launches
+        # compile.
         if (found.exact and not changed) or all(self.serves(step.request) for step in plan.steps):
             return plan
         self.chosen, self.reasons = None, [*reasons, "it does not serve these dims: the file's conditions decide"]
@@ -282,7 +288,7 @@ class Planner:
         return text + ("; its text has changed since, tune again" if changed else "")
 
     def facts(self) -> CallFacts:
-        """The facts about this call that tuned entries are found by."""
+        """The facts about this call that select a tuned entry."""
         dims, types = self.bound_names
         names = {**target_facts(self.target, self.sms), **dims, **types}
         options: dict[str, Any] = {}
@@ -295,7 +301,7 @@ class Planner:
         return CallFacts(self.name, options, named, dims, tuple(absent), self.called.inner)
 
     def serves(self, request: Request) -> bool:
-        """Whether a variant compiles for these dims, within the device's limits, and all its requirements hold."""
+        """Whether the variant compiles for these dims within the device's limits, and all of its requirements hold."""
         try:
             variant = self.built(request)
         except TileError:
@@ -303,8 +309,8 @@ class Planner:
         return self.launches(request, variant) and self.all_hold(request, variant, [c.expr for c in variant.requires])
 
     def launches(self, request: Request, variant: Variant) -> bool:
-        """Whether a launch for these dims is possible: clusters fill the grid, and tensors with TMA maps are not
-        empty."""
+        """Whether a launch for these dims is possible. The grid must be a whole number of clusters, and a tensor with a
+        TMA map must not be empty."""
         function, size = variant.function, variant.function.number("cluster", 1)
         # A tensor without elements has no tensor map, so a matrix product with k = 0 takes another branch.
         empty = {name for name, extent in request.dims.items() if extent == 0}
@@ -314,14 +320,14 @@ class Planner:
         return size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]])
 
     def all_hold(self, request: Request, variant: Variant, conditions: Sequence[Any]) -> bool:
-        """Whether these trees of a variant are true for the dims of a request."""
+        """Whether the conditions of a variant, as expression trees, are true for the dims of a request."""
         from dsl.runtime.expressions import ExpressionError, compile_expression
 
-        # The dims are the request's, not the variant's: it may have been built for another call. A grid of six in
-        # clusters of four was launched, and refused, when the first call's dims were used.
+        # Uses the dims of the request, because the variant may have been built for another call. With the first call's
+        # dims, a grid of six blocks in clusters of four was launched and refused.
         names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
         types = {p.name: p.dtype for p in variant.function.params if p.name in request.scalars}
-        # Rounded as the launch rounds them: 0.1 of an f32 parameter is another number than Python's.
+        # Rounded as the launch rounds them. 0.1 as an f32 differs from Python's 0.1.
         names |= {name: as_parameter(names[name], dtype) for name, dtype in types.items()}
         names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
         try:
@@ -330,9 +336,11 @@ class Planner:
             return False
 
     def alternatives(self, schedules: Sequence[str] = ()) -> list[tuple[StepChoice, ...]]:
-        """The branches that may serve this call, each as its steps without constants; for a kernel its schedules.
-        schedules: only branches that use one of these. If the condition of a branch reads an option and holds, the
-        caller wants this branch: later ones are left out. If it does not hold, the branch is left out."""
+        """The branches that may serve this call. Each branch is given as its steps, without constants. For a kernel,
+        its schedules. If `schedules` is given, only branches that use one of them are returned.
+
+        A condition that reads an option states the caller's wish. If a condition that reads an option holds, later
+        branches are left out. If such a condition does not hold, only the condition's branch is left out."""
         if self.dispatch is None:
             known: list[str | None] = [*self.program.schedules_of(self.name)]
             return [
@@ -357,7 +365,8 @@ class Planner:
         return out
 
     def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
-        """The steps with a schedule that the branch does not name, for kernels that have it; None if none has it."""
+        """Replaces the schedule of each step whose kernel has the schedule `name`. None if no kernel has the schedule,
+        or if a branch of the dispatch names the schedule."""
         has = [name in self.program.schedules_of(step.kernel) for step in steps]
         if not any(has) or name in named_ways(self.program.dispatches[self.name]):
             return None
@@ -398,7 +407,7 @@ class Planner:
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
         self.start(dispatch)
         wanted = self.wanted(dispatch)
-        spare: ast.When | None = None  # for a schedule that no branch names: the first branch of its kernel
+        spare: ast.When | None = None  # the first branch whose kernel has the requested schedule, if no branch names it
         for line in dispatch.lines:
             if not isinstance(line, ast.When):
                 self.line(dispatch, line)
@@ -421,7 +430,7 @@ class Planner:
         )
 
     def wanted(self, dispatch: ast.Dispatch) -> Callable[[ast.When], bool] | None:
-        """The test for the branch that is taken whatever its conditions say; None if they decide."""
+        """A test for the branch that is taken regardless of its conditions. None if the conditions decide."""
         if self.chosen is not None:
             branch = branch_of(dispatch, self.chosen, self.program)
             if branch is None:
@@ -442,7 +451,7 @@ class Planner:
         return any(self.schedule in self.program.schedules_of(launch.name) for launch in launches)
 
     def line(self, dispatch: ast.Dispatch, line: ast.Option | ast.Require | ast.Assign | ast.Match) -> None:
-        """Evaluates a line that is not a branch."""
+        """Evaluates a line of a dispatch that is not a branch."""
         evaluate = DispatchNames(self.names, self)
         assert not isinstance(line, ast.Match), "branches stand in its place"
         if isinstance(line, ast.Option):
@@ -484,7 +493,7 @@ class Planner:
             names[target.id], passed[target.id] = v, passed_on(v, line.value.loc)
 
     def steps(self, line: ast.When) -> list[Step]:
-        """The launches of a branch, with the request of each."""
+        """The launches of a branch, each with its request."""
         if id(line) not in self.made:
             names, passed = dict(self.names), dict(self.passed)
             made: list[Step] = []
@@ -553,7 +562,7 @@ class Planner:
         for item in launch.items:
             if item.value is not None:
                 value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
-                # An expression of arrays gives numpy's numbers. Constants are Python's.
+                # An expression of arrays gives numpy numbers. Constants are Python numbers.
                 constants[item.name] = value.item() if hasattr(value, "item") else value
             elif schedule is not None:
                 raise TileError("call", item.loc, "a launch takes one schedule")
@@ -566,7 +575,7 @@ class Planner:
         return schedule, constants
 
     def function_name(self, node: ast.Expr, names: Mapping[str, Any]) -> str | None:
-        """The name of the function that an expression names; None for any other expression."""
+        """The name of the function that an expression names. None for any other expression."""
         if isinstance(node, ast.Name) and node.id not in names and self.program.function(node.id) is not None:
             return node.id
         return None
@@ -574,13 +583,13 @@ class Planner:
     def request(
         self, head: KernelHead, schedule: str | None, constants: Mapping[str, Any], arguments: Sequence[Any]
     ) -> Request:
-        """The request for the variant of a launch, with its arguments bound."""
+        """Binds the arguments of a launch, and makes the request for the launch's variant."""
         bound = bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))
         bound.constants(head, {**constants, **self.constants})
         for name, wanted in self.constants.items():
             if name in bound.dims and bound.dims[name] != wanted:
                 raise Misfit("shape", None, f"'{name}' is {bound.dims[name]} in the arrays; {wanted} was given")
-        # Type parameters are bound as types above.
+        # Type parameters are already bound as types above.
         own = {k: v for k, v in constants.items() if k not in head.types}
         settable = self.program.settable(head.name)
         return Request(
@@ -606,15 +615,15 @@ class Planner:
 
     @cached_property
     def bound_names(self) -> tuple[dict[str, int], dict[str, DType]]:
-        """Dims and type parameters by their names in the kernels of the call."""
+        """Dims and type parameters, by their names in the kernels of the call."""
         return self.called.bind_names(self.arguments)
 
     # ---- fits ----
 
     def fits(self, node: ast.Call, branch: ast.When | None) -> bool:
-        """`fits(kernel with schedule)`: whether the variant for these dims compiles within the limits of the device
-        (memory, registers, instructions, clusters), and can be launched. If its own branch has that launch, the variant
-        is the launch's."""
+        """Evaluates `fits(kernel with schedule)`: whether the variant for these dims can be compiled and launched. The
+        variant must respect the device's limits (memory, registers, instructions, clusters). If the branch itself
+        launches the kernel with the schedule, `fits` checks the variant of that launch."""
         if len(node.args) != 1 or node.keywords:
             raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
         inner = node.args[0]
@@ -628,25 +637,25 @@ class Planner:
         schedule = schedule or next(iter(self.program.schedules_of(inner.id)), None)
         if branch is not None and any(isinstance(s, ast.Launch) and s.name == inner.id for s in branch.steps):
             for step in self.steps(branch):
-                # The launch may set constants, so its variant need not be that of the schedule alone.
+                # The launch may set constants, so its variant may differ from the variant of the schedule alone.
                 if (step.request.kernel, step.request.schedule) == (inner.id, schedule):
                     return self.request_fits(step.request)
         head = self.program.head(inner.id)
         return self.request_fits(self.request(head, schedule, {}, [FromCall(name) for name in head.names]))
 
     def fits_alone(self, line: ast.When, loc: Loc) -> bool:
-        """`fits` alone: whether the only launch of its branch fits."""
+        """Evaluates `fits` without an argument: whether the only launch of the branch fits."""
         launches = [step for step in line.steps if isinstance(step, ast.Launch)]
         if len(launches) != 1 or launches[0].name not in self.program.kernels:
             raise TileError("call", loc, "'fits' alone is of a branch with one launch", "fits(kernel with schedule)")
         return self.request_fits(self.steps(line)[0].request)
 
     def request_fits(self, request: Request) -> bool:
-        """Whether a variant compiles within the limits of the device, and a launch for these dims is possible."""
+        """Whether a variant compiles within the device's limits, and a launch for these dims is possible."""
         try:
             variant = self.built(request)
         except TileError as error:
-            # Any other error is a mistake in the file. To take another branch would hide it.
+            # Any other error is a mistake in the file. Taking another branch would hide the mistake.
             if all(e.code in UNFIT for e in error.errors):
                 first = error.errors[0]
                 self.unfit = f"line {first.loc.line}: {first.message}" if first.loc else first.message

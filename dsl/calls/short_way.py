@@ -1,6 +1,6 @@
-"""The short way of a call like an earlier one: its launch is repeated without planning. Putting a call in order,
-finding its class and passing its arguments on takes 80 to 130 µs of Python. If nothing but addresses has changed, the
-result is known."""
+"""The short way repeats the launch of an earlier call without planning. The usual way takes 80 to 130 µs of Python to
+order the arguments, to find the class of the call and to pass the arguments on. If only addresses have changed since
+the earlier call, the result is known."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from typing import Any
 from dsl.calls.plan import BoundPlan, FromCall
 
 ShortWay = Callable[[Sequence[Any], Mapping[str, Any]], bool]
-"""(arguments, named arguments) → whether the call was like the earlier one, and was launched; else it did nothing."""
+"""(arguments, named arguments) → whether the call was like the earlier one. If so, it was launched. If not, nothing was
+done."""
 FIXED = (type(None), bool, int, float, str)
-"""Types of arguments, besides arrays, that cannot change behind our back: a list could."""
+"""Types of arguments, besides arrays, whose values cannot change later. A list's could."""
 MOST_WAYS = 8
-"""The most ways that a function keeps: the layers of a network call it with several shapes in turn."""
+"""The most short ways that a function keeps. The layers of a network call the same function with several shapes in
+turn."""
 
 
 def short_way(
     params: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any], plan: BoundPlan
 ) -> ShortWay | None:
-    """The short way of the call that `plan` has just served. None unless all of `params` were given in order, and the
-    plan is one launch that takes all arrays of the call."""
+    """The short way for the call that `plan` has just served. A call has no short way (None) if it did not give all of
+    `params` in order. A call also has no short way if the plan has several launches, or if the only launch does not
+    take all arrays of the call."""
     from dsl.runtime import is_array
     from dsl.runtime.repeated import never
 
     arrays = {name: i for i, (name, x) in enumerate(zip(params, arguments, strict=False)) if is_array(x)}
     others = [(i, x) for i, x in enumerate(arguments) if i not in arrays.values()]
-    # `type`, not isinstance: numpy's float64 is a float, too, and its subclasses may compare in their own way.
+    # Compares with `type`, because numpy's float64 is a subclass of float. Subclasses may define equality differently.
     is_plain = all(type(x) in FIXED for x in (*(x for _, x in others), *named.values()))
     if len(plan.kernels) != 1 or len(arguments) != len(params) or not is_plain:
         return None
@@ -42,7 +45,7 @@ def short_way(
     if again is never:
         return None
     at = [arrays[name] for name in taken]
-    # Chosen once: the usual call passes its arguments on as they are, without a new tuple.
+    # Chosen once. The usual call passes its arguments on as they are, without a new tuple.
     pick = (lambda x: x) if at == [*range(count)] else itemgetter(*at) if len(at) > 1 else lambda x: (x[at[0]],)
 
     def call_again(arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
@@ -60,6 +63,6 @@ def short_way(
 
 
 def same(x: Any, known: Any) -> bool:
-    """Whether a fixed argument is certainly the known one. Zeros count as different: 0.0 == -0.0, and 0.0 was once
-    passed for both."""
+    """Whether an argument that is not an array certainly equals the known argument. Zeros count as different, because
+    0.0 == -0.0. A call with -0.0 was once launched with 0.0 by mistake."""
     return x is known or (type(x) is type(known) and x == known and x != 0)

@@ -1,4 +1,5 @@
-"""A compiled kernel in a notebook: its figures and its source; after a run on the emulator also counters and heat."""
+"""Shows a compiled kernel in a notebook: its figures and its source. After a run on the emulator, counters and heat are
+added."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TOTALS = ("blocks", "instructions", "moves", "active_lanes", "sectors", "wavefro
 
 
 def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
-    """The HTML of a kernel. result: a `dsl.runtime.LaunchResult`, or None if it did not run."""
+    """The HTML of a kernel. `result` is a `dsl.runtime.LaunchResult`, or None if the kernel did not run."""
     header = compiled.header
     facts: dict[str, Any] = {"target": header.arch, "threads": header.threads, "shared bytes": header.shared_bytes}
     facts |= machine_code(compiled)
@@ -39,7 +40,7 @@ def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
 
 
 def machine_code(compiled: Compiled) -> dict[str, Any]:
-    """Registers of a thread and bytes that it spills, from ptxas; empty if that is not installed."""
+    """Registers per thread and spilled bytes, as ptxas reports them. Empty if ptxas is not installed."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError
 
@@ -51,13 +52,13 @@ def machine_code(compiled: Compiled) -> dict[str, Any]:
 
 
 def totals(counted: Any, blocks: int) -> str:
-    """The counters of the launch, as a table of one row."""
+    """The counters of the launch, as a table with one row."""
     facts = {"blocks": blocks, **counted.figures}
     return html.table([COLUMNS[name].label for name in TOTALS], [[facts[name] for name in TOTALS]])
 
 
 def text_of(kernel: ast.KernelDef) -> list[CountedLine]:
-    """The lines of a kernel."""
+    """The source lines of a kernel."""
     places = [node.loc for node in ast.walk(kernel) if getattr(node, "loc", None) is not None]
     here = [place for place in places if place.source is kernel.loc.source]
     last = max(place.source.position(place.end)[0] for place in here)
@@ -65,7 +66,8 @@ def text_of(kernel: ast.KernelDef) -> list[CountedLine]:
 
 
 def counted_source(program: Program, own: str, counters: Any) -> str:
-    """The lines of the kernel's own file, and of those that it calls, with counters and heat."""
+    """The source lines with counters and heat, from the kernel's file and from the files of functions that the kernel
+    calls."""
     sources: dict[str, Source] = {source.name: source for source in program.sources()}
     files: dict[str, dict[int, Any]] = {own: counters.by_line}
     for (file, line), found in counters.elsewhere.items():

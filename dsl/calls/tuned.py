@@ -1,6 +1,6 @@
-"""The tuned data beside a `.tile` file (`reduce.tuned.json`): the fastest launches that were found, and the entry that
-serves a call. An entry is made for one device, launched name, options, types and dims. It also serves calls near to it.
-`Planner` looks it up."""
+"""The tuned data beside a `.tile` file (`reduce.tuned.json`). The data holds the fastest launches that tuning found. An
+entry belongs to one device, launched name, options, types and dims. An entry also serves calls whose dims are near the
+entry's dims. `Planner` looks entries up."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from dsl.values.arithmetic import pow2_divisor
 
 SCHEMA = 1
 NEAR = 2
-"""The largest quotient of a dim and the tuned one, either way, for which an entry serves."""
+"""The largest ratio between a dim and the tuned dim, either way, for which an entry serves."""
 MOST_DIVISOR = 16
-"""Inner dims must agree in their power of two up to this: no access is wider than 16 elements."""
+"""The power of two that divides an inner dim must match the tuned dim's, up to this limit. No access is wider than 16
+elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepChoice:
-    """One launch of a plan: the schedule, and constants that win over it. fixed: the constants that the branch itself
-    sets, as written (`PER=2`): they distinguish branches of the same kernel and schedule."""
+    """One launch of a plan: the schedule, and the constants that override it. `fixed` lists the constants that the
+    branch itself sets, as written (`PER=2`). The `fixed` constants tell apart branches with the same kernel and
+    schedule."""
 
     kernel: str
     schedule: str | None
@@ -45,8 +47,8 @@ class StepChoice:
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """The facts about a call that entries are found by. options: all of the dispatch, with their values. absent:
-    optional tensors that are not given. inner: dims that are the last of some tensor."""
+    """The facts about a call that select an entry. `options` holds the values of all options of the dispatch. `absent`
+    names the optional tensors that are not given. `inner` names the dims that are the last dim of some tensor."""
 
     call: str
     options: Mapping[str, Any]
@@ -58,10 +60,13 @@ class CallFacts:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The fastest point of a tuning. ranges: for some dims, the extents (from, to) that it serves whatever the tuned
-    extent; None is open. text: the digest of its kernels and schedules when it was made. median_us, interval_us:
-    microseconds; None if the emulator's counters decided. ties: the number of points that tie with it, including
-    itself. plugins: digests of the plug-ins in use, by name."""
+    """The fastest point of a tuning.
+
+    `ranges` gives some dims a range of extents (from, to). The entry serves all extents in the range, whatever extent
+    was tuned. An end that is None is open. `text` is the digest of the entry's kernels and schedules at the time of
+    tuning. `median_us` and `interval_us` are microseconds, or None if the emulator's counters decided. `ties` is the
+    number of points that tie with the fastest, including the fastest. `plugins` maps the plug-ins in use to their
+    digests."""
 
     device: str
     call: str
@@ -80,24 +85,24 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """The key of the calls that it is for. Sorts numbers by size."""
-        # Padded, since the key is sorted as text.
+        """The key of the calls that the entry was tuned for. Keys sort by the size of the extents."""
+        # Padded with zeros, because keys are sorted as text.
         dims = ",".join(f"{name}={extent:020d}" for name, extent in sorted(self.dims.items()))
         parts = [self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims]
         return "\n".join([*parts, ",".join(sorted(self.plugins))] if self.plugins else parts)
 
     def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> tuple[float, float] | None:
-        """The distance to a call's dims: the sum of |log2 quotient| over the dims without a range, then over those with
-        one. None if the entry does not serve them."""
+        """The distance between the entry's dims and a call's dims, as two sums of |log2 ratio|. The first sum is over
+        dims without a range. The second sum is over dims with a range. None if the entry does not serve these dims."""
         if dims.keys() != self.dims.keys():
             return None
         away, within = 0.0, 0.0
         for name, extent in dims.items():
             tuned = self.dims[name]
-            # Inner dims decide the widths of accesses: a schedule that is fast for 1024 columns may be slow for 1023.
+            # Inner dims decide the widths of accesses. A schedule that is fast for 1024 columns may be slow for 1023.
             if name in inner and divisor_class(extent) != divisor_class(tuned):
                 return None
-            # By quotients: 1000 is as near to 2000 as 500 is.
+            # Uses ratios, so that 500 and 2000 are equally near to 1000.
             apart = abs(math.log2(max(extent, 1) / max(tuned, 1)))
             if name in self.ranges:
                 low, high = self.ranges[name]
@@ -127,19 +132,19 @@ class Entry:
         return out
 
     def described(self) -> str:
-        """The launches that it chooses, in words."""
+        """The launches of the entry, in words."""
         return "; ".join(described_step(step) for step in self.steps)
 
 
 def described_step(step: StepChoice) -> str:
-    """`softmax_rows with lanes, warps=8`."""
+    """The launch in words, such as `softmax_rows with lanes, warps=8`."""
     parts = [step.schedule] if step.schedule else []
     parts += [*step.fixed, *(f"{name}={value}" for name, value in step.constants.items())]
     return step.kernel + (f" with {', '.join(parts)}" if parts else "")
 
 
 def divisor_class(extent: int) -> int:
-    """1, 2, 4, 8 or 16: the greatest of these that divides an extent."""
+    """The greatest of 1, 2, 4, 8 and 16 that divides an extent."""
     return min(pow2_divisor(extent), MOST_DIVISOR) if extent else MOST_DIVISOR
 
 
@@ -149,7 +154,7 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The entry that serves a call. exact: it was made for equal dims."""
+    """The entry that serves a call. `exact` is true if the entry was tuned for equal dims."""
 
     entry: Entry
     exact: bool
@@ -157,14 +162,15 @@ class Found:
 
 @dataclass(slots=True)
 class Tuned:
-    """The entries of one file. path: of the file, which need not exist; None for a text without a file."""
+    """The entries of one file. `path` is the file's path, and the file need not exist. `path` is None for a text
+    without a file."""
 
     path: Path | None = None
     entries: list[Entry] = field(default_factory=list)
 
     def find(self, device: str, call: CallFacts, plugins: Mapping[str, str]) -> Found | None:
-        """The nearest entry that serves the call, among those made under exactly these plug-ins, else among those made
-        without plug-ins. Entries of other plug-ins are never taken: their choices may not exist."""
+        """The nearest entry that serves the call. Entries with exactly these plug-ins come first, then entries without
+        plug-ins. Entries with other plug-ins are never taken, because their choices may not exist here."""
         mine = [entry for entry in self.entries if entry.plugins == plugins]
         found = self._nearest(mine, device, call)
         if found is None and plugins:
@@ -184,19 +190,19 @@ class Tuned:
         return None if best is None else Found(best[1], dict(best[1].dims) == dict(call.dims))
 
     def put(self, new: Sequence[Entry]) -> None:
-        """Adds entries, replacing those for the same device, call and dims."""
+        """Adds entries. A new entry replaces an entry with the same key."""
         keys = {entry.key for entry in new}
         self.entries = sorted([*(e for e in self.entries if e.key not in keys), *new], key=lambda e: e.key)
 
     def write(self) -> None:
-        """Writes the file: an entry a line, sorted, so that a diff shows what changed."""
+        """Writes the file with one entry per line, sorted, so that a diff shows the changed entries."""
         assert self.path is not None
         lines = ",\n".join(json.dumps(entry.as_json()) for entry in self.entries)
         write_text(self.path, f'{{"schema": {SCHEMA}, "entries": [\n{lines}\n]}}\n')
 
 
 def tuned_path(path: str | Path) -> Path:
-    """`softmax.tuned.json` for `softmax.tile`."""
+    """The path of the tuned data: `softmax.tuned.json` for `softmax.tile`."""
     return Path(path).with_suffix(".tuned.json")
 
 
@@ -207,12 +213,12 @@ AGAIN = "write it again with 'dsl tune FILE … --write', or remove the entry"
 
 
 def stale_errors(tuned: Tuned, program: Program) -> list[TileError]:
-    """Errors for entries that name things which the file no longer has."""
+    """The errors for entries with names that the file no longer defines."""
     return [error for entry in tuned.entries if (error := stale(entry, program)) is not None]
 
 
 def stale(entry: Entry, program: Program) -> TileError | None:
-    """The located error of an entry that names a thing which the file no longer has, or None."""
+    """The located error for an entry with a name that the file no longer defines. None if all names are defined."""
 
     def fail(word: str, message: str, known: Any) -> TileError:
         loc = entry.loc
@@ -251,7 +257,7 @@ def stale(entry: Entry, program: Program) -> TileError | None:
 
 
 def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
-    """The names that entries of a call may use, by kind in words."""
+    """The names that entries of a call may use, by kind. The kinds are words of error messages."""
     called = program.once(Called, call)
     heads = [program.head(kernel) for kernel in called.launched]
     types, dims = {name for head in heads for name in head.types}, {name for head in heads for name in head.dims}
@@ -259,8 +265,8 @@ def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
 
 
 def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.When | None:
-    """The branch that launches these kernels with these schedules and fixed constants; else one that launches them with
-    other schedules; else None."""
+    """The branch that launches these kernels with these schedules and fixed constants. If no branch fits exactly,
+    returns a branch that launches these kernels with other schedules. None if no branch launches these kernels."""
     branches = program.once(_branches, dispatch.name)
     # `dsl tune --schedule` may have tried a schedule that the branch does not name.
     exact, loose = ([(s.kernel, s.schedule if named else None, s.fixed) for s in steps] for named in (True, False))
@@ -276,8 +282,8 @@ def _branches(program: Program, name: str) -> list[tuple[ast.When, tuple[StepCho
 
 
 def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:
-    """The launches of a branch, each with the schedule that it names or else its kernel's first, and without chosen
-    constants."""
+    """The launches of a branch, without chosen constants. A launch that names no schedule has its kernel's first
+    schedule."""
     out = []
     for launch in line.steps:
         if isinstance(launch, ast.Launch):
@@ -293,8 +299,8 @@ def _span(loc: Loc) -> str:
 
 
 def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
-    """12 hexadecimal digits of the SHA-256 of the text of these kernels and schedules, including all that they are
-    `like`."""
+    """12 hexadecimal digits of a SHA-256 digest. The digest covers the text of these kernels and schedules, and of
+    every schedule that a schedule names with `like`."""
     pieces: list[str] = []
     for step in steps:
         kernel = program.kernels[step.kernel]
@@ -306,8 +312,8 @@ def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
 
 
 def _written(loc: Loc) -> str:
-    """The block that begins on this line, up to the next line that is not indented. Comments and blank lines are left
-    out, so that editing them does not make entries stale."""
+    """The block that begins on the line of `loc`, up to the next line that is not indented. Comments and blank lines
+    are left out, so that editing them does not make entries stale."""
     first, *rest = (line.split("#")[0].rstrip() for line in loc.source.text.splitlines()[loc.line - 1 :])
     end = next((i for i, line in enumerate(rest) if line and not line[0].isspace()), len(rest))
     return "\n".join([first, *filter(None, rest[:end])])

@@ -1,4 +1,5 @@
-"""The file of tuned data: every field is checked, one process at a time changes it, and a broken file is set aside."""
+"""The file of tuned data. Each field is checked, one process at a time writes the file, and a broken file is
+renamed."""
 
 from __future__ import annotations
 
@@ -19,27 +20,28 @@ from dsl.lowering.ir.types import DTYPES
 from dsl.text.files import MAX_TEXT, is_file, locked, read_text, sweep
 
 MOST = 1 << 62
-"""More than every dim and every count."""
+"""A bound above every dim and every count in the file."""
 
 
 class BrokenError(TileError):
-    """The file is not JSON: it was cut short, say."""
+    """The file is not JSON, for example because it was cut short."""
 
 
 class SetAside(UserWarning):
-    """A broken file was renamed."""
+    """The warning that a broken file was renamed."""
 
 
 def read_tuned(path: Path) -> Tuned:
-    """The entries of a file; none if it does not exist. Raises TileError `tuned` if it is not tuned data."""
-    # A link that leads nowhere is an error, not an absent file.
+    """Reads the entries of a file. A file that does not exist has no entries. Raises TileError `tuned` if the file is
+    not tuned data."""
+    # A link to a missing file is an error. It does not count as an absent file.
     if not os.path.lexists(path):
         return Tuned(path)
     try:
         source = Source(str(path), read_text(path, MAX_TEXT))
     except TileError as error:
-        # A file that is too large or not UTF-8 is as broken as one that is not JSON. A folder of that name is not set
-        # aside.
+        # A file that is too large or not UTF-8 is broken, like a file that is not JSON. A folder of this name is not
+        # renamed.
         raise BrokenError("tuned", None, error.message, AGAIN) if is_file(path) else error from None
     start = Loc(source, 0, max(1, source.text.find("\n")))
     try:
@@ -60,7 +62,7 @@ def read_tuned(path: Path) -> Tuned:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Python's json takes the last of two equal keys in silence.
+    # Python's json silently takes the last of two equal keys.
     record = dict(pairs)
     if len(record) != len(pairs):
         twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
@@ -69,12 +71,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> NoReturn:
-    # Python's json reads NaN and Infinity, which no other reader does.
+    # Python's json accepts NaN and Infinity. No other reader does.
     raise ValueError(f"{word} is no number of JSON")
 
 
 def _places(source: Source) -> Iterator[Loc]:
-    """The place of each entry of a valid JSON file; none if the key `"entries"` is written with escapes."""
+    """The place of each entry in a valid JSON file. No places are given if the key `"entries"` is written with
+    escapes."""
     text, decoder = source.text, json.JSONDecoder()
     at = text.find("[", text.find('"entries"')) + 1
     while at:
@@ -90,7 +93,7 @@ def _places(source: Source) -> Iterator[Loc]:
 # ---- entries ----
 
 Word = Annotated[str, Meta(min_length=1, max_length=256)]
-# \Z, since $ also matches ahead of a line break at the end.
+# `\Z` is needed because `$` also matches before a line break at the end.
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*\Z", max_length=256)]
 Count = Annotated[int, Meta(ge=0, lt=MOST)]
 Setting = bool | Annotated[int, Meta(gt=-MOST, lt=MOST)] | Annotated[float, Meta(gt=-MOST, lt=MOST)] | Identifier
@@ -100,7 +103,7 @@ Type = Annotated[str, Meta(pattern=rf"^(?:{'|'.join(DTYPES)})\Z")]
 
 
 class _Step(Struct, forbid_unknown_fields=True):
-    """A step of an entry in the file; see `StepChoice`."""
+    """A step of an entry in the file. See `StepChoice`."""
 
     kernel: Identifier
     schedule: Identifier | None
@@ -109,7 +112,7 @@ class _Step(Struct, forbid_unknown_fields=True):
 
 
 class _Row(Struct, forbid_unknown_fields=True):
-    """An entry in the file; see `Entry`."""
+    """An entry in the file. See `Entry`."""
 
     device: Word
     call: Word
@@ -130,7 +133,7 @@ FAULT = re.compile(r"Object (?:missing required|contains unknown) field `(?P<fie
 
 
 def _entry(row: Any, loc: Loc) -> Entry:
-    """An entry from its row. Raises TileError `tuned` at a wrong field."""
+    """Makes an entry from its row. Raises TileError `tuned` with the place of a wrong field."""
 
     def fail(why: str, name: str, hint: str = AGAIN) -> NoReturn:
         at = loc.source.text.find(json.dumps(name), loc.start, loc.end)
@@ -162,8 +165,8 @@ def _entry(row: Any, loc: Loc) -> Entry:
 
 
 def usable(path: Path) -> Tuned:
-    """The entries for calls. A broken file is set aside, with a warning, and gives none: a call must not fail for
-    it."""
+    """Reads the entries for calls. A broken file is renamed with a warning and counts as empty, so that no call fails
+    because of the file."""
     try:
         return read_tuned(path)
     except BrokenError as error:
@@ -193,8 +196,8 @@ def set_aside(path: Path) -> Path:
 
 
 def update(path: Path, change: Callable[[Tuned], bool]) -> list[str]:
-    """Reads the file, changes it, and writes it if `change` returns true, under the file's lock: entries that others
-    have written stay. Returns notes: a file that is not tuned data is set aside."""
+    """Reads the file under its lock, calls `change`, and writes the file if `change` returns true. Entries of other
+    processes are kept. A file that is not tuned data is renamed, and the returned notes say so."""
     with locked(path):
         sweep(path)
         notes = []

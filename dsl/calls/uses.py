@@ -1,6 +1,8 @@
-"""The tensors that a kernel stores to and reads, from its text, followed through the functions that it calls. A call
-may leave out outputs, so this must be known before the arguments, and with them a variant, are. It equals what the
-headers of all variants of a kernel say together; a test checks that for the samples."""
+"""Finds the tensors that a kernel stores to and reads, from its text and the functions that it calls.
+
+A call may leave out outputs. Therefore the planner must know the written tensors before it knows the arguments and the
+variant. The found accesses are the union of the accesses in the headers of all variants. A test checks this for the
+samples."""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from dsl.text.program import Program
 from dsl.values.table import find
 
 ASKING = ("given", "contiguous", "bytes")
-"""Functions of the host that take a tensor without accessing it."""
+"""Functions of the host that take a tensor without accessing its elements."""
 VIEWS = ("transpose", "reshape")
 """Functions that make another view of a tensor."""
 STORING = ("store", "copy")
@@ -22,8 +24,8 @@ STORING = ("store", "copy")
 
 @dataclass(slots=True)
 class Uses:
-    """Names that are written, and names that are read. views: for a name, the names whose memory it may be. returned:
-    names whose memory a function may return."""
+    """The names that a body writes, and the names that it reads. `views` maps a name to other names whose memory the
+    name may share. `returned` holds the names whose memory a function may return."""
 
     written: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
@@ -35,7 +37,7 @@ class Uses:
         self.read |= names if "r" in access else set()
 
     def resolve(self) -> Uses:
-        """Adds, for each use of a view, the use of the memory that it shows."""
+        """Counts each use of a view also as a use of the memory that the view shows."""
         for names in (self.written, self.read, self.returned):
             left = [*names]
             while left:
@@ -49,20 +51,21 @@ class Uses:
 
 
 def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
-    """(names that a kernel stores to, names that it reads). An argument of a function that only a variant knows counts
-    as both."""
+    """Two sets: the names that a kernel stores to, and the names that the kernel reads. If only a variant knows which
+    function is called, the arguments count as both stored and read."""
     found = UsesReader(program, program.functions).uses(program.kernels[kernel].body)
     return found.written, found.read
 
 
 class UsesReader:
-    """Reads the uses of names in bodies. functions: the functions that a body sees. open: those being read now."""
+    """Finds the uses of names in bodies. `functions` holds the functions that a body sees. `open` holds the ids of the
+    functions that are being read."""
 
     def __init__(self, program: Program, functions: Mapping[str, ast.Def], open: tuple[int, ...] = ()):
         self.program, self.functions, self.open = program, functions, open
 
     def uses(self, body: list[Any]) -> Uses:
-        """The uses of the names of a body."""
+        """The uses of the names in a body."""
         own = {each.name: each for each in ast.walk(body) if isinstance(each, ast.Def)}
         reader = UsesReader(self.program, {**self.functions, **own}, self.open) if own else self
         found = Uses()
@@ -92,7 +95,7 @@ class UsesReader:
             self.node([getattr(node, name) for name in ast.PARTS.get(type(node), ())], found)
 
     def value(self, node: Any, found: Uses) -> None:
-        """An assigned or returned expression. The name of a tensor alone makes a view and reads nothing."""
+        """Reads an assigned or returned expression. A tensor's name alone makes a view and reads nothing."""
         if isinstance(node, ast.Sequence):
             for each in node.items:
                 self.value(each, found)
@@ -112,7 +115,7 @@ class UsesReader:
         self.value(node.value, found)
 
     def memory(self, node: Any, found: Uses) -> set[str]:
-        """The names whose memory an expression may be, not the values there."""
+        """The names whose memory an expression may share. Values in the memory do not count."""
         if isinstance(node, ast.Name):
             return {node.id}
         if isinstance(node, ast.Index | ast.Attribute):
@@ -124,7 +127,7 @@ class UsesReader:
         if node.function.id in VIEWS:
             return self.memory(node.args[0], found) if node.args else set()
         function = self.function_of(node.function.id)
-        # A function of the language returns a value, never the memory of an argument, except VIEWS.
+        # Only VIEWS return the memory of an argument. All other functions of the language return values.
         if function is None:
             return set()
         inner, given = self.inner(function, node)
@@ -142,7 +145,7 @@ class UsesReader:
         if name in ASKING or name in VIEWS:
             self.node([each for each in arguments if not isinstance(each, ast.Name)], found)
         elif name in STORING or name.startswith("atomic"):
-            # An atomic operation returns the value before it, so it reads, too.
+            # An atomic operation returns the old value, so it also reads.
             found.add(self.memory(arguments[0], found) if arguments else set(), "w" if name in STORING else "rw")
             self.subscripts(arguments[:1], found)
             self.node(arguments[1:], found)
@@ -152,12 +155,12 @@ class UsesReader:
             self.node(arguments, found)
         else:
             for each in arguments:
-                # A constant of the kernel may be a function. Which one it is, only a variant knows.
+                # A constant of the kernel may be a function. Only a variant knows which function.
                 found.add(self.memory(each, found), "rw")
                 self.node(each, found)
 
     def subscripts(self, nodes: list[Any], found: Uses) -> None:
-        """The names that are read to choose the part of a store."""
+        """Reads the subscripts that select the part of a tensor to store to."""
         for each in nodes:
             if isinstance(each, ast.Index):
                 self.subscripts([each.value], found)
@@ -166,8 +169,8 @@ class UsesReader:
                 self.node(each, found)
 
     def of_function(self, function: ast.Def, node: ast.Call, found: Uses) -> None:
-        """A call of a def: the uses of its parameters are uses of the arguments; the uses of outer names count as they
-        are."""
+        """Reads a call of a def. The uses of a parameter become uses of its argument. The uses of outer names count
+        unchanged."""
         inner, given = self.inner(function, node)
         local = {*function.params, *(constant.name for constant in function.constants), *inner.views}
         for access, names in (("w", inner.written), ("r", inner.read)):
@@ -182,11 +185,11 @@ class UsesReader:
                 self.node(argument, found)
 
     def inner(self, function: ast.Def, node: ast.Call) -> tuple[Uses, dict[str, ast.Expr]]:
-        """The uses of names in a function, and the arguments by parameter. Functions among the arguments are those that
-        the caller sees."""
+        """Returns the uses of names in a function, and the function's arguments by parameter. Functions passed as
+        arguments are looked up in the caller's scope."""
         params = [*function.params, *(constant.name for constant in function.constants)]
         given = {**dict(zip(params, node.args, strict=False)), **node.keywords}
-        if id(function) in self.open:  # a function that calls itself is an error of its own
+        if id(function) in self.open:  # a function that calls itself is reported elsewhere
             return Uses(), given
         named = {n: f for n, a in given.items() if isinstance(a, ast.Name) and (f := self.function_of(a.id))}
         reader = UsesReader(self.program, {**self.functions, **named}, (*self.open, id(function)))
@@ -194,7 +197,7 @@ class UsesReader:
 
 
 def names_given(program: Program, kernel: str) -> Iterator[str]:
-    """Names that a kernel passes to functions."""
+    """The names that a kernel passes to functions."""
     for node in ast.walk(program.kernels[kernel].body):
         if isinstance(node, ast.Call):
             yield from (each.id for each in (*node.args, *node.keywords.values()) if isinstance(each, ast.Name))

@@ -1,4 +1,4 @@
-"""The `dsl` command: one module a subcommand, imported when it is called.
+"""The `dsl` command. Each subcommand is a module, which is imported when the subcommand is called.
 
 Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed, 70 an internal error.
 """
@@ -41,23 +41,24 @@ COMMANDS = {
     "new": "Write a first kernel to start from.",
     "explain": "Explain an error code, a property, a function or a word.",
 }
-"""Subcommands with their one-line help; `dsl.command.NAME` has the function `command`."""
+"""Subcommands with their one-line help. The module `dsl.command.NAME` defines the function `command`."""
 
 
 def take_plugins(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> None:
-    """Compiles programs with these plug-ins until the command ends. They are loaded at their first use, inside the
-    command, so that an error in a plug-in is reported like an error in the command's file."""
+    """Compiles programs with these plug-ins until the command ends. The plug-ins are loaded at their first use, inside
+    the command. Therefore an error in a plug-in is reported like an error in the command's file."""
 
     @cache
     def plugins() -> Plugins:
-        # Imported where it is used: `dsl --help` takes neither a grammar nor numpy.
+        # Imported here so that `dsl --help` loads neither a grammar nor numpy.
         from dsl.kernels.plugin_files import load_plugins
 
         return load_plugins(files)
 
     if files:
         give(plugins)
-        # Plug-ins are global for the duration of a command; tests call several commands in one process.
+        # Plug-ins are global while a command runs. They are removed at its end, because tests call several commands in
+        # one process.
         context.call_on_close(lambda: give(lambda: NONE))
 
 
@@ -73,7 +74,7 @@ PLUGIN = click.Option(
 
 
 class Commands(click.Group):
-    """A group whose subcommands are imported when they are needed."""
+    """A group that imports a subcommand when it is needed."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -82,13 +83,13 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(f"dsl.command.{'new_file' if name == 'new' else name}").command
-        # `dsl new` compiles nothing but its own template.
+        # `dsl new` compiles only its own template.
         if name != "new" and PLUGIN not in command.params:
             command.params.append(PLUGIN)
         return command
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        # Only the group sees the whole command line; logs of trials record it.
+        # Only the group sees the whole command line. The words are kept here because logs of trials record them.
         context.meta[WORDS] = ("dsl", *args)
         return super().parse_args(context, args)
 
@@ -112,7 +113,7 @@ def print_version(context: click.Context, parameter: click.Parameter, value: boo
         try:
             click.echo(f"dsl {version('dsl')}")
         except PackageNotFoundError:
-            # A checkout runs by `python -m dsl` without being installed.
+            # A checkout can run as `python -m dsl` without being installed.
             click.echo("dsl of a source tree that is not installed")
         context.exit()
 
@@ -124,42 +125,44 @@ def cli() -> None:
 
 
 def open_outputs() -> None:
-    """Replaces outputs that the caller has closed by /dev/null; else the next opened file would get their number."""
+    """Opens /dev/null for standard output or standard error if the caller has closed it. A file opened later would
+    otherwise get the closed stream's number."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            # Text mode: click and print write text.
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (as long as the process)
+            # Opened in text mode, because click and print write text.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (stays open as long as the process)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Prints a warning in one line, without the place in our own code."""
+    """Prints a warning on one line, without a place in the Python code."""
     click.echo(printable(f"warning: {message}"), err=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits."""
-    gc.set_threshold(100_000)  # trees and IR are all alive: looking for garbage early costs a tenth of `dsl check`
+    gc.set_threshold(100_000)  # trees and IR stay alive: early garbage collection costs a tenth of `dsl check`
     open_outputs()
     warnings.showwarning = show_warning
     try:
         with cli.make_context("dsl", sys.argv[1:] if arguments is None else arguments) as context:
-            # click prints into a buffer of Python; a broken pipe shows at the flush, and must end inside this try.
+            # click prints into a Python buffer. A broken pipe is detected at the flush, which must happen inside this
+            # try.
             status = cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         status = stop.exit_code
-    # An exception that click would end the process for; here it goes through one exit.
+    # click would end the process for this exception. Here every error leaves through the same exit.
     except click.ClickException as error:
         error.show()
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        # 128 + SIGINT, as shells report it.
+        # 128 + SIGINT, the status that shells report.
         status = 130
     except Exception as error:
         status = failures.show(error)
     try:
         sys.stdout.flush()
-    except OSError as error:  # the output of --help, or output left after another error
+    except OSError as error:  # from the output of --help, or output left after another error
         status = failures.show(error)
     sys.exit(status if isinstance(status, int) else 0)

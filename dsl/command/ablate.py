@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 @click.option("--by", metavar="FIGURE", help="Compare this figure; without it, time on a GPU, else warp instructions.")
 @click.option("--null", type=click.IntRange(0), default=0, metavar="N", help="Time the chosen code N times more.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Replace each choice of the kernels that an example of FILE launches by another option. Each gets a row with its
-    verdict, the machine code, what the emulator counts, and on a GPU times of one contest with the ratio to the times
-    as chosen. NAME=VALUE as in dsl run.
+    """Replace each choice of the kernels that an example of FILE launches by another option. Each replacement gets a
+    row with its verdict, the machine code and the emulator's counters. On a GPU the row also has times, measured in
+    alternation with the code as chosen, and the ratio to that code's times. NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a right option gave a wrong result, 2 the input is wrong, 3 the device failed.
     """
@@ -37,7 +37,8 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The rows of each launch as data, also printed unless as_json; and whether a safe option gave a wrong result."""
+    """Returns the rows of each launch as data, and whether a safe option gave a wrong result. Also prints the rows
+    unless `as_json` is set."""
     from dsl.examples.report import finite
     from dsl.lab.ablate import AblationChoice, flips_of
     from dsl.lab.ablate import ablate as ablated
@@ -48,12 +49,12 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     from dsl.lab.plot import require_matplotlib
     from dsl.text.terminal import Terminal
 
-    # First: without matplotlib nothing could be drawn after minutes of trials.
+    # Checked first. Without matplotlib, nothing could be drawn after minutes of trials.
     if options["plot"] is not None:
         require_matplotlib(Path(options["plot"]))
     found = experiments(file, values, options, Wanted(lines=True, times=True))
     wanted_kinds = options["kinds"].split(",") if options["kinds"] else []
-    # An unknown key is an error before anything is compiled.
+    # An unknown key is reported before anything is compiled.
     check_asked([pair for each in found for pair in each.made], wanted_kinds, options["keys"])
     choice = AblationChoice(
         wanted_kinds,
@@ -67,9 +68,9 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     made: list[Ablation] = []
     with Bar() as bar:
         for experiment in found:
-            # The compiling processes of a launch end with it, before those of the next one start.
+            # The compiling processes of a launch end before those of the next launch start.
             with experiment:
-                # The number of rows is known only after planning, which the experiment has done.
+                # The number of rows is known only after planning. The experiment has already planned.
                 bar.begin(experiment.call.name, len(flips_of(experiment, choice)))
                 made.append(ablated(experiment, choice, bar.advance))
             bar.clear()
@@ -78,12 +79,13 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     if options["plot"] is not None:
         draw(made, Path(options["plot"]))
     launches = [record(each) for each in made]
-    # JSON has no NaN: `finite` writes null.
+    # JSON has no NaN. `finite` writes null instead.
     return finite({"file": file, "launches": launches}), any(each.is_broken for each in made)
 
 
 def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The gains of each launch as data, also printed unless as_json; the second result is False: nothing is broken."""
+    """Returns the gains of each launch as data, and False because nothing can be broken. Also prints the gains unless
+    `as_json` is set."""
     from dsl.lab.ablation_report import show_shares
     from dsl.lab.assignments import check_asked
     from dsl.lab.place import find_place
@@ -107,7 +109,7 @@ def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str
         with Bar() as bar:
             bar.begin(experiment.call.name, options["shapley"])
             made = shares_of(experiment, figure, options["shapley"], kinds, options["keys"], bar.advance)
-        # The bootstrap of the intervals is random, too: --seed repeats it.
+        # The bootstrap of the intervals is also random. --seed makes it repeatable.
         rows = made.rows(options["seed"])
         records.append({"call": experiment.call.name, "figure": figure, "orders": made.orders, "whole": made.whole})
         records[-1]["rows"] = rows

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsl.examples.report import Report
     from dsl.studies.bench import BenchRow
 
-# Twice `options.TIME_LIMIT`, since the command compiles and runs every schedule of the file.
+# Twice `options.TIME_LIMIT`, because the command compiles and runs every schedule of the file.
 TIME_LIMIT = 600.0
 PEER = "Also this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); repeatable."
 
@@ -37,8 +37,9 @@ PEER = "Also this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); 
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Most seconds for the whole command.")
 def command(file: str, device: str, json_file: str | None, time_limit: float, **settings: Any) -> int:
-    """A row for each example of FILE, and for each other schedule and option that can run it. All are checked, then
-    measured in alternation with a cold L2 (on a GPU), and counted (by the emulator). NAME=VALUE as in dsl run.
+    """A row for each example of FILE, and for each other schedule and option that can run the example. All rows are
+    checked. On a GPU the rows are then measured in alternation, with a cold L2. The emulator counts their launches.
+    NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a result differs or a row failed, 2 the input is wrong, 3 the device failed.
     """
@@ -60,12 +61,13 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
 
 
 def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -> list[BenchRow]:
-    """The rows: computed in this process on the emulator, in a child process on a GPU."""
+    """The rows of the table. Rows of the emulator are computed in this process, and rows of a GPU in a child
+    process."""
     settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
-    # Passes that are left out are choices by now: pass.NAME=off.
+    # The passes to skip have become choices: pass.NAME=off.
     del settings["skip_pass"]
     place, why = choose_device(device, False)
-    # The rows come as JSON from both, so that there is one way to read them.
+    # Both ways return the rows as JSON, so that a single function reads them.
     request = {"file": file, "device": place, "why": why, "time_limit": time_limit, **settings}
     if place == "emulator":
         told = answer(request)
@@ -77,20 +79,20 @@ def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The rows of a request; both are JSON."""
+    """Computes the rows of a request. The request and the rows are JSON."""
     from dsl.studies.bench import bench
 
-    # The child's request is one dictionary; the caller keeps its own.
+    # Copied, because the lines below remove keys and the caller keeps its own dictionary.
     from dsl.text.program import load
 
     request = dict(request)
     rows = bench(load(request.pop("file")), request.pop("device"), request.pop("why"), **request)
-    # The inverse is `row_from_json`.
+    # `row_from_json` is the inverse.
     return {"rows": [asdict(row) for row in rows]}
 
 
 def row_from_json(record: dict[str, Any]) -> BenchRow:
-    """The inverse of `asdict`, which leaves no class names."""
+    """Makes a row from the dictionary that `asdict` made. `asdict` drops the names of classes."""
     from dsl.examples.report import from_json
     from dsl.studies.bench import BenchRow
 
@@ -99,7 +101,7 @@ def row_from_json(record: dict[str, Any]) -> BenchRow:
 
 
 def as_json(file: str, rows: list[BenchRow]) -> dict[str, Any]:
-    """What --json writes: figures by row, times in microseconds."""
+    """The data that --json writes: figures by row, and times in microseconds."""
     some = next(row.report for row in rows if row.report and row.peer is None)
     return {"file": file, "device": some.device, "chip": some.chip, "rows": [row_as_json(row) for row in rows]}
 
@@ -122,7 +124,7 @@ def row_as_json(row: BenchRow) -> dict[str, Any]:
     return named | about | {"times_us": report.times, **counted}
 
 
-# Figures of a launch that --json has; the report's other fields repeat them.
+# The figures of a launch that --json contains. The report repeats all other fields of a launch.
 OF_LAUNCH = (
     *("kernel", "schedule", "dims", "types", "grid", "threads", "shared_bytes", "registers", "spills", "occupancy"),
     *("limited_by", "machine_code", "counters"),
@@ -133,7 +135,8 @@ OF_LAUNCH = (
 
 
 def show_rows(file: str, rows: list[BenchRow]) -> None:
-    """The rows that ran as a table; above it what they share, below it notes on the others."""
+    """Prints a table of the rows that ran. Facts that all rows share stand above the table. Notes on rows that did not
+    run stand below the table."""
     ran = [row for row in rows if row.report is not None]
     reports = [row.report for row in ran if row.report and row.peer is None]
     first = reports[0]
@@ -152,7 +155,8 @@ def show_rows(file: str, rows: list[BenchRow]) -> None:
 
 
 def show_table(rows: list[BenchRow]) -> list[str]:
-    """The columns in which rows differ, then the figures that a row has. Returns the names of those figures."""
+    """Prints the columns in which rows differ, then the columns of figures that some row has. Returns the names of
+    these figures."""
     from dsl.text.terminal import Terminal, add, table
 
     names = names_of(rows)
@@ -162,7 +166,7 @@ def show_table(rows: list[BenchRow]) -> list[str]:
     for found, job in zip(figures, jobs, strict=True):
         if found["time_us"]:
             of_job = [each["time_us"] for each, other in zip(figures, jobs, strict=True) if other == job]
-            # The fastest of the same example: rows of other examples do other work.
+            # Compared with the fastest row of the same example, because other examples do other work.
             found["over_fastest"] = found["time_us"] / min(filter(None, of_job))
     shown = [each for name, each in COLUMNS.items() if any(found.get(name) is not None for found in figures)]
     shown = [each for each in shown if each.name not in RARE or any(found.get(each.name) for found in figures)]
@@ -177,17 +181,17 @@ def show_table(rows: list[BenchRow]) -> list[str]:
 
 
 RARE = ("atomics", "atomic_waits")
-"""Figures that are shown only if one row has them above 0: most kernels have none."""
+"""Figures that are shown only if some row has a value above 0. They are 0 for most kernels."""
 
 
 def all_figures(row: BenchRow) -> dict[str, Any]:
-    """The figures of a row. Registers, spills and sizes are the greatest of its launches."""
+    """The figures of a row. Registers, spills and sizes are the maximum over the row's launches."""
     report = row.report
     assert report is not None
     low, median, high = report.times or (None, None, None)
     found = {"result": result_of(row), "time_us": median, "low_us": low, "high_us": high, **row.figures()}
     found |= {name: getattr(report, name) for name in ("gbps", "share_of_limit", "tflops")}
-    # A peer is a Python function: nothing is known of the kernels that it launches.
+    # A peer is a Python function. The kernels that it launches are unknown.
     if row.peer is not None or not report.launches:
         return found
     found["blocks"] = sum(launch.blocks for launch in report.launches)
@@ -201,12 +205,13 @@ TAKEN = ("registers", "spills", "shared_bytes")
 
 
 def compared_within_examples(rows: list[BenchRow]) -> bool:
-    """Whether rows compare several ways of one example; else each example is a way to do the same job."""
+    """Whether the rows compare several ways to run the same example. If not, each example counts as one way to do the
+    same job."""
     return len({row.example for row in rows}) < len(rows)
 
 
 def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
-    """Columns in which rows differ: (title, a text for each row)."""
+    """The columns in which rows differ. Each column is (title, text of each row)."""
     others = any(row.schedule for row in rows)
     found = [
         ("example", [row.example or "-" for row in rows]),
@@ -223,11 +228,11 @@ def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
         ("options", [options_of(row) for row in rows]),
         ("from", [row.edited or "" for row in rows]),
     ]
-    # Files often name an example like its kernel.
+    # Often an example has the name of its kernel.
     if found[0][1] == found[1][1]:
         del found[0]
     telling = [column for column in found if len(set(column[1])) > 1]
-    # One row, or equal ones: at least the kernel is named.
+    # If no column differs (one row, or equal rows), the kernel is still named.
     return telling or [column for column in found if column[0] == "kernel"]
 
 
@@ -243,11 +248,11 @@ def joined(names: list[str]) -> str:
 
 
 def result_of(row: BenchRow) -> str | None:
-    """A verdict on a row that ran; None: right."""
+    """The verdict on a row that ran. None means that the result is right."""
     if row.report and row.report.passed is False:
         return "WRONG"
     if row.peer is not None and row.report and row.report.passed is None:
-        return "not judged"  # no 'expect' reads what it wrote: it may do nothing
+        return "not judged"  # no 'expect' reads the peer's result: the peer may do nothing
     return "right, not timed" if row.peer is not None and row.report and row.report.times is None else None
 
 
@@ -272,7 +277,7 @@ def notes_of_peers(reports: list[Report]) -> Iterator[str]:
 
 
 def notes_of_rows(rows: list[BenchRow]) -> Iterator[str]:
-    """Why rows failed, or have no times."""
+    """The reasons why rows failed, or have no times."""
     for row in rows:
         untimed = row.report.untimed if row.report else ""
         if said := row.failed or (untimed and f"not timed: {untimed}"):

@@ -32,8 +32,8 @@ START = "plain|LOG[:LINE]|KEY=OPTION"
 @click.option("--good", metavar="COMMIT", help="Search commits of the file's repository, from this one.")
 @click.option("--bad", metavar="COMMIT", help="Up to this one; without it, HEAD.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Undo the choices of the start one after another, by halving, and report the one at which the answer to
-    PREDICATE changes: comparisons of result, registers, spills, sass, counters, time or ratio, joined by 'and'. With
+    """Undo the choices of the start by halving, and report the choice at which the answer to PREDICATE changes.
+    PREDICATE compares result, registers, spills, sass, counters, time or ratio, and joins comparisons by 'and'. With
     --good, search commits. NAME=VALUE as in dsl run.
 
     Exit status: 0 found, 2 the input is wrong, 3 the device failed.
@@ -42,7 +42,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def bisect(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """The result as data; also printed unless as_json."""
+    """Returns the result as data. Also prints the result unless `as_json` is set."""
     is_of_commits = options["good"] is not None or options["bad"] is not None
     return {"file": file, **(between_commits if is_of_commits else between_choices)(file, values, as_json, options)}
 
@@ -58,13 +58,13 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
     asked = predicate(options["until"])
     (experiment, *others) = experiments(file, values, options, asked.wanted)
     if others:
-        # A predicate is about one launch: figures of several have no common answer.
+        # A predicate is about one launch. Its answer may differ between several launches.
         raise TileError("example", experiment.example.loc, f"this example has {1 + len(others)} launches", "--launch N")
     if asked.is_timed and experiment.place.ordinal is None:
         raise TileError("option", None, "without a GPU there are no times", "use a counter: wavefronts, sectors")
     decisions = decisions_from(experiment, options["start"])
     with Bar() as bar:
-        # Halving takes log2 of the decisions, and both ends are tried first.
+        # Halving takes log2 of the number of decisions, and both ends are tried first.
         bar.begin("bisect", len(decisions).bit_length() + 2)
         made = bisect(experiment, decisions, asked, bar.advance, options["reduce"])
     if not as_json:
@@ -73,17 +73,17 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
 
 
 def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decision]:
-    """The decisions that `--from` names. TileError `option`."""
+    """The decisions that `--from` names. Raises TileError `option`."""
     from dsl.lab.bisect import given, plain
 
     if start in ((), (PLAIN,)):
-        # By default every choice starts plain: nothing need be known of the kernel.
+        # By default every choice starts as plain, which needs no knowledge of the kernel.
         found = plain(experiment)
     else:
         assignment: dict[str, str] = {}
         for text in start:
             key, equals, option = text.rpartition("=")
-            # A path may hold '='; a file that exists is a log.
+            # A path may contain '='. If the file exists, the text names a log.
             if equals and not Path(text).exists():
                 assignment[key] = option
             elif text == PLAIN:
@@ -97,7 +97,8 @@ def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decis
 
 
 def of_log(text: str) -> dict[str, str]:
-    """The options that a trial of a log forced. text: `FILE`, for its last line, or `FILE:LINE`. TileError."""
+    """The options that a trial of a log forced. `text` is `FILE`, for the log's last line, or `FILE:LINE`. Raises
+    TileError."""
     from dsl.lab.trial import trial_at
 
     return trial_at(text).choices
@@ -142,17 +143,18 @@ def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: 
     asked = predicate(options["until"])
     root, name_there = file_in_repository(file)
     device = find_place(options["device"], options["arch"]).device
-    # Options of `dsl run` and of `dsl why`: an earlier compiler may refuse one that the other takes.
+    # Options for `dsl run` and options for `dsl why`. An earlier version of a command may refuse an option that the
+    # other command takes.
     run, why = [f"--device={device}", *(["--counters"] if device == "emulator" else [])], []
     for name in ("example", "schedule", "arch"):
         if options[name] is not None:
             why.append(f"--{name}={options[name]}")
     why += [f"--choose={text}" for text in options["choose"]] + [f"--skip-pass={name}" for name in options["skip_pass"]]
-    # The child compiles in another tree; plug-ins stay files of this one.
+    # The child compiles in another work tree. Plug-ins are still files of this work tree.
     why += [f"--plugin={plugin}" for plugin in current().files]
     question = TreeQuestion(name_there, values, [*run, *why, f"--seed={options['seed']}"], why)
     with Bar() as bar:
-        # 0: the number of commits is known only inside.
+        # Starts with a count of 0, because `bisect_commits` finds out the number of commits.
         bar.begin("bisect", 0)
         made = bisect_commits(root, options["good"], options["bad"] or "HEAD", question, asked, bar.advance)
     if not as_json:

@@ -17,16 +17,16 @@ from dsl.studies.check import check_file
 @shared("as_json")
 @click.option("--assemble", is_flag=True, help="Assemble each variant, and report those that spill registers.")
 def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
-    """Report all errors of the files: every kernel with every schedule and type, all stages of compilation up to LLVM.
+    """Report all errors of the files. Every kernel is compiled up to LLVM, with every schedule and type.
 
-    Contracts of all that examples launch are judged; those on machine code with --assemble.
+    Contracts of all launches in examples are judged. Contracts on machine code are judged only with --assemble.
 
     Exit status: 0 no errors, 1 contracts that do not hold, 2 other errors.
     """
     errors: list[TileError] = []
     records = []
     for file in files:
-        # Each file is checked by itself: an error in one hides nothing in another.
+        # Each file is checked separately, so that an error in a file hides nothing in another file.
         found = check_file(file, assemble)
         errors += found.errors
         said = {"errors": [*map(record, found.sorted())], "notes": [*map(record, found.notes)]}
@@ -36,7 +36,7 @@ def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
         for error in found.sorted():
             click.echo(error.render(), err=True)
         for note in found.notes:
-            # `render` prints each with its code; notes are no errors.
+            # `render` prints the code of each error. A note is not an error, so its prefix is replaced.
             click.echo(note.render().replace("error[check]", "note", 1), err=True)
         if not found.errors:
             click.echo(f"{file}: no errors in {found.variants} variant{'s' * (found.variants != 1)}")
@@ -44,7 +44,7 @@ def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
         click.echo(json.dumps({"passed": not errors, "files": records}))
     elif errors:
         click.echo(f"{len(errors)} error{'s' * (len(errors) > 1)}", err=True)
-    # A contract that fails is a result, as one of `dsl run`: status 1.
+    # A contract that fails is a result, as in `dsl run`, so the status is 1.
     if errors and all(error.code == "contract" for error in errors):
         return DIFFERS
     return WRONG_INPUT if errors else 0

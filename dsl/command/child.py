@@ -1,8 +1,8 @@
-"""Runs a request in a child process: an illegal access on a GPU poisons a process, and a launch that never ends can
-only be ended with its process.
+"""Runs a request in a child process. An illegal access on a GPU makes its process unusable, and a launch that never
+ends can only be stopped with its process.
 
-The child waits for each launch within the time limit, and reports which one did not end. If the child itself does not
-answer, it is stopped `GRACE` seconds later.
+The child waits for each launch within the time limit, and reports the launch that did not end. If the child does not
+answer either, this process stops the child `GRACE` seconds after the time limit.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.plugins import current, give
 
 GRACE = 60.0
-"""Seconds beyond the time limit of a launch on a GPU, for everything else: start, compilation, the emulator's
-counts."""
+"""Seconds beyond the time limit of a launch on a GPU. They cover everything else: process start, compilation and the
+emulator's counters."""
 
 
 def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
-    """The report of a request. The kernel prints to `output`. Raises ChildFailure."""
+    """The report of a request. The kernel's prints go to `output`. Raises ChildFailure."""
     return from_json(answer_of_child("dsl.command.request", asdict(request), output, time_limit))
 
 
 def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limit: float) -> dict[str, Any]:
-    """The result of the function `answer` of `module` in a child process; both are JSON, and `request` has the `file`
-    and the `device`. Raises ChildFailure.
+    """Calls the function `answer` of `module` in a child process, and returns its result. The request and the result
+    are JSON. `request` must contain `file` and `device`. Raises ChildFailure.
 
-    time_limit: on a GPU, the most seconds of each wait for it; on the emulator, of the whole process.
+    `time_limit` is a number of seconds. On a GPU, `time_limit` limits each wait for the device. On the emulator,
+    `time_limit` limits the whole process.
     """
     on_gpu = request.get("device") != "emulator"
-    # Files, since standard output and error belong to the kernel's prints.
+    # Uses files, because standard output and standard error carry the kernel's prints.
     with tempfile.TemporaryDirectory(prefix="dsl-run-") as folder:
         asked, answered = Path(folder, "request.json"), Path(folder, "answer.json")
         limit = time_limit if on_gpu else None
         asked.write_text(json.dumps({"plugins": current().files, "request": request, "time_limit": limit}))
         command = [sys.executable, "-m", "dsl.command.child", module, str(asked), str(answered)]
-        # What this process has printed must come before the child's output.
+        # Flushed so that earlier output of this process comes before the child's output.
         sys.stdout.flush()
         into = output if is_file(output) else subprocess.PIPE
         try:
@@ -56,10 +57,10 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
             text = f"the process of the launch did not end in {late.timeout:g} seconds and was stopped"
             raise failure("time-limit", text) from None
         if done.stdout:
-            # A notebook's stream is no file: the child's output is passed on here.
+            # A notebook's stream is not a file, so this process passes the child's output on.
             (output or sys.stdout).write(done.stdout.decode(errors="replace"))
         if not answered.is_file():
-            # The child was killed, or its interpreter crashed: it wrote no answer.
+            # The child was killed or its interpreter crashed, so it wrote no answer.
             raise failure("device", f"the process of the launch ended with status {done.returncode}")
         said = json.loads(answered.read_text())
     if "errors" in said:
@@ -68,8 +69,8 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
 
 
 def is_file(stream: Any) -> bool:
-    """Whether a child can write to a stream directly (None: to this process's output); a notebook's streams have no
-    file."""
+    """Whether a child process can write to a stream directly. `stream` may be None, which stands for the output of this
+    process. A child cannot write to a notebook's stream, because the stream has no file."""
     try:
         (stream or sys.stdout).fileno()
     except (OSError, AttributeError, ValueError):
@@ -78,13 +79,13 @@ def is_file(stream: Any) -> bool:
 
 
 def failure(code: str, message: str) -> ChildFailure:
-    """The error of a child that gave no answer."""
+    """The error for a child process that gave no answer."""
     error = TileError(code, None, message)
     return ChildFailure(error.render(), DEVICE_FAILED, [record(error)])
 
 
 def main(module: str, asked: str, answered: str) -> None:
-    """Runs in the child: answers the request, or writes the error."""
+    """Runs in the child process: writes the answer to the request, or an error."""
     given = json.loads(Path(asked).read_text())
     request = given["request"]
     try:
@@ -100,7 +101,7 @@ def main(module: str, asked: str, answered: str) -> None:
 
 
 def waits(seconds: float | None) -> AbstractContextManager[None]:
-    """Around launches on a GPU, which must end within so many seconds; None: no limit."""
+    """A context for launches on a GPU, each of which must end within `seconds`. None means no limit."""
     if seconds is None:
         return nullcontext()
     from dsl.runtime.cuda.context import time_limit

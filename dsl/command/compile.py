@@ -45,7 +45,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
         )
         if len(requests) == 1:
-            # With one kernel, an option that it lacks is its own located error.
+            # With a single kernel, an option of a choice that it lacks gets its own located error.
             requests = [replace(requests[0], constants={**requests[0].constants, **asked.options})]
         else:
             requests = [replace(request, choices=asked.options) for request in requests]
@@ -62,7 +62,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             else:
                 texts.append(level(program, request, emit, annotate, asked))
         if len(requests) > 1 and not options["after"]:
-            # With several kernels, each option must be met by one of them.
+            # With several kernels, each option must match a choice of at least one kernel.
             asked.check()
         if output is not None:
             write_text(Path(output), texts[0])
@@ -77,12 +77,13 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
 
 
 def texts_after(program: Program, request: Request, names: Sequence[str], annotate: bool) -> str:
-    """The IR after each of these passes; a single one is text that can be edited. TileError for an unknown pass."""
+    """The IR after each of these passes. A single result is text that can be edited and read again. Raises TileError
+    for an unknown pass."""
     texts = []
     for name in names:
         text = printed(level_after(program, request, name))
         text = annotate_ir(text, Lines(program.source)) if annotate else text
-        # A single text stays as it is, so that `dsl opt` and --from read it.
+        # A single text gets no heading, so that `dsl opt` and --from can read it.
         texts.append(f"// after {name}\n{text}" if len(names) > 1 else text)
     return "".join(texts)
 
@@ -93,11 +94,11 @@ COMMENT = {"ptx": "//", "sass": "//", "ir": "//", "llvm": ";"}
 def requests_for(
     program: Program, values: list[str], kernel: str | None, schedule: str | None, arch: str, example: str | None
 ) -> list[Request]:
-    """The variants to compile: those that the example launches, or the kernel with this name."""
+    """The variants to compile. If `kernel` is None, these are the variants of all kernels that the example launches."""
     node = None if kernel is None else program.kernel(kernel)
     chosen = find_example(program, example) if program.examples or example is not None else None
     overrides = resolve(program, chosen, values, node)
-    asked = schedule if node is None else None  # with --kernel it is that kernel's, not the example's
+    asked = schedule if node is None else None  # with --kernel, --schedule belongs to that kernel, not to the example
     must = node is None
     planned = planned_requests(program, chosen, overrides, arch, asked, must) if chosen is not None else []
     if node is None:
@@ -113,8 +114,8 @@ def requests_for(
 def planned_requests(
     program: Program, example: ast.Example, overrides: Overrides, arch: str, schedule: str | None, must: bool
 ) -> list[Request]:
-    """The variants of the example's launches, each once. must: refuse a launch that only a run can plan, instead of
-    leaving it out."""
+    """The distinct variants of the example's launches. Some launches can be planned only during a run. With `must`, a
+    launch of this kind raises an error. Without `must`, it is left out."""
     found: list[Request] = []
     for launch in launches_of(program, example, overrides, must):
         try:
@@ -126,13 +127,14 @@ def planned_requests(
 
 
 def launches_of(program: Program, example: ast.Example, overrides: Overrides, must: bool) -> list[LaunchFacts]:
-    """The launches of an example. must: TileError for one that only a run can plan; else it is left out."""
+    """The launches of an example. Some launches can be planned only during a run. With `must`, a launch of this kind
+    raises TileError. Without `must`, it is left out."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
     launches = facts.launches
     if not all(launch.is_known for launch in launches):
-        from dsl.examples.plans import evaluated  # evaluates the example: only if shapes do not suffice
+        from dsl.examples.plans import evaluated  # evaluates the example, which is needed only if shapes do not suffice
 
         launches = evaluated(program, example, overrides, launches)
     known = [launch for launch in launches if must or launch.is_known]
@@ -145,7 +147,7 @@ def launches_of(program: Program, example: ast.Example, overrides: Overrides, mu
 
 
 def check_known(launch: LaunchFacts) -> None:
-    """TileError for a number that only a run computes: it may decide the variant."""
+    """Raises TileError for a number that only a run computes, because the number may decide the variant."""
     for name, value in launch.arguments.items():
         if value is UNKNOWN:
             message = f"'{name}' is a number that only a run can tell: it stands below another launch"
@@ -153,7 +155,7 @@ def check_known(launch: LaunchFacts) -> None:
 
 
 def schedules_of(program: Program, kernel: ast.KernelDef, asked: str | None) -> Collection[str]:
-    """The names of a kernel's schedules. TileError if the requested one is not among them."""
+    """The names of a kernel's schedules. Raises TileError if the schedule `asked` is not among them."""
     known = program.schedules_of(kernel.name)
     if asked is not None and asked not in known:
         raise TileError("name", None, f"kernel '{kernel.name}' has no schedule '{asked}'", closest(asked, known))
@@ -169,9 +171,9 @@ def request_of(
     planned: list[Request],
     example: ast.Example | None,
 ) -> Request:
-    """The variant of a kernel given by name, with the example's values of its dims."""
+    """The variant of a kernel given by name. The example gives the values of the kernel's dims."""
     known = schedules_of(program, kernel, schedule)
-    # The example's launch of this kernel gives dims and constants that the command line does not.
+    # Dims and constants come from the example's launch of this kernel, unless the command line gives them.
     near = next((request for request in planned if request.kernel == kernel.name), None)
     numbers = {**(examine(program, example, overrides).numbers if example else {}), **(near.dims if near else {})}
     numbers |= overrides.names
@@ -179,7 +181,7 @@ def request_of(
         if dim in overrides.names and type(numbers[dim]) is not int:
             raise TileError("option", None, f"'{dim}={numbers[dim]}': a dim is a count of elements")
     parameters = type_parameters([kernel])
-    # Without a launch the first type of each parameter.
+    # If no launch gives a type parameter, its first type is taken.
     types = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
     return Request(
         kernel.name,

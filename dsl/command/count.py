@@ -1,4 +1,4 @@
-"""`dsl count`: what launches of PTX texts cost, of any compiler, side by side."""
+"""`dsl count`: what launches of PTX texts cost, side by side. The texts may come from any compiler."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ EXTENTS = "X[,Y[,Z]]"
 @click.option("--first", "only", type=click.IntRange(1), metavar="N", help="Count the first N blocks of the grid only.")
 @click.option("--arch", metavar="TARGET", help="The device that the emulator is; the text's target without.")
 def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, **options: Any) -> int:
-    """Launch PTX texts of any compiler and count what they do: on the emulator, which also finds their faults, and on a
-    GPU, if there is one, which times them. Several texts run side by side, on the same values.
+    """Launch PTX texts of any compiler and count what they do. The emulator counts, and finds the faults of the texts.
+    A GPU, if there is one, measures their times. Several texts run side by side, on the same values.
 
     Values are expressions of the language, as in an example, or .npy files: x='randn(f16[9, 1000])' n=1000 y=FILE.npy.
-    The parameters take them in order; 2=VALUE is for parameter 2, counted from 0. The options of a launch are given
-    once for all texts, or once for each. Texts of dsl compile have a header that contains them.
+    The parameters take the values in order; 2=VALUE is for parameter 2, counted from 0. The options of a launch are
+    given once for all texts, or once for each text. Texts of dsl compile need no such options, because their header
+    contains them.
 
     Exit status: 0 fine, 1 a result differs or a fault is found, 2 the input is wrong, 3 the device failed.
     """
@@ -59,14 +60,14 @@ def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, 
 
 
 def is_text(word: str) -> bool:
-    """Whether a word names a PTX text; else it is a value."""
+    """Whether a word names a PTX text. Any other word is a value."""
     return word.endswith(".ptx") and "=" not in word
 
 
 def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: bool) -> list[CountedFile]:
-    """Counts the texts that the words name, on the given values."""
+    """Counts the PTX texts among `words` on the values among `words`."""
     files = [word for word in words if is_text(word)]
-    # A PTX text without the suffix .ptx, most likely.
+    # Probably a PTX text without the suffix .ptx.
     if other := [word for word in words if not files and "=" not in word]:
         raise TileError("option", None, f"'{other[0]}' is no PTX text", "dsl compile FILE --emit ptx -o k.ptx")
     if not files:
@@ -78,7 +79,7 @@ def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: b
 
 
 def told_files(found: list[CountedFile]) -> dict[str, Any]:
-    """The data of --json."""
+    """The data that --json prints."""
     from dsl.examples.report import finite
 
     return {"files": [finite(record(each)) for each in found]}
@@ -94,20 +95,21 @@ def show_found(found: list[CountedFile], by: str | None) -> None:
 
 
 def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:
-    """The texts of a request: counted in this process on the emulator, in a child process on a GPU."""
+    """Counts the texts of a request. The emulator counts in this process. On a GPU, a child process launches and
+    counts."""
     if request["device"] == "emulator":
         told = answer(request)
     else:
         from dsl.command.child import answer_of_child
 
-        # The child names its errors by `file`; a request has several.
+        # The request has several files. The child's error messages name only `file`.
         asked = {**request, "file": request["files"][0]}
         told = answer_of_child(__name__, asked, sys.stderr if as_json else None, request["time_limit"])
     return [file_from_json(each) for each in told["files"]]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The result of a request; both are JSON."""
+    """Answers a request. The request and the answer are JSON."""
     from dsl.studies.count import CountRequest, count
 
     current()  # loads plug-ins, which may add instructions to the emulator
@@ -116,7 +118,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def file_from_json(told: dict[str, Any]) -> CountedFile:
-    """The inverse of `asdict`."""
+    """Makes a CountedFile from the dictionary that `asdict` made."""
     from dsl.examples.report import from_json
     from dsl.studies.count import CountedFile
 
@@ -124,7 +126,7 @@ def file_from_json(told: dict[str, Any]) -> CountedFile:
 
 
 def record(found: CountedFile) -> dict[str, Any]:
-    """The data of --json for one text."""
+    """The data that --json prints for one text."""
     report, launch = found.report, found.launch
     of_launch = ("grid", "threads", "shared_bytes", "registers", "spills", "occupancy", "limited_by", "machine_code")
     own = ("entry", "target", "arguments", "block", "cluster", "findings", "notes", "waits_with_a_barrier")

@@ -1,4 +1,5 @@
-"""Counted PTX texts on the terminal: one in full, several as a table with the ratio to the first."""
+"""Prints counted PTX texts on the terminal. A single text is shown in full. Several texts share a table with ratios to
+the first text."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ ROWS = (
     *("global_store_sectors", "global_atomic_sectors", "sectors_over_fewest", "wavefronts", "wavefronts_over_fewest"),
     *("conflicts", "mma", "shuffles", "barriers", "warp_barriers", "atomics", "atomic_waits"),
 )
-"""Figures of a table. A figure that is 0 in all texts is left out."""
+"""The figures in the rows of a table. A figure that is 0 in all texts is left out."""
 GROUPS = ("registers", "instructions", "global_load_sectors", "wavefronts", "mma")
-"""Figures with an empty line above them."""
+"""The figures that have an empty line above them."""
 OF_ARRAYS = ("global_load_sectors", "global_store_sectors", "global_atomic_sectors", "global_ideal_sectors")
 
 
 def show_file(found: CountedFile, by: str | None) -> None:
-    """Prints one text: its launch, whether it is right, its cost, and its findings."""
+    """Prints one text: its launch, whether the result is right, its cost, and its findings."""
     launch, report = found.launch, found.report
     entry = "" if found.entry in Path(report.file).name else f", entry {found.entry}"
     click.echo(styled(printable(report.file + entry), bold=True))
@@ -64,19 +65,19 @@ def show_file(found: CountedFile, by: str | None) -> None:
 
 
 def barriers_beside(found: CountedFile) -> str:
-    """The cost of clusters without `.explicitcluster`."""
+    """A sentence on the barriers that ptxas adds to clusters without `.explicitcluster`."""
     waits = f"{found.waits_with_a_barrier} barrier.cluster.wait without .explicitcluster"
     return f"{waits}: ptxas puts a barrier of the block and branches beside each"
 
 
 def extents(shape: list[int]) -> str:
-    """The shape, if it has more than one axis."""
+    """The shape in words, if it has more than one axis."""
     return f" ({' x '.join(map(str, shape))})" if any(extent != 1 for extent in shape[1:]) else ""
 
 
 def arguments(files: list[CountedFile]) -> str:
     """All arguments of the launches, except numbers without a name."""
-    # Names of unnamed parameters: `2=VALUE` is parameter_2.
+    # The parameter of `2=VALUE` has the name parameter_2.
     told = {name.removeprefix("parameter_"): value for each in files for name, value in each.arguments.items()}
     is_number = {name: value[:1].isdigit() or value[:1] == "-" for name, value in told.items()}
     pairs = [f"{name} = {told[name]}" if is_number[name] else f"{name}: {told[name]}" for name in told]
@@ -97,7 +98,7 @@ def show_findings(found: CountedFile) -> None:
 
 
 def show_by(found: CountedFile, by: str | None) -> None:
-    """Prints counters by line or by array, if requested."""
+    """Prints counters by line or by array, as `by` says."""
     if by is None:
         return
     click.echo()
@@ -110,13 +111,13 @@ def show_by(found: CountedFile, by: str | None) -> None:
     else:
         source = found_file(found.source or found.report.file, found.report.file)
         files = by_file(found.launch.by_line, source).items()
-        # A text that was copied here keeps the paths of the machine that compiled it.
+        # A text that was compiled on another machine names paths of that machine.
         there = {file if file == source else found_file(file, found.report.file): lines for file, lines in files}
         show_counted({source: {}, **there}, source if Path(source).is_file() else None)
 
 
 def found_file(name: str, text: str) -> str:
-    """The path of a source file that a text names: as named, or beside the text."""
+    """The path of a source file that a text names: the path as named, or a file of that name beside the text."""
     beside = Path(text).parent / Path(name).name
     return str(beside) if not Path(name).is_file() and beside.is_file() else name
 
@@ -131,7 +132,7 @@ def show_counted_arrays(found: CountedFile) -> None:
 
 
 def show_files(files: list[CountedFile], by: str | None) -> None:
-    """A column for each text; behind its figures the ratio to the first text's."""
+    """Prints a table with a column for each text. Each figure is followed by its ratio to the first text's figure."""
     first = files[0]
     click.echo(styled("on the same values", bold=True))
     line("device", first.report.place)
@@ -156,7 +157,7 @@ def show_files(files: list[CountedFile], by: str | None) -> None:
 
 
 def table(files: list[CountedFile]) -> terminal.Table:
-    """The table; `=` marks figures that equal the first text's."""
+    """The table. `=` marks figures that equal the figures of the first text."""
     figures = [each.figures() for each in files]
     heads = [word for each in files for word in (heading(each, files), "")]
     made = terminal.table(["", *heads])
@@ -174,7 +175,7 @@ def table(files: list[CountedFile]) -> terminal.Table:
 
 
 def heading(found: CountedFile, files: list[CountedFile]) -> str:
-    """The file's name, with its folder if two files have the same name."""
+    """The file's name. The folder is added if two files have the same name."""
     path = Path(found.report.file)
     alike = {each.report.file for each in files if Path(each.report.file).name == path.name}
     return path.name if len(alike) == 1 else str(path)
@@ -188,7 +189,7 @@ def result(found: CountedFile) -> str:
 
 
 def ratio(column: FigureColumn, value: float | None, base: float | None) -> str:
-    """The ratio of a figure to the first text's."""
+    """The ratio of a figure to the first text's figure."""
     if value is None or base is None or not column.is_cost:
         return ""
     if value == base or not base:
@@ -203,7 +204,7 @@ def notes(files: list[CountedFile]) -> list[str]:
     part = [each for each in files if each.counted is not None and each.counted < each.launch.blocks]
     if part:
         found.append(f"counted in the first {max(each.counted or 0 for each in part)} blocks, times the grid")
-    # Each reason once.
+    # Each reason is printed once.
     found += dict.fromkeys(f"{heading(each, files)}: {each.unassembled}" for each in files if each.unassembled)
     found += [f"{heading(e, files)}: {guess_in_words(e.report.guessed)}" for e in files if e.report.guessed]
     return found

@@ -31,13 +31,13 @@ SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 @click.option("--level", metavar="STAGE", help="Show all of this level: ast, build, a pass, ir, llvm, ptx, sass.")
 @click.option("--context", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Rows around.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Compare two ways to do the launches that an example of FILE makes. Both take FILE, NAME=VALUE and the options;
-    --from changes A, --vs changes B. A change is another option of a choice (swizzle.sf=none), schedule=NAME, kernel=,
-    example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a trial of a log
-    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR in the kernel's place. Two PTX files are assembled, and
+    """Compare two ways to do the launches that an example of FILE makes. Both ways take FILE, NAME=VALUE and the
+    options. --from changes A, --vs changes B. A change is another option of a choice (swizzle.sf=none), schedule=NAME,
+    kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a trial of a log
+    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR that replaces the kernel. Two PTX files are assembled, and
     their machine code is compared.
 
-    The output has the choices that differ, the figures side by side, the lines whose counters differ most, and the
+    The output lists the choices that differ, the figures side by side, the lines whose counters differ most, and the
     first level at which the code differs.
 
     Exit status: 0 equal, 1 they differ, 2 the input is wrong, 3 the device failed.
@@ -46,7 +46,8 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """What differs, as data, also printed unless as_json; and whether anything but times differs."""
+    """Returns the differences as data, and whether anything but times differs. Also prints the differences unless
+    `as_json` is set."""
     from dsl.examples.report import finite
     from dsl.lab.diff import Contest, compared
     from dsl.lab.diff_report import show_difference
@@ -54,7 +55,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     from dsl.lab.place import find_place
     from dsl.text.terminal import Terminal
 
-    # `dsl diff a.tile b.tile` would take the second file for a value.
+    # `dsl diff a.tile b.tile` would otherwise take the second file for a value.
     for text in values:
         if "=" not in text:
             raise TileError("option", None, f"'{text}' is not NAME=VALUE", f"--vs {text} compares with that")
@@ -70,7 +71,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         if len(first) != len(second):
             message = f"A has {len(first)} launches, B {len(second)}"
             raise TileError("option", None, message, "--launch N, or launch=N on a side")
-        # Both sides in one contest: times of two runs differ by the clocks.
+        # Both sides run in one contest, because clocks differ between two runs.
         contest = Contest(place.ordinal, options["rounds"] or ROUNDS, options["seed"])
         for pair in zip(first, second, strict=True):
             made.append(compared(*pair, options["context"], contest))
@@ -82,11 +83,11 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 
 def known_level(name: str, made: dict[str, Any]) -> str:
-    """The requested level; `ir` is the level of the last pass. TileError if a side lacks it."""
+    """Finds the requested level. `ir` means the level of the last pass. Raises TileError if a side lacks the level."""
     from dsl.lab.diff_levels import kind_of
 
     known = list(dict.fromkeys(one["level"] for each in made["kernels"] for one in each["levels"]))
-    # `ir` as of `dsl compile --emit ir`: the IR after the last pass.
+    # `ir` means the same as in `dsl compile --emit ir`: the IR after the last pass.
     if name == "ir" and (passes := [each for each in known if kind_of(each) == "ir"]):
         return passes[-1]
     if name not in known:
@@ -99,7 +100,8 @@ def known_level(name: str, made: dict[str, Any]) -> str:
 
 
 def check_pair(first: SideWords, second: SideWords) -> None:
-    """TileError if one side is code alone and the other has an example: only an example says which arrays they get."""
+    """Raises TileError if one side is only code and the other side has an example. Only an example gives the arrays for
+    a launch."""
     for code, other, option in ((first, second, "--from"), (second, first, "--vs")):
         if other.file.endswith(".tile") and not code.file.endswith(".tile"):
             message = f"{code.file} is run by itself, {other.file} by its example"
@@ -107,11 +109,13 @@ def check_pair(first: SideWords, second: SideWords) -> None:
 
 
 def sides_of(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
-    """A side for each launch. Raises TileError, whose message names the side, LaunchError, DeviceError."""
+    """Makes a side for each launch. Raises TileError, LaunchError or DeviceError. The message of a TileError names the
+    side."""
     try:
         return made_sides(words, place, stack)
     except TileError as error:
-        # The side as it is needs no name; a list of errors is of the file, whose lines say where.
+        # The unchanged side needs no name. If there are several errors, they belong to the file, and their lines locate
+        # them.
         if not words.is_said or len(error.errors) > 1 or words.label in error.message:
             raise
         raise TileError(error.code, error.loc, f"{words.label}: {error.message}", error.hint) from None
@@ -129,7 +133,7 @@ def made_sides(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[S
         options = words.options
         made = ptx_from(words.file, choices_of(options["choose"], options["skip_pass"]))
         label = words.label if words.is_said else words.file
-        # A value without effect is an error, so that nobody believes that it was compared.
+        # A value without effect is an error. Otherwise users might think that the value was compared.
         if words.values:
             raise TileError("option", None, f"{words.file} is only assembled: '{words.values[0]}' has no effect on it")
         found = [code_side(made, words.file, label, place, options["kernel"])]
@@ -139,7 +143,7 @@ def made_sides(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[S
 
 
 def sides_in(words: SideWords, place: TuningPlace) -> list[Side]:
-    """The sides of a `.tile` file; code by hand may replace a kernel."""
+    """The sides of a `.tile` file. Handwritten code may replace one of the file's kernels."""
     from dsl.kernels.edited import ptx_from
     from dsl.lab.diff_code import code_side, given_kernels
     from dsl.runtime.header import read
@@ -148,16 +152,16 @@ def sides_in(words: SideWords, place: TuningPlace) -> list[Side]:
         return launched(words, place, {})
     options = words.options
     ptx = ptx_from(words.code, choices_of(options["choose"], options["skip_pass"]))
-    # Without a header no launch can be checked against it: the code is compared as text.
+    # Without a header, no launch can be checked against the code. The code is compared as text.
     if not read(ptx):
-        # --kernel names a kernel of the file; kernel= on the side names an entry of the text.
+        # --kernel names a kernel of the file. kernel= on the side names an entry of the text.
         kernel = options["kernel"] if "kernel" in words.own else None
         return [code_side(ptx, words.code, words.label, place, kernel)]
     return launched(words, place, given_kernels(ptx, words.code))
 
 
 def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel]) -> list[Side]:
-    """The launches of the example that run the requested kernel."""
+    """The sides for the example's launches of the requested kernel."""
     from dsl.lab.diff import launched_side
     from dsl.lab.experiment import Wanted
 
@@ -166,7 +170,7 @@ def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel])
     if (alone := kernel_alone(words.file, options)) is not None:
         return [by_name(words, place, given, alone)]
     found = experiments(words.file, tuple(words.values), options, Wanted(lines=True, times=True))
-    # Code of a commit replaces every kernel that the example launches, so all launches count.
+    # The code of a commit replaces all kernels of the example, so all launches count.
     wanted = {kernel} if kernel is not None else {*given} if words.commit is None else set()
     having = [each for each in found if not wanted or wanted & {*launched_kernels(each)}]
     if not having:
@@ -187,8 +191,8 @@ def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel])
 
 
 def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
-    """The kernel to compile alone: the named one, or the only one of a file, if no example launches it; else None.
-    TileError."""
+    """The kernel to compile alone. The result is the named kernel, or the only kernel of the file. None if an example
+    launches this kernel. Raises TileError."""
     from dsl.examples.shapes import find_example
     from dsl.text.program import load, reached_kernels
 
@@ -212,7 +216,7 @@ def by_name(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel], 
     options, program = words.options, load(words.file)
     names = (kernel, options["schedule"], options["arch"] or place.arch, options["example"])
     (request,) = requests_for(program, words.values, *names)
-    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants: one that the kernel lacks is an error
+    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants: an unknown choice is an error
     request = replace(request, constants={**request.constants, **chosen})
     return compiled_side(program, request, words.label, place, given.get(request.kernel))
 
@@ -222,7 +226,7 @@ def launched_kernels(experiment: Experiment) -> list[str]:
 
 
 def notes_of(words: SideWords, experiment: Experiment) -> list[str]:
-    """How a repeated trial differs from the logged one. TileError if its kernels differ."""
+    """Notes on how a repeated trial differs from the logged trial. Raises TileError if their kernels differ."""
     trial, now = words.trial, experiment.blank
     assert trial is not None
     before, after = (
@@ -239,14 +243,15 @@ def notes_of(words: SideWords, experiment: Experiment) -> list[str]:
 
 
 def code_then(label: str, then: Trial, here: Trial) -> list[str]:
-    """A note if the log has the trial's PTX and the code here differs from it."""
+    """A note if the logged PTX of a trial differs from the PTX that is generated now. No note if the log has no PTX."""
     was, now = ([(each.kernel, each.ptx) for each in trial.launches] for trial in (then, here))
     is_known = bool(was) and all(ptx is not None for _, ptx in was)
     return [f"{label} had other PTX then"] if is_known and was != now else []
 
 
 def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
-    """The sides of a commit: its own compiler makes code and choices; this tree runs and measures them."""
+    """The sides of a commit. The commit's own compiler makes the code and the choices. This work tree runs and measures
+    them."""
     from dsl.lab.commits import TreeQuestion, file_in_repository, git, worktree
     from dsl.lab.diff_code import kernels_in
     from dsl.lowering.ir.targets import target
@@ -255,9 +260,10 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     commit = words.commit.removeprefix("@")
     root, name = file_in_repository(words.file)
     found = git(root, "rev-parse", "--verify", f"{commit}^{{commit}}")
-    # The worktree lives until both sides are compared.
+    # The worktree exists until both sides are compared.
     tree = stack.enter_context(worktree(root, found))
-    # Before its compiler starts: a process of Python, and then an error that names no commit.
+    # Checked before the commit's compiler starts. That compiler needs a Python process, and its error would not name
+    # the commit.
     if not (tree / name).is_file():
         raise TileError("file", None, f"{name} is not in {words.commit}", "a commit that has the file")
     options = words.options
@@ -268,7 +274,8 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     asked += [f"--choose={text}" for text in options["choose"]]
     asked += [f"--skip-pass={each}" for each in options["skip_pass"]]
     given = kernels_in(tree, TreeQuestion(name, words.values, (), asked), words.commit)
-    # Grids of persistent kernels depend on it, and a target's default is not this device.
+    # Grids of persistent kernels depend on the number of multiprocessors. The target's default may differ from this
+    # device.
     if target(place.arch).sms != place.sms:
         words.notes.append(f"{words.commit} compiles for {target(place.arch).sms} multiprocessors, not {place.sms}")
     words.notes.append(f"{words.commit} is {found[:12]} {git(root, 'show', '--no-patch', '--format=%s', found)}")

@@ -1,4 +1,5 @@
-"""What the error codes mean: the table `error_codes.toml`. Tests: no code is missing; the examples are run."""
+"""Reads the meanings of error codes from the table `error_codes.toml`. Tests check that no code is missing, and run the
+examples."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ TABLE = Path(__file__).with_name("error_codes.toml")
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """`meaning`: what is wrong; `example`: what leads to it; `mend`: how to fix it.
+    """`meaning` says what is wrong, `example` is a text that leads to the error, and `mend` says how to fix it.
 
-    `shown`: whether running the example alone shows the code; false where it needs a GPU or another state.
+    `shown` says whether running the example alone reports the code. `shown` is false if the example needs a GPU or
+    another state.
     """
 
     meaning: str

@@ -10,7 +10,7 @@ from textwrap import indent
 
 import click
 
-import dsl.values.functions  # noqa: F401 (the rows)
+import dsl.values.functions  # noqa: F401 (defines the rows)
 from dsl.command.error_codes import ErrorCode, read_codes
 from dsl.command.failures import show
 from dsl.command.options import shared
@@ -25,13 +25,13 @@ WORDS = Path(__file__).with_name("words.toml")
 
 
 def read_words() -> dict[str, str]:
-    """Words of messages and schedules that the language does not have, each with its meaning."""
+    """The meanings of words that appear in messages and schedules but are not part of the language."""
     return tomllib.loads(WORDS.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """All rows that have the given name, by kind."""
+    """All rows with the given name, by their kind: code, property, term, function or word."""
 
     codes: dict[str, ErrorCode]
     properties: list[PropertyRow]
@@ -59,8 +59,8 @@ def said_of(function: Builtin) -> dict[str, str]:
 @shared("as_json")
 def command(name: str | None, as_json: bool) -> int:
     """Explain an error CODE and how to fix it, a PROPERTY of schedules, a TERM of contracts, a FUNCTION of the language
-    or a WORD of messages; without a name, list all of them."""
-    # As messages print it, so that it can be pasted.
+    or a WORD of messages. Without a name, list all of them."""
+    # Accepts the code in the form that messages print, so that it can be pasted.
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
     codes, words = read_codes(), read_words()
@@ -89,14 +89,14 @@ def command(name: str | None, as_json: bool) -> int:
 
 
 def rows_told(found: Explained) -> dict[str, dict[str, str]]:
-    """All that is known of each name."""
+    """All that is known about each name."""
     rows: dict[str, dict[str, str]] = {
         code: {"meaning": row.meaning, "example": row.example, "mend": row.mend} for code, row in found.codes.items()
     }
     for each in found.properties:
         said = {"property": each.usage, "does": each.doc, "line": each.example}
-        # A code and a property may have one name (`layout`, `shared`), and so may a property and a word: rows are
-        # merged.
+        # A code and a property may have the same name (`layout`, `shared`), and so may a property and a word. Their
+        # rows are merged.
         rows[each.name] = {**rows.get(each.name, {}), **said}
     for term in found.terms:
         said = {"unit": term.unit, "counts": term.doc, "from": term.source, "known": term.known}
@@ -110,11 +110,11 @@ def rows_told(found: Explained) -> dict[str, dict[str, str]]:
 
 
 def show_all(found: Explained) -> None:
-    """A line for each."""
+    """Prints a line for each name."""
     from dsl.text.terminal import Terminal, table
 
     def brief(text: str) -> str:
-        # The first sentence.
+        # Takes the first sentence.
         return text.split(". ")[0].rstrip(".")
 
     parts = {
@@ -130,7 +130,7 @@ def show_all(found: Explained) -> None:
 
 
 def show_each(found: Explained) -> None:
-    """Everything with this name: `stage` is a property and a word."""
+    """Prints everything with this name. For example, `stage` is both a property and a word."""
     for code, row in found.codes.items():
         click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
         click.echo(f"For example:\n\n{indent(row.example.strip(), '    ')}\n\nInstead: {row.mend}")

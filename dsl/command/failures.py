@@ -1,4 +1,4 @@
-"""Errors on the terminal: one form for all; a user's mistake never shows a traceback."""
+"""Errors on the terminal. All errors have the same form, and a user's mistake never shows a traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dsl.text.files import MAX_TEXT, read_text
 if TYPE_CHECKING:
     from dsl.runtime.emulator.findings import Finding
 
-# 70 is EX_SOFTWARE of sysexits.h; 141 is 128 + SIGPIPE, as shells report it.
+# 70 is EX_SOFTWARE of sysexits.h. 141 is 128 + SIGPIPE, the status that shells report.
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
     "uninitialised read": "write the element before it is read: zeros(…) in place of empty(…), workspace(…, zeroed) "
@@ -37,7 +37,7 @@ REPORT = "please report it, with the file and the command line"
 
 
 class ChildFailure(Exception):
-    """An error in a child process: its text, its exit status, and the same as data (see `records`)."""
+    """An error in a child process: its text, its exit status, and the error as data (see `records`)."""
 
     def __init__(self, text: str, status: int, records: list[dict[str, Any]]):
         super().__init__(text)
@@ -45,7 +45,8 @@ class ChildFailure(Exception):
 
 
 def located(error: BaseException, file: str | None = None) -> TileError | None:
-    """An exception as an error, with its place in `file` if it has one; None for an error that is not the user's."""
+    """An exception as a TileError, with its place in `file` if it has one. The result is None for an exception that is
+    not the user's mistake."""
     if isinstance(error, TileError):
         return error
     if isinstance(error, RuntimeFault):
@@ -53,7 +54,7 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
         if hint is None and isinstance(error, FindingError):
             hint = _hint(error.finding, file)
         return TileError(error.code, _place(error, file), error.message, hint)
-    # A path that cannot be opened is the user's: no traceback.
+    # A path that cannot be opened is the user's mistake, so there is no traceback.
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return TileError("file", None, f"{name}{error.strerror or error}")
@@ -63,7 +64,7 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
 
 
 GOES_ON = "no loop that runs reads"
-"""How `spinning.py` begins to describe a loop that no other thread can end."""
+"""The first words of the message in `spinning.py` about a loop that no other thread can end."""
 FAR_OUTSIDE = (
     "where the index may pass 2147483647, compute it in s64: i.to(s64) * stride; the mask must exclude negative "
     "indices, too: mask=(i >= 0) & (i < n)"
@@ -137,7 +138,7 @@ def _of_an_access(finding: Finding, _: str | None) -> str | None:
 ROWS: tuple[tuple[str, str, Callable[[Finding, str | None], str | None]], ...] = (
     ("race", "global memory", _of_one_statement),
     ("race", "shared memory", _of_manual_barriers),
-    # An array of `empty` is the user's to fill; shared memory and registers have no hint, since the compiler makes
+    # The user must fill an array of `empty`. Shared memory and registers get no hint, because the compiler allocates
     # them.
     ("uninitialised read", "global memory", lambda finding, _: FINDING_HINTS.get(finding.kind)),
     ("uninitialised read", "", lambda finding, _: ""),
@@ -145,11 +146,12 @@ ROWS: tuple[tuple[str, str, Callable[[Finding, str | None], str | None]], ...] =
     ("out of bounds", "", _of_an_access),
     ("deadlock", "", _of_a_deadlock),
 )
-"""Kind of finding, words of its message, and its hint: "" means none; None means that the next row is tried."""
+"""Kind of finding, words of its message, and a function that makes its hint. "" means that there is no hint. None means
+that the next row is tried."""
 
 
 def _lines_with(words: str, file: str | None) -> list[int]:
-    """Numbers of the lines of a file whose text, without comment, is `words`."""
+    """The numbers of the lines in a file that consist of `words`, apart from comments."""
     try:
         text = read_text(Path(file), MAX_TEXT) if file is not None else ""
     except TileError:
@@ -158,7 +160,8 @@ def _lines_with(words: str, file: str | None) -> list[int]:
 
 
 def record(error: TileError) -> dict[str, Any]:
-    """An error as data. `called_from`: the places of the inlined calls, or of the launch, that led to it."""
+    """An error as data. `called_from` lists the places of the inlined calls, or of the launch, that led to the
+    error."""
     callers = [] if error.loc is None else error.loc.callers
     said = {"message": error.message, "hint": error.hint}
     return {"code": error.code, **_position(error.loc), **said, "called_from": [*map(_position, callers)]}
@@ -171,7 +174,7 @@ def _position(place: Loc | None) -> dict[str, Any]:
 
 
 def records(error: BaseException, file: str | None = None) -> list[dict[str, Any]]:
-    """Any exception as data: a record for each mistake of a file, or one for anything else."""
+    """Any exception as data. Each mistake in a file gives a record. Any other exception gives a single record."""
     if isinstance(error, ChildFailure):
         return error.records
     known = located(error, file) or TileError("internal", None, f"{type(error).__name__}: {error}", REPORT)
@@ -179,7 +182,7 @@ def records(error: BaseException, file: str | None = None) -> list[dict[str, Any
 
 
 def told(error: BaseException, file: str) -> dict[str, Any]:
-    """What a command prints as JSON for an error: its text, the same as data, the exit status."""
+    """The JSON that a command prints for an error: the text, the error as data, and the exit status."""
     text, status = render(error, file)
     return {"file": file, "error": text, "errors": records(error, file), "status": status}
 
@@ -190,7 +193,7 @@ def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
         return error.text, error.status
     known = located(error, file)
     if known is not None:
-        # A plug-in's author needs the traceback of the plug-in, even where the error is located.
+        # The author of a plug-in needs the traceback even if the error is located.
         if known.code == "plugin" and os.environ.get("DSL_TRACEBACK") == "1":
             click.echo(printable("".join(traceback.format_exception(error))), err=True)
         return known.render(), error.exit_status if isinstance(error, RuntimeFault) else WRONG_INPUT
@@ -203,8 +206,8 @@ def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
 
 
 def _place(error: RuntimeFault, file: str | None) -> Loc | None:
-    """The line of the `.tile` file that an error of the runtime names, called from the example's launch; else the
-    launch."""
+    """The place of a runtime error. The place is the `.tile` line that the error names, with the example's launch as
+    its caller. If the error names no line, the place is the launch."""
     line = _line_of(error, file)
     return error.caller if line is None else line.under(error.caller)
 
@@ -216,7 +219,7 @@ def _line_of(error: RuntimeFault, file: str | None) -> Loc | None:
     try:
         source = Source(name, read_text(Path(name), MAX_TEXT))
         text = source.line(error.line)
-    # An edited PTX text may name a line that the file no longer has.
+    # An edited PTX text may name a line that no longer exists in the file.
     except (TileError, IndexError):
         return None
     start = source.starts[error.line - 1] + len(text) - len(text.lstrip())
@@ -224,9 +227,8 @@ def _line_of(error: RuntimeFault, file: str | None) -> Loc | None:
 
 
 def show(error: BaseException, file: str | None = None) -> int:
-    """Writes the error to standard error and returns the exit status. `file`: whose lines errors of the runtime
-    name."""
-    if isinstance(error, BrokenPipeError):  # the reader of our output has gone
+    """Writes the error to standard error and returns the exit status. Lines in runtime errors refer to `file`."""
+    if isinstance(error, BrokenPipeError):  # nobody reads the output any more
         give_up_output()
         return BROKEN_PIPE
     text, status = render(error, file)
@@ -240,7 +242,7 @@ def show(error: BaseException, file: str | None = None) -> int:
 
 
 def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:
-    """`show`; with as_json also prints the error as JSON on standard output, after the keys of `more`."""
+    """Calls `show`. With `as_json`, also prints the error as JSON on standard output, after the keys of `more`."""
     status = show(error, file or None)
     if as_json:
         click.echo(json.dumps({**more, **told(error, file)}))
@@ -248,7 +250,8 @@ def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:
 
 
 def carried_out(file: str, as_json: bool, run: Callable[[], tuple[dict[str, Any], bool]]) -> int:
-    """The exit status of a command. run: returns its data, printed if as_json, and whether the status is DIFFERS."""
+    """Carries out a command and returns its exit status. `run` returns the command's data and whether the status is
+    DIFFERS. The data is printed if `as_json` is set."""
     try:
         said, differs = run()
         if as_json:
@@ -259,7 +262,7 @@ def carried_out(file: str, as_json: bool, run: Callable[[], tuple[dict[str, Any]
 
 
 def give_up_output() -> None:
-    """Discards output that is still buffered: the interpreter would flush it again at exit, and report the broken
-    pipe."""
-    with suppress(OSError, ValueError):  # ValueError: a stream without a number
+    """Discards output that is still buffered. The interpreter would otherwise flush the buffer at exit and report the
+    broken pipe again."""
+    with suppress(OSError, ValueError):  # ValueError: a stream without a file number
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,10 +1,12 @@
 """The commands as Python functions: `dsl.why`, `diff`, `ablate`, `bisect`, `fuzz`, `tune`, `bench`, `run`, `count`,
-`layouts`, and `trials` of a log.
+`layouts`, and `trials`, which reads a log.
 
-Each takes a `.tile` file (its path, or a module of `dsl.load`), the command's options by name (`--skip-pass` is
-`skip_pass`, `--from` is `from_`), and NAME=VALUE as further keywords; a value that is named like an option goes into
-`values={…}`. A repeatable option takes a list, `choose` also a dict. Each returns a `ResultTable`, and raises
-`dsl.TileError` for mistakes, `dsl.LaunchError` and `dsl.DeviceError` for faults, as calls do.
+The first argument is a `.tile` file, given as a path or as a module of `dsl.load`. The command's options are keywords:
+`--skip-pass` is `skip_pass`, and `--from` is `from_`. Each NAME=VALUE is a further keyword. A value with the name of an
+option goes into `values={…}`. A repeatable option takes a list, and `choose` also takes a dict.
+
+Each function returns a `ResultTable`. Like a call of a kernel, a function raises `dsl.TileError` for mistakes, and
+`dsl.LaunchError` or `dsl.DeviceError` for faults.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ Given = TypeVar("Given")
 
 
 def to_callers(function: Callable[Arguments, Given]) -> Callable[Arguments, Given]:
-    """Errors of the function start at the caller's line, without our frames; places in the `.tile` text stay."""
+    """A decorator that shortens tracebacks: a function's errors start at the caller's line, without frames of this
+    package. Places in the `.tile` text are kept."""
 
     @wraps(function)
     def called(*arguments: Arguments.args, **named: Arguments.kwargs) -> Given:
@@ -73,7 +76,7 @@ def to_callers(function: Callable[Arguments, Given]) -> Callable[Arguments, Give
         except (TileError, RuntimeFault) as error:
             for each in error.errors if isinstance(error, TileError) else ():
                 for place in filter(None, (each.loc, *(each.loc.callers if each.loc else ()))):
-                    # A cell's file lies in a temporary folder, which means nothing to the user.
+                    # The file of a cell is in a temporary folder. The folder's name means nothing to the user.
                     place.source.name = shown(place.source.name)
             raise error.with_traceback(None) from None
 
@@ -82,8 +85,9 @@ def to_callers(function: Callable[Arguments, Given]) -> Callable[Arguments, Give
 
 @to_callers
 def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
-    """The choices behind the code of the kernels that an example launches, as `dsl why`: `value="acc"`,
-    `choice="swizzle"`, `line=45`, `measure=True`, `all=True`; `rows=8` and the like set dims."""
+    """The choices behind the code of the kernels that an example launches, as `dsl why` lists them. Examples of options
+    are `value="acc"`, `choice="swizzle"`, `line=45`, `measure=True` and `all=True`. Keywords such as `rows=8` set
+    dims."""
     from dsl.command.why import options_of
     from dsl.command.why import why as told
 
@@ -100,9 +104,9 @@ def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
 
 @to_callers
 def diff(source: Source, **options: Any) -> ResultTable[DifferenceRow]:
-    """What differs between two ways to do a launch, as `dsl diff`: `vs={"swizzle.s": "none"}`, `vs="schedule=block"`,
-    `from_="@HEAD"`. Rows are choices, constants, lines and levels that differ, and all figures, of each launch;
-    `record["launches"]` has the levels' text."""
+    """The differences between two ways to do a launch, as `dsl diff` shows them. Examples of options are
+    `vs={"swizzle.s": "none"}`, `vs="schedule=block"` and `from_="@HEAD"`. The rows of each launch are the choices,
+    constants, lines and levels that differ, and all figures. `record["launches"]` has the text of the levels."""
     from dsl.command.diff import diff as compared
 
     file, _, (record, _), text = carried("diff", source, options, compared)
@@ -146,14 +150,15 @@ def difference_rows(launch: Mapping[str, Any]) -> Iterator[DifferenceRow]:
 
 @to_callers
 def ablate(source: Source, **options: Any) -> ResultTable[Any]:
-    """How much each choice of a launch gains, as `dsl ablate`: `kinds="swizzle,copy"`, `ceiling=True`, `choose={…}`.
-    Rows are `AblationRow`s; the first of each launch is the code as chosen. With `shapley=N` they are `ShareRow`s.
-    Code is compiled in this process unless `jobs=N` is given."""
+    """How much each choice of a launch gains, as `dsl ablate` shows it. Examples of options are `kinds="swizzle,copy"`,
+    `ceiling=True` and `choose={…}`. Rows are `AblationRow`s. The first row of each launch is the code as chosen. With
+    `shapley=N`, rows are `ShareRow`s. Code is compiled in this process unless `jobs=N` is given."""
     from dsl.command.ablate import ablate as flipped
     from dsl.command.ablate import shapley
 
     study = flipped if options.get("shapley") is None else shapley
-    # Worker processes would import the caller's main module again, which a notebook lacks and a script may not guard.
+    # Worker processes would import the caller's main module again. A notebook has none, and a script may not be
+    # guarded.
     file, given, (record, _), text = carried("ablate", source, {"jobs": 0, **options}, study)
     launches = record["launches"]
     title = f"ablate {file}: {', '.join(each['call'] for each in launches)}"
@@ -163,7 +168,7 @@ def ablate(source: Source, **options: Any) -> ResultTable[Any]:
         heads = {"group": "group", "plain": "plain", "chosen": "chosen", "gain": "gain", "95%": "interval"}
         return ResultTable(title, shares, record, text, heads)
     rows: list[AblationRow] = []
-    first: list[int] = []  # by row: that of its launch as chosen
+    first: list[int] = []  # for each row, the index of its launch's row "as chosen"
     for each in launches:
         first += [len(rows)] * len(each["rows"])
         rows += [row_of(AblationRow, row, call=each["call"]) for row in each["rows"]]
@@ -174,9 +179,10 @@ def ablate(source: Source, **options: Any) -> ResultTable[Any]:
 
 @to_callers
 def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]:
-    """Where the answer to a predicate changes, as `dsl bisect`: `dsl.bisect(file, "registers <= 56", from_="plain")`,
-    or between commits with `good="v1.2"`. One row, or several if the change lies somewhere between them; `record` has
-    `needed` of `reduce=True`."""
+    """Where the answer to a predicate changes, as `dsl bisect` finds it: `dsl.bisect(file, "registers <= 56",
+    from_="plain")`. With `good="v1.2"` it searches commits. There is usually one row. There are several rows if the
+    search could not tell which of several choices or commits makes the change. With `reduce=True`, `record` has
+    `needed`."""
     from dsl.command.bisect import bisect as halved
     from dsl.lab.predicates import predicate
 
@@ -184,7 +190,7 @@ def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]
     sides = {"before": record["before"], "after": record["after"]}
     rows = []
     for each in record["found"]:
-        # Choices are records, commits pairs.
+        # A choice is a record, a commit is a pair.
         if isinstance(each, dict):
             rows.append(row_of(BorderRow, each, choose=dict(each["assignment"]), **sides))
         else:
@@ -198,8 +204,9 @@ def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]
 
 @to_callers
 def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
-    """Random options of the choices, as `dsl fuzz`: `count=100`, `seed=7`. A row for each assignment whose result is
-    not right; `record["verdicts"]` has how many came to what."""
+    """Tries random options of the choices, as `dsl fuzz` does. Examples of its options are `count=100` and `seed=7`.
+    There is a row for each assignment whose result is not right. `record["verdicts"]` counts the assignments by
+    verdict."""
     from dsl.command.fuzz import fuzz as drawn
 
     file, _, record, text = carried("fuzz", source, options, drawn)
@@ -211,14 +218,15 @@ def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
 
 @to_callers
 def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
-    """The points of the schedules' `tune` sets, as `dsl tune`: `rows=4096`, `all=True`, `budget=40`, `write=True`; a
-    list tries several values, `cols=[1000, 4096]`. Rows are the points of each launch, fastest first, then the points
-    without a right result. Code is compiled in this process unless `jobs=N` is given."""
+    """Tries the points of the schedules' `tune` sets, as `dsl tune` does. Examples of options are `rows=4096`,
+    `all=True`, `budget=40` and `write=True`. A list tries several values: `cols=[1000, 4096]`. Rows are the points of
+    each launch, fastest first, then the points without a right result. Code is compiled in this process unless `jobs=N`
+    is given."""
     from dsl.command.tune import tune as searched
 
     file, _, (record, _), text = carried("tune", source, {"jobs": 0, **options}, searched)
     rows: list[TunedRow] = []
-    first: list[int] = []  # by row: the fastest of its launch
+    first: list[int] = []  # for each row, the index of its launch's fastest row
     for each in record["outcomes"]:
         # Points without a place come last.
         points = sorted(each["points"], key=lambda point: point.get("place") or len(each["points"]) + 1)
@@ -237,7 +245,7 @@ def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
 
     steps, settings = point["steps"], {}
     for number, step in enumerate(steps):
-        # Steps of a call with several launches may have constants of one name.
+        # Several launches of a call may have constants with the same name.
         prefix = f"{number}." if len(steps) > 1 else ""
         settings[f"{prefix}schedule"] = f"{step['kernel']} {step['schedule'] or ''}".rstrip()
         settings |= {f"{prefix}{name}": value for name, value in step["constants"].items()}
@@ -246,7 +254,7 @@ def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
     figures: dict[str, Any] = {}
     for name, fact in (*((each, each) for each in ("registers", "spills", "shared_bytes")), ("sass", "instructions")):
         known = [each[fact] for each in point.get("launches", ()) if each[fact] is not None]
-        # The most of its launches, as in the command's table.
+        # The maximum over the launches, as in the command's table.
         figures |= {name: max(known)} if known else {}
     if "median_us" in point:
         figures |= {"time": point["median_us"], "low": point["interval_us"][0], "high": point["interval_us"][1]}
@@ -261,14 +269,15 @@ def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
 
 @to_callers
 def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
-    """The kernels and schedules of a file side by side, as `dsl bench`: `example=`, `kernel=`, `schedule=`,
-    `vs=["peers.py::softmax"]`. Figures are what the emulator counts of a block; times are of a GPU."""
+    """The kernels and schedules of a file side by side, as `dsl bench` shows them. Its options include `example=`,
+    `kernel=`, `schedule=` and `vs=["peers.py::softmax"]`. The emulator counts the figures for one block. Times need a
+    GPU."""
     from dsl.command.bench import as_json, show_rows
     from dsl.command.bench import bench as measured
     from dsl.examples.report import finite
 
     with asked("bench", source, options) as (file, given):
-        # The table has the same data.
+        # The table contains the same data.
         del given["json_file"]
         made = measured(given.pop("file"), given.pop("device"), given.pop("time_limit"), given)
     record = finite(as_json(file, made))
@@ -279,7 +288,8 @@ def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
 
 
 def bench_row(record: Mapping[str, Any]) -> BenchedRow:
-    """A row whose figures also have registers, spills and SASS instructions: the greatest of its launches."""
+    """A row whose figures include registers, spills and SASS instructions. Registers, spills and SASS instructions are
+    each the maximum over the row's launches."""
     figures = dict(record.get("figures", {}))
     for name in ("registers", "spills"):
         figures[name] = max((n for each in record.get("launches", ()) if (n := each[name]) is not None), default=None)
@@ -292,8 +302,9 @@ def bench_row(record: Mapping[str, Any]) -> BenchedRow:
 
 @to_callers
 def run(source: Source, **options: Any) -> ResultTable[Report]:
-    """Runs examples and checks them, as `dsl run`: `all=True`, `example="log"`, `counters=True`; `cols=5003` and the
-    like set dims. A `Report` for each; `record["passed"]` says whether all is as expected."""
+    """Runs examples and checks them, as `dsl run` does. Examples of options are `all=True`, `example="log"` and
+    `counters=True`. Keywords such as `cols=5003` set dims. There is a `Report` for each example. `record["passed"]`
+    says whether all results are as expected."""
     with asked("run", source, options) as (_, given):
         return examples(given)
 
@@ -314,7 +325,7 @@ def examples(given: dict[str, Any]) -> ResultTable[Report]:
 
 
 def report_facts(report: Report) -> dict[str, Any]:
-    """A report as the row of a frame."""
+    """The facts of a report, as one row of a pandas frame."""
     from dsl.examples.report import totals
 
     found = report.as_json()
@@ -324,14 +335,14 @@ def report_facts(report: Report) -> dict[str, Any]:
 
 @to_callers
 def count(*sources: str | Path | Sequence[str | Path], **options: Any) -> ResultTable[CountedRow]:
-    """What launches of PTX texts cost, as `dsl count`: `dsl.count("k.ptx", grid=(3, 2), block=256, n=1000,
-    x="randn(f16[9, 1000])")`; several texts, or a list of them, are compared side by side. A value may be an array,
+    """What launches of PTX texts cost, as `dsl count` shows it: `dsl.count("k.ptx", grid=(3, 2), block=256, n=1000,
+    x="randn(f16[9, 1000])")`. Several texts, or a list of texts, are compared side by side. A value may be an array,
     which is copied for the launch."""
     from dsl.command.count import count as launched
     from dsl.command.count import show_found, told_files
 
     with tempfile.TemporaryDirectory(prefix="dsl-count-") as folder:
-        # The command reads arrays as .npy files; a child process on a GPU reads them, too.
+        # The command reads arrays from .npy files, and so does a child process on a GPU.
         options = {name: on_disk(name, value, Path(folder)) for name, value in options.items()}
         groups = [[each] if isinstance(each, str | Path) else each for each in sources]
         with asked("count", [str(each) for group in groups for each in group], options) as (_, given):
@@ -348,8 +359,8 @@ def count(*sources: str | Path | Sequence[str | Path], **options: Any) -> Result
 
 
 def on_disk(name: str, value: Any, folder: Path) -> Any:
-    """The path of a file with this array, for the command; other values unchanged."""
-    # A scalar of numpy has `__array__`, too, and is a number.
+    """Writes an array to a file for the command, and returns the file's path. Other values are returned unchanged."""
+    # A numpy scalar has `__array__`, but counts as a number.
     if not hasattr(value, "__array__") or getattr(value, "ndim", None) == 0:
         return value
     import numpy as np
@@ -360,8 +371,8 @@ def on_disk(name: str, value: Any, folder: Path) -> Any:
 
 @to_callers
 def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
-    """The named tiles of a file's kernels with their layouts, as `dsl layout`; with `value="acc"` those of that name,
-    which a notebook draws. `row.svg` is the picture of any row."""
+    """The named tiles of a file's kernels with their layouts, as `dsl layout` lists them. With `value="acc"`, only
+    tiles named `acc` are listed, and a notebook draws them. `row.svg` is the picture of any row."""
     from dsl.command.layout import draw, of_name, show_lists, tiles_of
     from dsl.pictures.names import fragments
     from dsl.pictures.tiles import pictured, summary
@@ -385,13 +396,14 @@ def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
 
 @to_callers
 def trials(log: str | Path) -> ResultTable[Trial]:
-    """The trials of a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in its order; docs/lab.md lists their fields.
-    `record["unread"]` counts lines that are no trials; `record["notes"]` reports them, and trials made with other
-    versions than the installed ones. TileError `file` if the log cannot be read."""
+    """The trials in a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in the order of the log. docs/lab.md lists their
+    fields. `record["unread"]` counts the lines that are not trials. `record["notes"]` reports the lines that are not
+    trials. `record["notes"]` also reports trials that were made with other versions than the installed versions. Raises
+    TileError `file` if the log cannot be read."""
     from dsl.lab.trial import Log
     from dsl.text.files import read_lines
 
-    next(read_lines(Path(log)), None)  # raises if the file is missing or no text
+    next(read_lines(Path(log)), None)  # raises if the file is missing or not text
     found = Log(Path(log))
     rows = [*found.trials.values()]
     heads = {"call": "call", "dims": "dims", "schedules": "schedules", "constants": "constants", "choices": "choices"}
@@ -399,13 +411,13 @@ def trials(log: str | Path) -> ResultTable[Trial]:
     notes = found.notes()
     record = {"log": str(log), "unread": found.unread, "notes": notes, "trials": [asdict(row) for row in rows]}
     made = ResultTable(f"trials of {log}", rows, record, None, heads, flatten=trial_facts)
-    # Below the rows, as `dsl tune` prints them.
+    # The notes come after the rows, as `dsl tune` prints them.
     made.text += "".join(f"\n{note}" for note in notes)
     return made
 
 
 def trial_facts(trial: Trial) -> dict[str, Any]:
-    """A trial as the row of a frame: what was tried, then its figures."""
+    """The facts of a trial, as one row of a pandas frame: the tried settings, then the figures."""
     steps = [f"{step['kernel']} with {step['schedule'] or 'no schedule'}" for step in trial.steps]
     constants = {name: value for step in trial.steps for name, value in step.get("constants", {}).items()}
     about = {"call": trial.call, "example": trial.example, "device": trial.device, "schedules": " then ".join(steps)}
@@ -419,7 +431,7 @@ def trial_facts(trial: Trial) -> dict[str, Any]:
 def carried(
     name: str, source: Source, options: Mapping[str, Any], run: Callable[..., Any]
 ) -> tuple[str, dict[str, Any], Any, str]:
-    """(file, the command's parameters, its result, its printed text)."""
+    """Carries out a command. Returns (file, the command's parameters, its result, its printed text)."""
     with asked(name, source, options) as (file, given):
         values = given.pop("values")
         for name_of_all in ("file", "as_json"):
@@ -431,8 +443,9 @@ def carried(
 def asked(
     name: str, source: Source | Sequence[str], keywords: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The file, and a command's parameters as its command line would give them. An error in a child process is raised
-    as its own type; the hint about an unknown value also considers the options."""
+    """Yields the file and the command's parameters. The parameters have the form that the command line would produce.
+    An error in a child process is raised in this process with its own type. The hint for an unknown value also suggests
+    options."""
     command = command_of(name)
     keywords = {key: python_value(value) for key, value in keywords.items()}
     known = {option.lstrip("-").replace("-", "_"): each for each in command.params for option in each.opts}
@@ -443,9 +456,9 @@ def asked(
         named = {**of_module(source, name, known), **named}
     files = [file_of(source)] if isinstance(source, str | Path | Module) else [*source]
     options = [(key.rstrip("_"), value) for key, value in named.items()]
-    # Through click's parser: defaults, ranges and error texts are those of the command line.
+    # Uses click's parser, so that defaults, ranges and error texts are those of the command line.
     words = [word for key, value in options for word in option_words(key, known[key], value)]
-    # `--` ends the options: a file may begin with a dash.
+    # `--` ends the options, because the name of a file may begin with a dash.
     words += ["--", *files, *(f"{key}={plain(value)}" for key, value in values.items())]
     with as_raised_here(known, values), command.make_context(f"dsl {name}", words) as context:
         context.meta[WORDS] = ("dsl", name, *words)
@@ -465,7 +478,7 @@ def as_raised_here(known: Collection[str], values: Collection[str]) -> Iterator[
             raise DeviceError(first["code"], failure.text, first["hint"]) from None
         raise TileError(first["code"], None, failure.text) from None
     except TileError as error:
-        # A misspelt option becomes a NAME=VALUE, which no dim or constant has.
+        # A misspelt option was read as a NAME=VALUE that no dim or constant has.
         near = [closest(key, known) for key in values if f"'{key}'" in error.message]
         if error.code != "option" or not any(near):
             raise
@@ -474,7 +487,8 @@ def as_raised_here(known: Collection[str], values: Collection[str]) -> Iterator[
 
 
 def python_value(value: Any) -> Any:
-    """numpy's scalars as Python numbers, in lists and dicts, too; all else unchanged."""
+    """Converts numpy scalars to Python numbers, including numpy scalars in lists and dicts. Other values are returned
+    unchanged."""
     if isinstance(value, Mapping):
         return {key: python_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -486,14 +500,14 @@ def python_value(value: Any) -> Any:
 
 
 def command_of(name: str) -> click.Command:
-    """A command, with the options that all have."""
+    """A command, including the options that all commands have."""
     found = cli.get_command(click.Context(cli), name)
     assert found is not None
     return found
 
 
 def file_of(source: str | Path | Module) -> str:
-    """The path of a source. TileError `file` for a module that was loaded from a text."""
+    """The path of a source. Raises TileError `file` for a module that was loaded from text."""
     if not isinstance(source, Module):
         return str(source)
     if source.program.path is None:
@@ -503,16 +517,16 @@ def file_of(source: str | Path | Module) -> str:
 
 
 def of_module(module: Module, command: str, known: Mapping[str, click.Parameter]) -> dict[str, Any]:
-    """The settings of a module that apply to all its calls, as options of a command. `why` takes none for its device,
-    which is the name of a tuned device."""
+    """The settings of a module that apply to all its calls, as options of a command. `why` does not get the module's
+    device, because its `--device` names a device of tuned data."""
     said: dict[str, Any] = {"choose": dict(module.asked.options), "strict_bounds": module.strict_bounds}
     said |= {"arch": module.arch, "device": module.device, "plugin": [*module.program.plugins.files]}
     return {name: value for name, value in said.items() if name in known and (command, name) != ("why", "device")}
 
 
 def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
-    """An option as words of the command line. A list repeats a repeatable option, and is joined by commas otherwise; a
-    list of numbers is always joined."""
+    """An option as words of the command line. A list repeats a repeatable option. The values of a list are joined by
+    commas if the option is not repeatable, or if the values are numbers."""
     if name in OF_PRINTING or isinstance(option, click.Argument):
         raise TileError("option", None, f"'{name}' is for the command line", "to_dict(), row.svg, print")
     flag = f"--{name.replace('_', '-')}"
@@ -525,7 +539,7 @@ def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
     if isinstance(value, list | tuple):
         if not value:
             return []
-        # `grid=(3, 2)` is one grid of two extents, though --grid is repeatable.
+        # `grid=(3, 2)` is a single grid with two extents, although --grid is repeatable.
         if option.multiple and not all(isinstance(each, int) for each in value):  # type: ignore[attr-defined]
             return [word for each in value for word in option_words(name, option, each)]
         value = ",".join(map(str, value))
@@ -533,7 +547,7 @@ def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
 
 
 def plain(value: Any) -> str:
-    """A value as the language spells it; several, joined by commas."""
+    """A value as the language spells it. Several values are joined by commas."""
     if isinstance(value, list | tuple):
         return ",".join(map(plain, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

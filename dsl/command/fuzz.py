@@ -1,4 +1,4 @@
-"""`dsl fuzz`: random options of the choices; results must stay right."""
+"""`dsl fuzz`: random options of the choices. Results must stay right."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ SHARE = click.FloatRange(0, 1, min_open=True)
 @click.option("--count", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Assignments to try.")
 @click.option("--share", type=SHARE, default=0.25, show_default=True, help="Of choices varied.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Try N random assignments of safe options to the choices of all launches of the examples of FILE, one for each
-    seed from --seed on. An assignment without a right result is reduced, and printed with the options that repeat it. A
-    launch that is wrong as chosen is reported as such, and not varied. NAME=VALUE as in dsl run.
+    """Try N random assignments of safe options to the choices of all launches of the examples of FILE. There is one
+    assignment for each seed from --seed on. An assignment without a right result is reduced, and printed with the
+    options that repeat it. A launch that is wrong as chosen is reported as such, and not varied. NAME=VALUE as in dsl
+    run.
 
     Exit status: 0 fine, 1 a result was wrong, 2 the input is wrong, 3 the device failed.
     """
@@ -34,7 +35,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def fuzz(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """The verdicts as data; also printed unless as_json."""
+    """Returns the verdicts as data. Also prints the verdicts unless `as_json` is set."""
     from dsl.lab.fuzz import as_json as record
     from dsl.lab.fuzz import fuzz as fuzzed
 
@@ -48,26 +49,28 @@ def fuzz(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 
 def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tuple[list[Experiment], list[str]]:
-    """The launches of the named example, or of all examples whose results are checked; and why others are left out."""
+    """Returns the launches of the named example, or of all examples whose results are checked. The second result has
+    the reasons why other examples are left out."""
     from dsl.examples.shapes import find_example
     from dsl.lab.experiment import Wanted
     from dsl.text.program import load
 
     program = load(file)
-    # TileError for an unknown name, before the list below comes out empty.
+    # Raises TileError for an unknown name. Otherwise the list below would be empty.
     find_example(program, options["example"])
     wanted = [e for e in program.examples if options["example"] in (None, e.name)]
     found: list[Experiment] = []
     errors: list[tuple[str, TileError]] = []
     for example in wanted:
-        # "none": nothing but results; counters and times would cost most of a trial.
+        # "none" measures nothing but results. Counters and times would take most of a trial.
         for each in experiments(file, values, {**options, "index": program.examples.index(example)}, Wanted("none")):
             try:
                 each.runner.case().expectation(each.call.index)
                 found.append(each)
             except TileError as error:
                 errors.append((f"example {example.name}" if example.name else "the example", error))
-    # One example that cannot be judged must not hide the others; if none can, the first reason is the error.
+    # An example that cannot be judged must not hide the other examples. If no example can be judged, the first reason
+    # is raised.
     if not found:
         raise errors[0][1]
     return found, [f"{name}: {error.message}" for name, error in errors]

@@ -28,8 +28,8 @@ OTHER = "another variant: KEY=OPTION of a choice, schedule=NAME, or a value"
 @click.option("--vs", multiple=True, metavar="NAME=VALUE", help=f"Beside it {OTHER}; repeatable.")
 def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> int:
     """Write a page that shows a kernel of FILE (.tile) as source, IR after each pass, LLVM IR, PTX and machine code.
-    The element under the cursor is marked in all of them; beside the source are choices, layouts and counters. The page
-    needs no network."""
+    The element under the cursor is marked at all levels. Choices, layouts and counters stand beside the source. The
+    page needs no network."""
     from dsl.studies.inspect.page import page
     from dsl.text.files import write_text
 
@@ -45,11 +45,11 @@ def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> 
 
 
 def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
-    """What the page shows: the source files, and one variant or two."""
+    """The data of the page: the source files, and one or two variants."""
     from dsl.studies.inspect.kernel import inspected
     from dsl.studies.inspect.rows import Places
 
-    # Shared by both variants: equal places have equal numbers, which the page compares.
+    # Both variants share the places, so that equal places get equal numbers. The page compares the numbers.
     places = Places()
     given = [(values, options)]
     if options["vs"]:
@@ -70,14 +70,14 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
 
 
 def other(values: Sequence[str], options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Values and options of the second variant. TileError for a text that is not NAME=VALUE."""
+    """The values and options of the second variant. Raises TileError for a text that is not NAME=VALUE."""
     for text in options["vs"]:
         values, options = applied(text, values, options)
     return list(values), options
 
 
 def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel:
-    """The kernel to show. TileError unless the options name one kernel in one variant."""
+    """The kernel to show. Raises TileError unless the options select exactly one variant of one kernel."""
     from dsl.command.why import kernels
 
     if options["kernel"] is not None and (kernel := launched(file, values, options)) is not None:
@@ -91,8 +91,8 @@ def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> Exp
 
 
 def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel | None:
-    """The kernel of --kernel as the example launches it first, or with the schedule of --schedule; None if the example
-    does not launch it."""
+    """The kernel named by --kernel, in the variant of its first launch in the example. --schedule replaces the
+    variant's schedule. The result is None if the example does not launch the kernel."""
     from dsl.command.compile import planned_requests, schedules_of
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
@@ -113,13 +113,13 @@ def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> Expla
         return None
     if options["schedule"] not in (None, request.schedule):
         request = replace(request, schedule=options["schedule"], constants=overrides.constants)
-    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants: one that the kernel lacks is an error
+    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants: an unknown choice is an error
     request = replace(request, constants={**request.constants, **chosen})
     return ExplainedKernel(program, request, None, compile_variant(program, request))
 
 
 def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, Any]) -> CountedCode:
-    """What the emulator counts in the kernel's code when the example runs."""
+    """The emulator's counters for the kernel's code, from a run of the example."""
     from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
@@ -129,7 +129,7 @@ def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, 
     program = kernel.program
     example = find_example(program, options["example"])
     settings = LaunchSettings(
-        # With --kernel, --schedule is of that kernel, not of the dispatch.
+        # With --kernel, --schedule belongs to that kernel and not to the dispatch.
         schedule=options["schedule"] if options["kernel"] is None else None,
         seed=options["seed"],
         time_limit=options["time_limit"],

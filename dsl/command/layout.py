@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 @click.option("--value", metavar="NAME", help="Draw this value; without it, list all of them.")
 @click.option("--svg", type=click.Path(dir_okay=False), help="Draw into this file instead (SVG).")
 def command(file: str, values: tuple[str, ...], **options: Any) -> int:
-    """List the tiles of FILE's kernels with their layouts, or draw one. A tile in registers shows lane and register of
-    each element; a tile in shared memory shows the banks of each access, and the conflicts."""
+    """List the tiles of FILE's kernels with their layouts, or draw one tile. The picture of a tile in registers shows
+    the lane and register of each element. The picture of a tile in shared memory shows the banks of each access, and
+    the conflicts."""
     try:
         if options["svg"] and not options["value"]:
             raise TileError("option", None, "--svg draws one value", "name it: --value NAME")
@@ -52,17 +53,17 @@ def command(file: str, values: tuple[str, ...], **options: Any) -> int:
 def tiles_of(
     file: str, values: Sequence[str], options: dict[str, Any]
 ) -> list[tuple[Request, Function, list[DrawnValue]]]:
-    """The named tiles of each kernel that the options name."""
+    """The named tiles of each kernel that the options select."""
     program = load(file)
     target(options["arch"])
     chosen = (options["kernel"], options["schedule"], options["arch"], options["example"])
-    # Lowered only: a picture needs neither LLVM nor ptxas.
+    # The kernels are only lowered. A picture needs neither LLVM nor ptxas.
     functions = [(r, lower(program, r).variant.function) for r in requests_for(program, list(values), *chosen)]
     return [(request, function, named_tiles(function)) for request, function in functions]
 
 
 def of_name(found: list[tuple[Request, Function, list[DrawnValue]]], name: str) -> list[tuple[Function, DrawnValue]]:
-    """The tiles of this name. TileError if there is none."""
+    """The tiles with this name. Raises TileError if there is none."""
     tiles = [(function, tile) for _, function, tiles in found for tile in tiles]
     chosen = [(function, tile) for function, tile in tiles if tile.name == name]
     if not chosen:
@@ -78,7 +79,7 @@ def show_lists(found: list[tuple[Request, Function, list[DrawnValue]]]) -> None:
 
 
 def show_list(title: str, function: Function, tiles: list[DrawnValue]) -> None:
-    """One line a tile."""
+    """Prints one line for each tile."""
     from dsl.pictures import text
     from dsl.text.terminal import lines, table
 
@@ -112,7 +113,7 @@ def draw(chosen: list[tuple[Function, DrawnValue]], svg: str | None) -> None:
 
 
 LINE, WIDE_LINE, WIDE = 8, 16, 170
-"""Cells of a line, cells of a wide line, and the terminal's columns from which on lines are wide."""
+"""The cells of a line, the cells of a wide line, and the number of terminal columns from which lines are wide."""
 
 
 def write(lines: list[Text]) -> None:
@@ -120,7 +121,7 @@ def write(lines: list[Text]) -> None:
 
     out = Terminal()
     for line in lines:
-        # Padding of tables would be trailing blanks in a file.
+        # The padding of tables would leave trailing blanks in a file.
         if not out.is_terminal:
             line.rstrip()
         out.print(line, soft_wrap=True)

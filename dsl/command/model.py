@@ -1,4 +1,5 @@
-"""`dsl model`: fits a cost model to trials of logs, and reports how well it orders kernels that it has not seen."""
+"""`dsl model`: fits a cost model to trials of logs, and reports how well the model orders kernels that it has not
+seen."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 )
 def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Fit a model to the trials of LOGS, which dsl tune, ablate and bisect write. The table shows the rank correlation
-    (Spearman) of predictions and measurements; each kernel is predicted by a model that was fitted to the others.
+    (Spearman) of predictions and measurements. Each kernel is predicted by a model that was fitted to the other
+    kernels.
 
     Exit status: 0 fine, 2 the input is wrong.
     """
@@ -46,18 +48,18 @@ def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str 
     from dsl.lab.models import FIGURES, evaluate, fitted, has_figure, read_trials
 
     notes: list[str] = []
-    # A log of the emulator has no times: the first figure that a trial has.
+    # Takes the first figure that some trial has. A log from the emulator has no times.
     of = of or next((each for each in FIGURES if has_figure(logs, each)), FIGURES[0])
     trials = read_trials(logs, of, device, notes.append)
     made = fitted(lambda: model_named(name), trials, of)
     with called(made, "has_order"):
         has_order = bool(made.has_order)
-    # Such a model predicts one value for all points: as `dsl tune --model` it would give no order.
+    # This model predicts the same value for all points, so `dsl tune --model` would get no order from it.
     if not has_order:
         message = f"nothing to learn: of {len(trials)} trials, no feature grows with {of}"
         hint = "trials of several points of a launch; on a GPU, dsl tune --counters has the emulator's counters"
         raise TileError("option", None, message, hint)
-    # The saved model is fitted to all trials; each kernel is judged by one that has not seen it.
+    # The saved model is fitted to all trials. Each kernel is judged by a model that was fitted without that kernel.
     found = evaluate(lambda: model_named(name), trials, of)
     about: dict[str, Any] = {"device": trials[0].device, "trials": len(trials)}
     about |= {"kernels": [row.kernel for row in found.kernels], "notes": notes}
@@ -79,7 +81,8 @@ def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str 
 
 
 def weights_of(state: dict[str, Any]) -> list[tuple[str, float]]:
-    """The weight of each feature, heaviest first, if the model's state has them as the built-in model's does."""
+    """The weight of each feature, heaviest first. Empty unless the model's state has weights in the form of the
+    built-in model."""
     weights = state.get("weights")
     found = [*weights.items()] if isinstance(weights, dict) else []
     return sorted([(str(k), v) for k, v in found if isinstance(v, int | float)], key=lambda pair: -pair[1])

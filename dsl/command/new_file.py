@@ -47,7 +47,7 @@ def command(name: str) -> int:
         hint = "letters, digits and underscores"
         return show(TileError("option", None, f"'{kernel}' cannot name a kernel", hint))
     text = TEMPLATE.format(name=kernel, file=path)
-    # The template fits every name that the checks below let through.
+    # The template works with every name that passes the checks below.
     if iskeyword(kernel):
         return show(TileError("option", None, f"'{kernel}' is a word of the language"))
     try:
@@ -55,7 +55,7 @@ def command(name: str) -> int:
     except TileError as error:
         return show(TileError("option", None, error.message))
     try:
-        # "x": another process may have made the file since; it is never overwritten.
+        # "x" fails if another process has made the file in the meantime. An existing file is never overwritten.
         with path.open("x") as file:
             file.write(text)
     except FileExistsError:

@@ -2,9 +2,10 @@
 
     %%tile [NAME|FILE.tile] [--run [NAME=VALUE]... [options of dsl run]]
 
-defines the module NAME (default: `tile`) in the notebook. The cell is written to a file in a folder of the session, so
-that other cells can import it (`import "NAME.tile"`) and commands can read it; FILE.tile is written at that path, and
-imports files beside it. Mistakes are reported as by `dsl check`; they stop the notebook, and so do wrong results.
+defines the module NAME (default: `tile`) in the notebook. The cell is written to a file in a folder of the session.
+Other cells can import the cell's file (`import "NAME.tile"`), and commands can read the file. FILE.tile is written at
+the given path, and can import files beside it. Mistakes are reported as by `dsl check`. Mistakes and wrong results stop
+the notebook.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ SUFFIX = ".tile"
 
 
 class CellError(Exception):
-    """An error in a cell, with the text of the command line."""
+    """An error in a cell, with the text that the command line would print."""
 
     def _render_traceback_(self) -> list[str]:
-        """IPython shows this in place of a Python traceback."""
+        """The text that IPython shows instead of a Python traceback."""
         return [str(self)]
 
 
 class TileCells:
-    """The cells of a session, in a folder that ends with it."""
+    """The cells of a session. The folder of the cells is deleted when the session ends."""
 
     def __init__(self, shell: Any):
         self.shell = shell
-        # Commands read files, so that a cell must be one.
+        # Commands read files, so each cell is written to a file.
         self.folder = tempfile.TemporaryDirectory(prefix="dsl-cells-")
-        # Messages name the files in this folder without it: `table.shown`.
+        # Messages name the files in this folder without the folder: `table.shown`.
         CELLS.append(self.folder.name)
 
     def tile(self, line: str, cell: str) -> Module | ResultTable[Any]:
@@ -52,7 +53,7 @@ class TileCells:
         try:
             name, path, rest = self.read(line)
             write_text(path, cell)
-            # All mistakes at once, which `load` would not find before the first call.
+            # Reports all mistakes at once. `load` would find some of them only at the first call.
             if errors := check_file(path).sorted():
                 raise Errors(errors)
             module = load(path, name=path.name if path.parent == Path(self.folder.name) else None)
@@ -60,7 +61,7 @@ class TileCells:
             found = None if rest is None else run_cell(path, rest)
         except Exception as error:
             text, _ = render(error, None if path is None else str(path))
-            # A launch that failed keeps what its kernel has printed.
+            # The output that the kernel printed before a failed launch is kept.
             output = getattr(error, "output", "")
             raise CellError(shown(f"{output}{text}")) from None
         if found is not None and not found.record["passed"]:
@@ -68,7 +69,7 @@ class TileCells:
         return module if found is None else found
 
     def read(self, line: str) -> tuple[str, Path, list[str] | None]:
-        """(name, file, arguments of the run or None) of a line. TileError `option`."""
+        """(name, file, arguments of the run or None) of a line. Raises TileError `option`."""
         try:
             words = shlex.split(line)
         except ValueError as error:
@@ -85,8 +86,8 @@ class TileCells:
 
 
 def run_cell(path: Path, words: list[str]) -> ResultTable[Any]:
-    """Runs all examples of a file, or the one that the words name, as `dsl run` does."""
-    # A cell is a program of its own: all its examples are its tests.
+    """Runs all examples of a file, or the example that the words name, as `dsl run` does."""
+    # A cell is a complete program, and all its examples are its tests.
     several = [] if "--example" in words else ["--all"]
     try:
         with command_of("run").make_context("%%tile --run", [str(path), *words, *several]) as context:
@@ -96,6 +97,6 @@ def run_cell(path: Path, words: list[str]) -> ResultTable[Any]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """The hook of `%load_ext dsl`. shell: an `InteractiveShell`, whose `register_magic_function` and `user_ns` are
-    used."""
+    """The hook of `%load_ext dsl`. `shell` is an `InteractiveShell`. Only its `register_magic_function` and `user_ns`
+    are used."""
     shell.register_magic_function(TileCells(shell).tile, "cell", "tile")

@@ -1,4 +1,4 @@
-"""`dsl opt`: passes on the IR's text."""
+"""`dsl opt`: runs passes on the IR's text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from dsl.text.files import MAX_TEXT, read_text, write_text
 @click.option("--pass", "passes", multiple=True, metavar="PASS", help="Run this pass; repeatable, in that order.")
 def command(file: str, passes: tuple[str, ...], output: str | None) -> int:
     """Read FILE, the IR of a kernel as `dsl compile --after PASS` writes it, run passes on it, and print the resulting
-    IR. Without passes it is read, checked and printed."""
+    IR. Without passes, FILE is read, checked and printed."""
     try:
-        # The reader verifies the IR: malformed text ends here, with its line.
+        # The reader verifies the IR. Malformed text is reported here, with its line.
         level = read(read_text(Path(file), MAX_TEXT), file)
-        # One at a time: the IR is verified after each pass, so that an error names its pass.
+        # Runs one pass at a time. The IR is verified after each pass, so that an error names its pass.
         for each in named(passes):
             go_through(level, [each])
         if output is not None:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their types: each number is checked when it is read."""
+"""Options that several commands share, and their types. Each number is checked when it is read."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from dsl.lowering.ir.plugins import current
 
 MAX_SECONDS = 1e7
 TIME_LIMIT = 300.0
-"""Most seconds of a launch, by default."""
+"""The default time limit of a launch, in seconds."""
 WORDS = "dsl.command.words"
 """The key of a click context that holds the command line."""
 
 
 def command_line() -> tuple[str, ...]:
-    """The words of the running command, from `dsl` on; of a Python function the words of the equal command line."""
-    # silent: a Python caller may have no command at all.
+    """The words of the running command, starting with `dsl`. For a Python function, these are the words of the
+    equivalent command line."""
+    # silent, because a Python caller may not run inside a command
     context = click.get_current_context(silent=True)
     return tuple(context.meta.get(WORDS, ())) if context is not None else ()
 
 
 class Seconds(click.ParamType):
-    """Seconds, above 0 unless `zero` allows it; neither infinite nor NaN."""
+    """A finite number of seconds. The number must be above 0, unless `zero` allows 0."""
 
     name = "seconds"
 
@@ -64,7 +65,7 @@ SHARED = {
     "schedule": option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice."),
     "example": option("--example", metavar="NAME", help="This example of the file; without it, the first."),
     "launch": option("--launch", type=click.IntRange(1), metavar="N", help="Only the example's N-th launch."),
-    # One seed for all: inputs of examples, orders of contests, searches.
+    # The same seed serves all purposes: inputs of examples, orders of contests, searches.
     "seed": option("--seed", type=SEED, default=0, help="Seed of the random inputs, and of all orders."),
     "arch": option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a."),
     "arch_of_device": option(
@@ -102,14 +103,14 @@ SHARED = {
 }
 """Arguments and options of several commands, each declared once."""
 LAB = "file values device example launch schedule seed blocks log arch_of_device choose skip_pass as_json"
-"""The names of those that all commands with trials take."""
+"""The names of the arguments and options that all commands with trials take."""
 
 
 def shared(names: str) -> Callable[[Any], Any]:
-    """A decorator that gives a command these arguments and options."""
+    """A decorator that gives a command the arguments and options in `names`."""
 
     def given(command: Any) -> Any:
-        # Decorators apply from the last to the first; the help lists options in the order of the names.
+        # Python applies the last decorator first. Reversed, so that the help lists options in the order of `names`.
         for name in reversed(names.split()):
             command = SHARED[name](command)
         return command
@@ -118,17 +119,17 @@ def shared(names: str) -> Callable[[Any], Any]:
 
 
 def said_plugins() -> list[str]:
-    """The plug-ins of this command, as options of a command line that repeats it."""
+    """The plug-ins of this command, as options for a command line that repeats the command."""
     return [f"--plugin {quote(name)}" for name in current().files]
 
 
 def choices_of(choose: Sequence[str], skip: Sequence[str] = ()) -> dict[str, str]:
-    """The options of `--choose` and `--skip-pass`, by key. TileError."""
+    """The options of `--choose` and `--skip-pass`, by key. Raises TileError."""
     from dsl.lowering.passes import left_out
 
     found = dict(left_out(skip))
     for text in choose:
-        # From the right: a key has dots and numbers, and an option never holds '='.
+        # Split at the last '='. A key has dots and numbers, and an option never contains '='.
         key, equals, option = text.rpartition("=")
         if not equals or not key or not option:
             raise TileError("option", None, f"'{text}' is not KEY=OPTION", "--choose swizzle.s=none")

@@ -1,4 +1,4 @@
-"""One run, as data: the command line's request, executed in this process or in a child process."""
+"""A run as data. The command line makes a request. This process or a child process executes the request."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dsl.examples.report import Report
 
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
-    """A file with an example (by name, by index, or the first), and how to run it. `most_bytes`: a limit for the arrays
-    of a launch, in bytes. `timeline`: the file for the timeline, with these `marks`. `bound_seconds` and `bounds`: as
-    in `LaunchSettings`."""
+    """A file with an example, and how to run it. `example` (a name) or `index` selects the example. Without them, the
+    first example runs. `most_bytes` limits the bytes in the arrays of a launch. `timeline` is the file for a timeline
+    with these `marks`. `bound_seconds` and `bounds` are as in `LaunchSettings`."""
 
     file: str
     device: str
@@ -40,7 +40,7 @@ class CommandRequest:
 
 
 def execute(request: CommandRequest) -> Report:
-    """Runs it in this process. Raises TileError, LaunchError or DeviceError."""
+    """Runs the request in this process. Raises TileError, LaunchError or DeviceError."""
     from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.timeline import TimelineSettings
     from dsl.kernels.edited import ptx_from
@@ -49,7 +49,7 @@ def execute(request: CommandRequest) -> Report:
     timeline = None
     if request.timeline is not None:
         timeline = TimelineSettings(request.timeline, request.marks, request.events, request.blocks)
-    # These four have other types there; the other fields are handed on under their names.
+    # These four fields have other types in `LaunchSettings`. All other fields are copied by name.
     own = {"ptx", "choose", "timeline", "contracts"}
     same = {each.name for each in fields(LaunchSettings)} & {each.name for each in fields(request)} - own
     settings = LaunchSettings(
@@ -69,18 +69,18 @@ def execute(request: CommandRequest) -> Report:
     example = find_example(program, request.example) if index is None else program.examples[index]
     overrides = resolve(program, example, request.values)
     report = run_example(program, example, request.device, request.why, overrides, settings)
-    # Each `--choose` must have met a choice of some launch.
+    # Each `--choose` must have matched a choice of some launch.
     settings.choose.check()
     return report
 
 
 def examples_of(file: str) -> list[tuple[str | None, int]]:
-    """The examples of a file: each with its name and line. Raises TileError."""
+    """The name and line of each example in a file. Raises TileError."""
     from dsl.text.program import load
 
     return [(example.name, example.loc.line) for example in load(file).examples]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The report of a request; both are JSON. The child process calls it."""
+    """Executes a request in the child process and returns its report. The request and the report are JSON."""
     return asdict(execute(CommandRequest(**request)))

@@ -1,4 +1,5 @@
-"""Rows of the tables that the commands give as functions: the data of `--json`, as dataclasses."""
+"""Rows of the tables that the commands return when called as Python functions. The rows have the data of `--json`, as
+dataclasses."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRow:
-    """`dsl.why`: equal choices of a kernel; docs/choices.md explains the fields. override: for each other option, the
-    schedule line that takes it; measured: what each option assembles to, if requested."""
+    """`dsl.why`: equal choices of a kernel. docs/choices.md explains the fields. `override` maps each other option to
+    the schedule line that takes the option. If measuring was requested, `measured` maps each option to figures of the
+    code that it gives."""
 
     kernel: str
     key: str
@@ -34,8 +36,8 @@ class ChoiceRow:
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """`dsl.ablate`: a group of choices of one launch with another option. figures: as `Trial.figures`; ratio: time over
-    the time as chosen, with its interval, on a GPU."""
+    """`dsl.ablate`: a group of choices of one launch with another option. `figures` are as in `Trial.figures`. On a
+    GPU, `ratio` is the time divided by the time of the code as chosen. `ratio_interval` is the interval of `ratio`."""
 
     call: str
     name: str
@@ -55,7 +57,8 @@ class AblationRow:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """`dsl.ablate(…, shapley=N)`: the mean gain of a group of choices from plain to chosen, and its 95 % interval."""
+    """`dsl.ablate(…, shapley=N)`: the mean gain of a group of choices, from the plain options to the chosen options,
+    and the gain's 95 % interval."""
 
     call: str
     figure: str
@@ -68,7 +71,8 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class BorderRow:
-    """`dsl.bisect`: a choice, or a commit, at which the answer changes. before, after: the figures on both sides."""
+    """`dsl.bisect`: a choice, or a commit, at which the answer changes. `before` and `after` are the figures on both
+    sides of the change."""
 
     label: str
     option: str
@@ -80,10 +84,12 @@ class BorderRow:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
-    """`dsl.diff`: a difference between the two sides of a launch. what: a `choice`, a `constant` or a `level` that
-    differs (with the number of removed and added rows), a `line` whose counters differ, or a `figure`, all of which are
-    listed. a, b: None if a side lacks it; ratio: b over a; for times the ratio over the rounds of one contest, with its
-    interval."""
+    """`dsl.diff`: a difference between the two sides of a launch.
+
+    `what` is the kind of row. A `choice`, `constant` or `level` differs. In a row of a `level`, `a` and `b` are the
+    numbers of removed and added rows. A `line` has different counters. A `figure` is listed even if it is equal on both
+    sides. `a` is None if side A lacks the value, and `b` is None if side B lacks it. `ratio` is b / a. For times,
+    `ratio` comes from the rounds of one contest, and `ratio_interval` is its interval."""
 
     launch: str
     what: str
@@ -99,9 +105,12 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class TunedRow:
-    """`dsl.tune`: a point of a launch. place: rank among the points with a right result, 1 is the fastest; best, ties:
-    see docs/tuning.md; settings: schedule and constants by name; figures: `time` in microseconds with `low` and `high`
-    of its interval, or the emulator's counters, and registers, spills and SASS: the greatest of its launches."""
+    """`dsl.tune`: a point of a launch.
+
+    `place` is the rank among the points with a right result, and 1 is the fastest. docs/tuning.md explains `best` and
+    `ties`. `settings` has the schedule and constants by name. `figures` has `time` in microseconds, with `low` and
+    `high` of its interval, or the emulator's counters. `figures` also has registers, spills and SASS instructions, each
+    the maximum over the point's launches."""
 
     call: str
     dims: dict[str, int]
@@ -119,7 +128,7 @@ class TunedRow:
 
 @dataclass(frozen=True, slots=True)
 class FuzzRow:
-    """`dsl.fuzz`: an assignment with a wrong result; `choose` is the reduced assignment."""
+    """`dsl.fuzz`: an assignment with a wrong result. `choose` is the reduced assignment."""
 
     number: int
     example: str | None
@@ -131,7 +140,7 @@ class FuzzRow:
 
 @dataclass(frozen=True, slots=True)
 class BenchedRow:
-    """`dsl.bench`: one way to run an example; if it failed, `failed` says why."""
+    """`dsl.bench`: one way to run an example. If it failed, `failed` gives the reason."""
 
     example: str | None
     options: dict[str, Any]
@@ -172,7 +181,7 @@ class CountedRow:
 
 @dataclass(frozen=True, slots=True)
 class LayoutRow:
-    """`dsl.layouts`: a named tile of a kernel. `svg` draws it; a notebook shows that."""
+    """`dsl.layouts`: a named tile of a kernel. `svg` draws the tile, and a notebook shows this picture."""
 
     kernel: str
     schedule: str | None
@@ -184,7 +193,7 @@ class LayoutRow:
 
     @property
     def svg(self) -> str:
-        """An SVG document."""
+        """The picture as an SVG document."""
         return self.draw()
 
     def _repr_html_(self) -> str:
@@ -192,11 +201,11 @@ class LayoutRow:
 
 
 def row_of(kind: type[Made], record: Mapping[str, Any], **more: Any) -> Made:
-    """A row of a record. Keys that are not fields become the row's `figures`, if it has that field."""
+    """Makes a row from a record. Keys that are not fields become the row's `figures`, if the row has that field."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    # `from` is a keyword of Python: the field is `from_`.
+    # `from` is a Python keyword, so the field is named `from_`.
     known = {f"{name}_" if f"{name}_" in names else name: value for name, value in record.items()}
-    # Counters vary by kernel and device: they are no fields.
+    # Counters vary by kernel and device, so they are not fields.
     figures = {name: value for name, value in known.items() if name not in names}
     if "figures" in names - known.keys():
         more["figures"] = figures
@@ -204,7 +213,7 @@ def row_of(kind: type[Made], record: Mapping[str, Any], **more: Any) -> Made:
 
 
 def flat(row: Any) -> dict[str, Any]:
-    """A row as plain data, its figures beside its other fields."""
-    # `draw` is a function that closes over the kernel: no data.
+    """A row as plain data, with its figures beside its other fields."""
+    # `draw` is a function that refers to the kernel, so it is not data.
     found = {each.name.rstrip("_"): getattr(row, each.name) for each in fields(row) if each.name != "draw"}
     return found | found.pop("figures", {})

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 EMULATED_BYTES = 64 << 20
 EMULATED_BUDGET = 1 << 32
-"""Limits when the emulator repeats a launch that failed on a GPU: bytes of the arrays, and thread instructions."""
+"""Limits for the emulator when it repeats a launch that failed on a GPU: bytes of the arrays, and thread
+instructions."""
 MARKS, EVENTS = "barriers,loops", 1024
-"""Default marks of a timeline, and default events of a warp."""
+"""The default marks of a timeline, and the default number of events per warp."""
 
 FILE = click.Path(dir_okay=False)
 
@@ -67,14 +68,15 @@ def command(file: str, as_json: bool, **options: Any) -> int:
 
 
 def show_printed(error: Exception, as_json: bool) -> None:
-    """Prints what the kernel of a failed launch has printed."""
-    # With --json standard output holds the JSON object alone.
+    """Prints the output of the kernel in a failed launch."""
+    # With --json, standard output holds only the JSON object.
     if output := getattr(error, "output", ""):
         click.echo(printable(output.rstrip("\n")), err=as_json)
 
 
 class BrokenExamples:
-    """Examples of a file that gave no report. Each is reported in its turn, and the other examples still run."""
+    """Examples of a file that gave no report. Each broken example is reported in its turn, and the other examples still
+    run."""
 
     def __init__(self, file: str, as_json: bool):
         self.file, self.as_json = file, as_json
@@ -90,7 +92,7 @@ class BrokenExamples:
         self.records.append({"example": name, "passed": False, **told(error, self.file)})
 
     def add_to(self, said: dict[str, Any]) -> dict[str, Any]:
-        """`said` with the broken examples behind those that have reports."""
+        """Adds the broken examples to `said`, after the examples that have reports."""
         if not self.records:
             return said
         errors = [each for record in self.records for each in record["errors"]]
@@ -99,7 +101,7 @@ class BrokenExamples:
 
 
 def check_roofline(path: str | None, settings: dict[str, Any]) -> None:
-    """TileError if the picture cannot be drawn; checked before anything runs."""
+    """Raises TileError if the picture cannot be drawn. Called before anything runs."""
     from dsl.lab.plot import require_matplotlib
 
     if path is not None:
@@ -108,9 +110,9 @@ def check_roofline(path: str | None, settings: dict[str, Any]) -> None:
         require_matplotlib(Path(path), "--roofline")
 
 
-# A launch that is timed has no timeline, and vice versa.
+# A timed launch has no timeline, and a launch with a timeline is not timed.
 def show_roofline(path: str | None, reports: list[Report], is_silent: bool = False) -> None:
-    """Draws the launches that ran, and prints their number. Raises TileError if none did."""
+    """Draws the launches that ran, and prints their number. Raises TileError if none ran."""
     from dsl.command.show import line, number
     from dsl.lab.roofline import draw_roofline
 
@@ -124,7 +126,7 @@ def show_roofline(path: str | None, reports: list[Report], is_silent: bool = Fal
 
 
 def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
-    """TileError `option` for options that exclude a timeline, or have no effect without one."""
+    """Raises TileError `option` for options that exclude a timeline, or that have no effect without one."""
     from dsl.examples.timeline import is_trace
     from dsl.lowering.passes.marks import parse_marks
     from dsl.text.files import is_file
@@ -142,7 +144,7 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
     parse_marks(settings["marks"])
     path = Path(settings["timeline"])
     folder = path.resolve().parent
-    # A mistyped path must not destroy a .tile file: only our own traces are replaced.
+    # A mistyped path must not destroy a .tile file. Only traces of this command are overwritten.
     if is_file(path) and not is_trace(path):
         message = f"--timeline would overwrite {path}, which is none of its traces"
         raise TileError("option", None, message, "--timeline t.json")
@@ -151,21 +153,21 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
 
 
 def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExamples | None = None) -> Iterator[Report]:
-    """The reports of the requested examples, one after another. An example without a report raises, or is added to
-    `broken`."""
+    """The reports of the requested examples, one after another. For an example without a report, raises its error, or
+    adds the error to `broken`."""
     from dsl.examples.profile import add_profile
     from dsl.text.program import load
 
     settings = {**options, "choose": choices_of(options["choose"], options["skip_pass"])}
-    # A roofline needs each launch's operations, which the emulator counts: seconds a launch.
+    # A roofline needs the operations of each launch. The emulator counts them, which takes seconds per launch.
     settings["bounds"] = options["roofline"] is not None
     if file.endswith(".ptx"):
         raise TileError("option", None, f"{file} is PTX text, not a .tile file", f"dsl count {file} launches it")
-    # Before the run, so that its results cannot be lost to a missing package.
+    # Checked before the run. Otherwise a missing package could lose its results.
     check_roofline(options["roofline"], options)
     run_all, time_limit, ncu = options["run_all"], options["time_limit"], options["ncu"]
     check_timeline(file, run_all, options)
-    # Counters are the emulator's: they choose it.
+    # Only the emulator has counters, so `--counters` selects the emulator.
     place, why = choose_device(options["device"], options["counters"])
     settings = {name: value for name, value in settings.items() if name in CommandRequest.__slots__}
     for name in ("values", "device", "example"):
@@ -176,7 +178,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
             if ncu is not None:
                 add_profile(report.launches, Path(ncu))
         except Exception as error:
-            # Without an index the request is the only one: its error is the command's.
+            # Without an index there is only this request, so its error is the command's error.
             if broken is None or request.index is None:
                 raise
             broken.add(load(file).examples[request.index].name, error)
@@ -185,12 +187,12 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
 
 
 def reported(request: CommandRequest, as_json: bool, time_limit: float) -> Report:
-    """The report of one request. A launch that failed on a GPU is repeated on the emulator, which names the fault."""
+    """The report of one request. If a launch fails on a GPU, the emulator repeats it and names the fault."""
     try:
         report: Report = run_request(request, as_json, time_limit)
         return report
     except ChildFailure as failure:
-        # Mistakes of the input are the same on the emulator.
+        # Mistakes in the input would be the same on the emulator.
         if failure.status != DEVICE_FAILED:
             raise
         text, found = repeated(request)
@@ -207,7 +209,7 @@ def show_run(report: Report, settings: dict[str, Any]) -> None:
 
 
 def told_reports(file: str, reports: list[Report], several: bool) -> dict[str, Any]:
-    """The data of --json: the report of an example, or of all."""
+    """The data that --json prints: the report of one example, or of all examples."""
     from dsl.examples.report import finite
 
     records = [finite(report.as_json()) for report in reports]
@@ -217,7 +219,8 @@ def told_reports(file: str, reports: list[Report], several: bool) -> dict[str, A
 
 
 def choose_device(name: str, counters: bool) -> tuple[str, str]:
-    """(`emulator` or `cuda:0`, why). Raises LaunchError for an unknown name, DeviceError if there is no such GPU."""
+    """(`emulator` or `cuda:0`, the reason). Raises LaunchError for an unknown name, and DeviceError if there is no such
+    GPU."""
     from dsl.runtime import gpu_reason
     from dsl.runtime.backend import choose
 
@@ -241,11 +244,11 @@ def requests_for(
     run_all: bool,
     settings: dict[str, Any],
 ) -> list[CommandRequest]:
-    """The requests: the chosen example, or all examples."""
+    """The requests for the chosen example, or for all examples."""
     from dsl.examples.work import COUNTED_SECONDS
 
     common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
-    # A bound's counting would take time beside the marks.
+    # With marks there is no bound, because counting for it would take more time.
     common["bound_seconds"] = None if settings.get("timeline") else COUNTED_SECONDS
     if not run_all:
         return [CommandRequest(example=example, **common)]
@@ -260,8 +263,8 @@ def requests_for(
 
 
 def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Any:
-    """The report of one request: in this process on the emulator, in a child on a GPU, where a fault ends the
-    process."""
+    """The report of one request. The emulator runs in this process. A GPU run uses a child process, because a fault
+    makes its process unusable."""
     if request.device == "emulator":
         return execute(request)
     from dsl.command.child import run_in_child
@@ -270,17 +273,18 @@ def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> An
 
 
 def repeated(request: CommandRequest) -> tuple[str, list[dict[str, Any]]]:
-    """The emulator's text about a launch that failed on a GPU, and the faults that it finds as data."""
+    """After a launch has failed on a GPU, repeats it on the emulator. Returns the emulator's text, and the faults as
+    data."""
     from dataclasses import replace
 
     again = replace(request, device="emulator", budget=EMULATED_BUDGET, most_bytes=EMULATED_BYTES)
-    # Explanation and timeline are the failed run's; only faults matter here.
+    # The explanation and the timeline belong to the failed run. Only faults matter here.
     again = replace(again, explain=False, timeline=None)
     try:
         report = execute(again)
     except Exception as error:
         text, status = render(error, request.file)
-        # For example, arrays that are too large for the emulator.
+        # For example, the arrays are too large for the emulator.
         if status == WRONG_INPUT:
             return f"The same launch was not repeated on the emulator: {text}", []
         return f"The same launch on the emulator:\n{text}", records(error, request.file)

@@ -1,4 +1,4 @@
-"""A report on the terminal."""
+"""Prints a report on the terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL = 11
 
 
 def styled(text: str, **style: Any) -> str:
-    """Coloured on a terminal, unless NO_COLOR is set."""
+    """Colours the text on a terminal, unless NO_COLOR is set."""
     plain = os.environ.get("NO_COLOR") or not sys.stdout.isatty()
     return text if plain else click.style(text, **style)
 
@@ -36,7 +36,7 @@ def pairs(values: dict[str, Any]) -> str:
 
 
 def show_report(report: Report, explain: bool, counters: bool) -> None:
-    """Prints a report for people."""
+    """Prints a report as text for people."""
     click.echo(styled(printable(report.title), bold=True))
     for launch in report.launches:
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
@@ -73,14 +73,14 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
 
 
 def show_unjudged(report: Report) -> None:
-    """Says so if a run has compared no result."""
+    """Prints a line if the run has compared no result."""
     if not report.compares:
         line("expect", "nothing: no result was compared")
 
 
 def show_check(check: Check) -> None:
     word = styled("passed", fg="green") if check.passed else styled("FAILED", fg="red", bold=True)
-    # An empty text at the end, so that there is always a first one.
+    # An empty text is added at the end, so that there is always a first text.
     first, *rest = [*said_of_check(check), ""]
     line("expect", check.text + (f"  (line {check.line})" if check.line else ""))
     click.echo(f"  {'':<{LABEL}}{word}{': ' + first if first else ''}")
@@ -89,7 +89,7 @@ def show_check(check: Check) -> None:
 
 
 def show_contracts(report: Report) -> None:
-    """A line for each contract line of the file; contracts that were not judged come last, with the reason."""
+    """Prints a line for each contract line of the file. Contracts that were not judged come last, with the reason."""
     lines: dict[tuple[str, int], list[Verdict]] = {}
     for verdict in report.contracts:
         lines.setdefault((verdict.file, verdict.line), []).append(verdict)
@@ -124,7 +124,7 @@ def show_time(report: Report) -> None:
     low, middle, high = report.times
     line("time", f"{middle:.1f} us (20% to 80%: {low:.1f} to {high:.1f}; 20 runs, L2 flushed)")
     if report.gbps is not None:
-        # Unknown where the device does not report its memory's clock.
+        # Unknown if the device does not report the clock of its memory.
         share = "" if report.share_of_limit is None else f", {report.share_of_limit:.0%} of the memory's bandwidth"
         line("rate", f"{number(report.gbps)} GB/s{share}")
     if report.tflops is not None:
@@ -138,7 +138,7 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         if launch.occupancy is not None:
             text += f", occupancy {launch.occupancy:.0%} (limited by {launch.limited_by})"
         line("resources", f"{text} {label}")
-        # Without `maxnreg` ptxas spills only above 255 registers: the schedule is not the cause.
+        # Without `maxnreg`, ptxas spills only above 255 registers, and the schedule is not the cause.
         if launch.maxnreg is not None and launch.spills:
             line("", f"'maxnreg {launch.maxnreg}' is not enough: what it spills goes through local memory")
     if launch.machine_code is not None:
@@ -165,7 +165,7 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
 
 
 def show_bound(launch: LaunchReport, named: bool) -> None:
-    """The unit that bounds a launch, and its share of the time; then the other units."""
+    """Prints the unit that bounds a launch and its share of the time, then the other units."""
     bound = launch.bound
     if bound is None or bound.name is None:
         return
@@ -202,12 +202,13 @@ def show_explanation(launch: LaunchReport) -> None:
 
 
 def show_counters(report: Report) -> None:
-    """The source with counters beside its lines; then the other files whose functions the kernels call."""
+    """Prints the source with counters beside its lines. Below are the other files with functions that the kernels
+    call."""
     show_counted(lines_of(report), report.file)
 
 
 def show_counted(files: Mapping[str, Mapping[int, Counters]], whole: str | None) -> None:
-    """Lines of files with counters beside them; of the file `whole` also the lines between."""
+    """Prints lines of files with counters beside them. The file `whole` is printed with all of its lines."""
     from dsl.text.terminal import Terminal, Text, add, table
 
     used, lines = counted_lines(files, whole)

@@ -1,4 +1,4 @@
-"""The table of a timeline on the terminal."""
+"""Prints the table of a timeline on the terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dsl.lowering.ir.location import printable
 from dsl.text.figures import amount
 
 MOST_SHARE = 0.05
-"""The share of a launch's time above which the marks' own cost is reported. On the emulator the cost of marks is
-subtracted exactly, but other warps wait longer for a marked one."""
+"""The share of a launch's time above which the cost of the marks is reported. On the emulator the cost is subtracted
+exactly, but other warps still wait longer for a marked warp."""
 MOST_ROWS = 20
 HEADINGS = ("mark", "line", "count", "total", "mean", "longest", "share", "warps")
 
 
 def show_timeline(timeline: dict[str, Any]) -> None:
-    """Prints a timeline. timeline: a `Timeline` as a record; shares are relative to the lives of warps that reach a
-    mark."""
+    """Prints a timeline. `timeline` is a `Timeline` as a record. The share of a mark is relative to the lives of the
+    warps that reach the mark."""
     from dsl.text.terminal import Terminal, table
 
     unit, rows = timeline["unit"], timeline["rows"]
@@ -36,7 +36,7 @@ def show_timeline(timeline: dict[str, Any]) -> None:
         click.echo(printable(f"  warps wait longest {where}: {share}"))
         click.echo("  waits include the cost of marks in the warps that others wait for")
     if timeline["unreached"]:
-        # A mark without events may be one whose events did not fit.
+        # A mark without events may have lost its events because they did not fit.
         lost = ", or its events were dropped" if timeline["dropped"] else ""
         click.echo(printable(f"  lane 0 of no warp came to{lost}: {', '.join(timeline['unreached'])}"))
     _show_marks(timeline)
@@ -48,7 +48,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _time(value: float) -> str:
-    """Whole turns of the emulator, or microseconds with the clock's three decimals."""
+    """A time as text: whole turns of the emulator, or microseconds with three decimals."""
     return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
 
 
@@ -60,7 +60,7 @@ def _extent(timeline: dict[str, Any]) -> str:
 
 
 def _show_marks(timeline: dict[str, Any]) -> None:
-    """The cost of the marks, and what is missing."""
+    """Prints the cost of the marks, and the events that are missing."""
     unit, cost = timeline["unit"], timeline["cost"]
     text = f"a mark costs {_time(cost)} {unit}, subtracted above; marks are {timeline['marks_share']:.1%} of the lives"
     share = 0.0

@@ -1,4 +1,4 @@
-"""The sides of a comparison: each changes the file, the values or the options of the command."""
+"""The sides of a comparison. Each side changes the file, the values or the options of the command."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ KINDS = "KEY=OPTION, schedule=NAME, NAME=VALUE, @COMMIT, LOG.jsonl:LINE, OTHER.t
 
 @dataclass(slots=True)
 class SideWords:
-    """One side. commit: the git commit whose compiler compiles it; code: a file of PTX, LLVM IR or IR that is launched
-    in a kernel's place; trial: the trial of a log that it repeats; chosen: that trial's steps; own: the options that
-    the side sets for itself."""
+    """One side of a comparison. `commit` is the git commit whose compiler compiles the side. `code` is a file of PTX,
+    LLVM IR or IR that is launched instead of a kernel. `trial` is the logged trial that the side repeats, and `chosen`
+    has the trial's steps. `own` names the options that the side sets for itself."""
 
     file: str
     values: list[str]
@@ -43,20 +43,21 @@ class SideWords:
 
     @property
     def is_said(self) -> bool:
-        """Whether it differs from the command's call."""
+        """Whether the side differs from the command's call."""
         return self.label != AS_IT_IS
 
 
 def applied(
     text: str, values: Sequence[str], options: dict[str, Any], words: Collection[str] = ("schedule",)
 ) -> tuple[list[str], dict[str, Any]]:
-    """Values and options, overridden by text: NAME=VALUE, KEY=OPTION of a choice, or one of `words`. TileError."""
+    """The values and options of a side after `text` has overridden a value or an option. `text` is NAME=VALUE,
+    KEY=OPTION of a choice, or an assignment to one of `words`. Raises TileError."""
     name, equals, value = text.partition("=")
     if not equals or not name or not value:
         raise TileError("option", None, f"'{text}' is not NAME=VALUE", "--vs swizzle.s=none, --vs schedule=NAME")
     if name in words:
         return list(values), {**options, name: value}
-    # `dim.rows=8` looks like a key, and is a value.
+    # `dim.rows=8` looks like the key of a choice, but is a value.
     if is_key(name) and name.partition(".")[0] not in PREFIXES:
         choose = [each for each in options["choose"] if not each.startswith(f"{name}=")]
         return list(values), {**options, "choose": [*choose, text]}
@@ -64,7 +65,7 @@ def applied(
 
 
 def side_words(file: str, values: Sequence[str], options: dict[str, Any], words: Sequence[str]) -> SideWords:
-    """A side from its words. TileError for a word that is not understood."""
+    """Makes a side from its words. Raises TileError for an unknown word."""
     side = SideWords(file, list(values), dict(options), " ".join(words) or AS_IT_IS)
     rest = []
     for word in words:
@@ -77,14 +78,14 @@ def side_words(file: str, values: Sequence[str], options: dict[str, Any], words:
             take_trial(side, word)
         elif word.endswith(".tile"):
             side.file = word
-        # A path may hold '='.
+        # A path may contain '='.
         elif "=" in word and not is_file(Path(word)):
             rest.append(word)
         else:
             once(side.code, word)
             take_code(side, word)
     side.own = {word.partition("=")[0] for word in rest} & {*LAUNCH_WORDS}
-    # Last, so that a side's own words override those of its trial.
+    # Applied last, so that a side's own words override the words of its trial.
     for word in rest:
         side.values, side.options = applied(word, side.values, side.options, LAUNCH_WORDS)
     side.options["launch"] = launch_number(side.options["launch"])
@@ -106,7 +107,7 @@ def once(known: Any, word: str) -> None:
 def take_code(side: SideWords, word: str) -> None:
     if not is_file(Path(word)):
         raise TileError("option", None, f"'{word}' is neither a side nor an existing file", KINDS)
-    # Beside a .tile file it replaces a kernel; alone it is compared as code.
+    # With a .tile file, the code replaces a kernel. Alone it is compared as code.
     if side.file.endswith(".tile"):
         side.code = word
     else:
@@ -124,7 +125,7 @@ def take_trial(side: SideWords, word: str) -> None:
     side.values += [f"{name}={value}" for name, value in trial.values.items()]
     side.options |= {"choose": [f"{key}={option}" for key, option in trial.choices.items()], "skip_pass": ()}
     side.options |= {"example": trial.example, "launch": trial.index + 1}
-    # Logs of schema 2 have no seed.
+    # Logs with schema 2 have no seed.
     side.options |= {"seed": trial.seed} if trial.schema >= 3 else {}
     if any("constants" in step for step in trial.steps):
         side.chosen = list(steps_of(trial))
@@ -133,7 +134,7 @@ def take_trial(side: SideWords, word: str) -> None:
 
 
 def launch_number(given: Any) -> int | None:
-    """The number of `launch=N`. TileError."""
+    """The number in `launch=N`. Raises TileError."""
     if given is None or isinstance(given, int):
         return given
     if not (given.isascii() and given.isdigit() and len(given) < 10) or int(given) < 1:

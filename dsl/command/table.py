@@ -1,4 +1,5 @@
-"""The result of a command as a function: rows that print as the command does, and that notebooks show."""
+"""The result of a command that is called as a Python function. The rows print as the command prints them, and notebooks
+show them as a table."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from dsl.text import html
 
 Row = TypeVar("Row")
 MOST_LETTERS = 60
-"""Of a cell in a notebook; `to_dict` has the whole value."""
+"""The most characters in a notebook's cell. `to_dict` has the whole value."""
 
 CELLS: list[str] = []
 """Folders of notebook cells. Shown text names their files without the folder."""
@@ -28,11 +29,12 @@ def shown(text: str) -> str:
 
 
 class ResultTable(Sequence[Row], Generic[Row]):
-    """Rows, each a dataclass. `print` shows what the command prints, a notebook shows a table.
+    """Rows, each a dataclass. `print` shows the text that the command prints. A notebook shows a table.
 
-    title: the heading; record: the data of `--json`; text: what the command prints, None: the columns as text; columns:
-    heading → a function of a row, or the name of a field of the flat row (figures included); base: for a row's number,
-    the number of the row that it is compared to; parts: HTML that replaces title and columns."""
+    `title` is the heading. `record` is the data of `--json`. `text` is the text that the command prints, or None to
+    print the columns. `columns` maps a heading to a function of a row, or to the name of a field of the flat row
+    (figures included). `base` maps the number of a row to the number of the row that it is compared with. If HTML is
+    passed as parts, it replaces title and columns."""
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class ResultTable(Sequence[Row], Generic[Row]):
     ):
         self.title, self.rows, self.record = shown(title), list(rows), record
         self.columns, self.base, self.flatten = columns, base, flatten
-        # HTML of reports names files, too.
+        # The HTML of reports also names files.
         self.parts = [*map(shown, parts)]
         self.text = self._plain() if text is None else shown(text)
 
@@ -68,11 +70,12 @@ class ResultTable(Sequence[Row], Generic[Row]):
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: the object that the command prints with `--json`."""
+        """The table as plain data: the object that the command prints with `--json`."""
         return dict(self.record)
 
     def frame(self) -> Any:
-        """A `pandas.DataFrame` with one row each; figures are columns. TileError `call` without pandas."""
+        """A `pandas.DataFrame` with one row for each row of the table. Figures are columns. Raises TileError `call`
+        without pandas."""
         try:
             from pandas import DataFrame
         except ImportError:
@@ -91,7 +94,7 @@ class ResultTable(Sequence[Row], Generic[Row]):
         rows = [[html.as_cell(each).text for each in row] for row in self._cells()]
         if not rows:
             return "nothing"
-        # Columns that are empty in all rows are left out, as the commands do.
+        # Columns that are empty in all rows are left out, as in the commands.
         shown = [at for at in range(len(self.columns)) if any(row[at] not in html.EMPTY for row in rows)]
         heads = [*self.columns]
         return plain(table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows], len(shown)))[:-1]
@@ -122,13 +125,14 @@ def cell(value: Any) -> html.Cell:
         value = ", ".join(f"{name}={each}" for name, each in value.items())
     elif isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
-    # One line: a hint has several, and rows of a table would grow with it.
+    # Takes only the first line. A hint has several lines, which would make the row of a table higher.
     text = shown(str(value)).partition("\n")[0]
     return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
 
 
 def captured(show: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
-    """A function's result, and what it prints, without colours: a notebook's front end may request them."""
+    """Returns a function's result and its printed text. Colours are removed, because a notebook's front end may request
+    them."""
     out = io.StringIO()
     with redirect_stdout(out):
         given = show(*arguments)

@@ -1,4 +1,4 @@
-"""`dsl compile --trace DIR`: the IR after each pass, and the difference to the level before."""
+"""`dsl compile --trace DIR`: the IR after each pass, and the difference from the level before."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from dsl.text.files import write_text
 from dsl.text.program import Program
 
 CONTEXT = 2
-"""Unchanged lines around a difference."""
+"""The number of unchanged lines around a difference."""
 
 
 def write_trace(program: Program, request: Request, folder: Path) -> None:
-    """Writes NN-PASS.ir, which the compiler reads back, and NN-PASS.diff into a folder, and prints a line for each
-    pass. Differences leave out rows that every pass changes. TileError `file`."""
+    """Writes NN-PASS.ir and NN-PASS.diff into a folder, and prints a line for each pass. The compiler can read the IR
+    back. Differences leave out rows that every pass changes. Raises TileError `file`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TileError("file", None, f"cannot write to {folder}: {error.strerror}") from None
-    # Values keep their names from level to level, or every row would differ.
+    # Values keep their names between levels. Otherwise every row would differ.
     names = PrintedNames()
     before: list[str] = []
     for number, (name, seconds, level) in enumerate(levels_of(program, request)):
         text = printed(level, names)
         label = f"{number:02}-{name}"
         write_text(folder / f"{label}.ir", text)
-        # Without rows that every pass renumbers.
+        # Leaves out rows that every pass renumbers.
         lines = ir_rows(text)
         said = f"{label:<28}{seconds * 1e3:8.1f} ms"
         if before:
-            # The two header lines of `unified_diff` are no changes.
+            # The two header lines of `unified_diff` are not changes.
             difference = list(unified_diff(before, lines, "before", label, n=CONTEXT, lineterm=""))
             write_text(folder / f"{label}.diff", "".join(f"{line}\n" for line in difference))
             changes = [line[0] for line in difference[2:] if line[0] in "+-"]

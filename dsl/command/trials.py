@@ -1,4 +1,4 @@
-"""Shared by the commands that try launches: the device, the launches whose choices vary, the progress bar."""
+"""Code that all commands with trials share: the device, the launches whose choices vary, and the progress bar."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted) -> list[Experiment]:
-    """The launches of an example, one experiment each. `index` in the options selects an example without a name;
-    `chosen` and `given` are those of Conditions. Raises TileError."""
+    """The launches of an example, each as an experiment. In `options`, `index` selects an example without a name, and
+    `chosen` and `given` are as in `Conditions`. Raises TileError."""
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import examine, find_example
     from dsl.lab.experiment import Conditions, Experiment
@@ -41,7 +41,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
         raise error
     if not facts.launches:
         raise TileError("example", example.loc, "this example launches nothing")
-    # Launches count from 1 on the command line.
+    # On the command line, launches count from 1.
     numbers = range(len(facts.launches)) if options["launch"] is None else [options["launch"] - 1]
     blocks = options["blocks"] or FIRST_BLOCKS
     elsewhere = {"chosen": options.get("chosen"), "given": options.get("given", {}), "command": command_line()}
@@ -50,7 +50,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
 
 
 class Bar:
-    """The progress bar on a terminal's standard error; elsewhere nothing."""
+    """A progress bar on standard error, if it is a terminal. Otherwise nothing is shown."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -63,7 +63,7 @@ class Bar:
             TimeElapsedColumn(),
             TextColumn("{task.fields[last]}", markup=False),
             console=console,
-            # The bar disappears: only results stay on the terminal.
+            # The bar disappears at the end. Only results stay on the terminal.
             transient=True,
             disable=not sys.stderr.isatty(),  # a notebook requests colours, but is not a terminal
         )

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 MAX_DIGITS = 18
-"""Of an extent of --for: below 2^63 in any case."""
+"""The most digits in an extent of --for. Such an extent is always below 2^63."""
 INTERRUPTED = 130
-"""128 + SIGINT, as shells report it."""
+"""128 + SIGINT, the status that shells report."""
 
 
 EXECUTOR = click.Choice(["processes", "dask", "ray"])
@@ -57,8 +57,8 @@ EXECUTOR = click.Choice(["processes", "dask", "ray"])
 @click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
 @click.option("--for", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a dim that they serve.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Tune the launches of an example of FILE (.tile). NAME=VALUE sets dims, types, options and constants; of several
-    values, separated by commas, each is tried.
+    """Tune the launches of an example of FILE (.tile). NAME=VALUE sets dims, types, options and constants. Several
+    values, separated by commas, are tried one after another.
 
     Exit status: 0 fine, 1 a launch has no point with a right result, 2 the input is wrong, 3 the device failed.
     """
@@ -69,10 +69,10 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def check_options(options: dict[str, Any], choose: Any) -> None:
-    """TileError for options that exclude each other."""
+    """Raises TileError for options that exclude each other."""
     if options["branches"] and options["schedule"] is not None:
         raise TileError("option", None, "--all and --schedule exclude each other")
-    # Dispatch reads the data for the file as it is, without these options.
+    # The written data applies to the unchanged file. Dispatch reads the data without these options.
     if options["write"] and choose:
         hint = "leave out --choose and --skip-pass, or say it in the schedule: choose KEY: OPTION"
         raise TileError("option", None, "--write is for kernels as the file has them", hint)
@@ -85,7 +85,8 @@ def check_options(options: dict[str, Any], choose: Any) -> None:
 
 
 def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The result as data, also printed unless as_json; and whether a launch has no right point."""
+    """Returns the result as data, and whether a launch has no point with a right result. Also prints the result unless
+    `as_json` is set."""
     from dsl.examples.shapes import find_example
     from dsl.lab.plot import draw, require_matplotlib
     from dsl.lab.report import as_json as record
@@ -97,14 +98,14 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         require_matplotlib(Path(options["plot"]))
     choose = choices_of(options["choose"], options["skip_pass"])
     check_options(options, choose)
-    # Options are checked first: they cost nothing.
+    # Options are checked first, because checking them costs nothing.
     program = load(file)
     example = find_example(program, options["example"])
     ranges = parse_ranges(options["ranges"], {name for k in program.kernels.values() for name in dim_names(k)})
-    # Dims and types make cases, constants make points.
+    # Dims and types make cases. Constants make points.
     overrides, domains = cases(program, example, values)
     settings = settings_of(options, domains, choose)
-    # By default beside the file, so that the next run goes on from there.
+    # The default log is beside the file, so that the next run continues from it.
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
     notes = log.notes(program.plugins)
     try:
@@ -122,12 +123,13 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         for line in (*notes, *written):
             click.echo(f"  {line}")
     told = {**record(outcomes, place, file), "log": str(log.path), "notes": notes, "written": written}
-    # A launch whose points were all left out (--budget 0, --seconds 0) is no failure.
+    # A launch whose points were all left out (--budget 0, --seconds 0) is not a failure.
     return told, any(outcome.trials and not outcome.fine for outcome in outcomes)
 
 
 def machines_of(options: dict[str, Any]) -> AbstractContextManager[Machines | None]:
-    """The devices that try points side by side; None if this process tries them on one device. Raises TileError."""
+    """The devices that try points side by side. None if this process tries all points on one device. Raises
+    TileError."""
     from dsl.lab.clusters import machines_of_dask, machines_of_ray
     from dsl.lab.machines import device_names, own_processes
 
@@ -141,11 +143,11 @@ def machines_of(options: dict[str, Any]) -> AbstractContextManager[Machines | No
 
 
 def place_of(options: dict[str, Any], machines: Machines | None) -> TuningPlace:
-    """The device, or one of several equal ones. Raises TileError, LaunchError or DeviceError."""
+    """The device, or one of several equal devices. Raises TileError, LaunchError or DeviceError."""
     from dsl.lab.place import find_place
 
     place = machines.place if machines else find_place("emulator" if options["emulator"] else options["device"])
-    # The emulator's ranking is no ranking by time; whoever writes it must say so.
+    # The emulator does not rank by time, so writing its winners must be requested explicitly.
     if options["write"] and not place.is_timed and not options["emulator"]:
         hint = "--emulator writes them, under the emulator's name"
         raise TileError("option", None, "without a GPU there are no times, and no winners to write", hint)
@@ -162,7 +164,7 @@ def outcomes_at(
     overrides: list[Overrides],
     is_shown: bool,
 ) -> list[Outcome]:
-    """The outcomes of all launches in all cases, each shown as soon as it is known."""
+    """The outcomes of all launches in all cases. Each outcome is shown as soon as it is known."""
     from dsl.lab.report import show as show_outcome
     from dsl.lab.session import Session
     from dsl.lab.tuning import tune as outcomes_of
@@ -208,7 +210,7 @@ def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: 
 
 
 def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:
-    """Ranges of `NAME=LOW:HIGH` texts; either end may be missing. TileError `option`."""
+    """Reads the ranges in `NAME=LOW:HIGH` texts. Either end may be missing. Raises TileError `option`."""
     out: dict[str, tuple[int | None, int | None]] = {}
     for text in texts:
         name, equals, ends = text.partition("=")
@@ -235,7 +237,7 @@ def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int
 def write(
     file: str, outcomes: list[Outcome], place: TuningPlace, ranges: dict[str, tuple[int | None, int | None]]
 ) -> list[str]:
-    """Writes the winners into the data beside the file; returns what was done, in words."""
+    """Writes the winners into the tuned data beside the file. Returns sentences that say what was done."""
     from dsl.calls.tuned import Tuned, stale, tuned_path
     from dsl.calls.tuned_file import update
 
@@ -244,7 +246,7 @@ def write(
     lines: list[str] = []
 
     def change(tuned: Tuned) -> bool:
-        # Entries of kernels or branches that the file no longer has would stay for ever.
+        # Entries of kernels or branches that no longer exist in the file would otherwise stay forever.
         gone = [entry for entry in tuned.entries if stale(entry, program) is not None]
         tuned.entries = [entry for entry in tuned.entries if entry not in gone]
         tuned.put(new)
@@ -262,10 +264,10 @@ def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int |
     """The winner of an outcome as an entry of tuned data."""
     from dsl.calls.tuned import Entry, text_digest
 
-    # Code by hand cannot be written: --write and --from exclude each other.
+    # Handwritten code cannot be written, because --write and --from exclude each other.
     assert outcome.winner is not None and outcome.candidates[outcome.winner].edited is None
     trial, candidate = outcome.trials[outcome.winner], outcome.candidates[outcome.winner]
-    # The facts of the call, as dispatch will see them when it looks for an entry.
+    # The facts of the call that dispatch will use to find an entry.
     facts = outcome.call.planner().facts()
     median, low, high = trial.interval
     is_timed = trial.status == "measured"
@@ -278,7 +280,7 @@ def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int |
         facts.absent,
         candidate.steps,
         text_digest(outcome.call.program, candidate.steps),
-        # A range of a dim that this call lacks is another call's.
+        # A range of a dim that this call lacks belongs to another call.
         {name: ends for name, ends in ranges.items() if name in facts.dims},
         median if is_timed else None,
         (low, high) if is_timed else None,

@@ -1,4 +1,4 @@
-"""`dsl verify`: whether passes and emission keep the results of the kernels that an example launches."""
+"""`dsl verify`: checks that passes and emission do not change the results of the kernels that an example launches."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def command(
     given_only: bool,
     as_json: bool,
 ) -> int:
-    """Execute the kernels that the examples of FILE launch in numpy, before the passes and after each, then run their
-    PTX on the emulator. The first difference is reported: pass, value, line, element, register, lane and warp.
+    """Execute in numpy the kernels that the examples of FILE launch, before the passes and after each pass. Then run
+    their PTX on the emulator. The first difference is reported: pass, value, line, element, register, lane and warp.
 
     Exit status: 0 all agree, 1 something differs, 2 the input is wrong, 3 the device failed.
     """
@@ -61,7 +61,7 @@ def command(
 
 
 def _show(found: Any) -> None:
-    """One line for each kernel, with its first difference."""
+    """Prints one line for each kernel, with its first difference."""
     click.echo(f"example {found.example or ''}".rstrip())
     for one in found.kernels:
         dims = " ".join(f"{name}={extent}" for name, extent in one.dims.items())

@@ -21,8 +21,8 @@ from dsl.lowering.ir.location import TileError
 @click.option("--all", "all_of_them", is_flag=True, help="Also choices whose options cost the same.")
 @click.option("--measure", is_flag=True, help="Assemble the other options: registers, spills, instructions.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """List the choices of each kernel of FILE: the options, which one was taken (*), at which cost, and why. Choices
-    that are requested by a line, a value or a key are shown with the schedule line that takes another option."""
+    """List the choices of each kernel of FILE: the options, which one was taken (*), at which cost, and why. If a line,
+    a value or a key is given, each choice is shown with the schedule lines that take other options."""
     path, line = place_in(file)
     return carried_out(
         path, as_json, lambda: ({"file": path, "kernels": why(path, line, values, as_json, options)}, False)
@@ -30,16 +30,16 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def place_in(file: str) -> tuple[str, int | None]:
-    """The path and the line of `FILE:LINE`, or of a file alone."""
+    """Splits `FILE:LINE` into path and line. The line is None if there is only a path."""
     stem, colon, number = file.rpartition(":")
-    # A path may have a colon: only digits behind the last one are a line.
+    # A path may contain a colon. Only digits after the last colon are a line.
     return (stem, int(number)) if colon and number.isascii() and number.isdigit() and len(number) < 10 else (file, None)
 
 
 def why(
     path: str, line: int | None, values: tuple[str, ...], as_json: bool, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """The kernels with their choices as data; also printed unless as_json."""
+    """Returns the kernels with their choices as data. Also prints the choices unless `as_json` is set."""
     from dsl.studies.why import as_json as record
     from dsl.studies.why import check_found, chosen, grouped
 
@@ -59,7 +59,7 @@ def why(
         records.append({"kernel": kernel.title, "made": len(kernel.choices), "choices": rows})
         if not as_json and (found or not asked):
             show_kernel(records[-1], asked)
-    # A key or value is looked for in all kernels: it may be of one only.
+    # A key or value is searched in all kernels, because only one kernel may have it.
     check_found(found_any or not asked, everything, value, key)
     if asked and not found_any:
         raise TileError("choice", None, f"no choice was made in line {line}", "dsl why FILE lists all")
@@ -67,7 +67,8 @@ def why(
 
 
 def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
-    """The kernels that the options name, with their choices; each forced option must match a choice of one of them."""
+    """The kernels that the options select, with their choices. Each forced option must match a choice of at least one
+    kernel."""
     from dataclasses import replace
 
     from dsl.examples.overrides import resolve
@@ -79,9 +80,9 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
     from dsl.text.program import load
 
     program = load(path)
-    # An unknown target is an error before anything is planned.
+    # An unknown target is reported before anything is planned.
     target(options["arch"])
-    # A forced option need not be of every kernel: it is checked over all of them.
+    # Some kernels may lack the choice of a forced option, so the check comes after all kernels.
     asked = Asked(choices_of(options["choose"], options["skip_pass"]))
     node = None if options["kernel"] is None else program.kernel(options["kernel"])
     example = find_example(program, options["example"]) if program.examples or options["example"] else None
@@ -107,7 +108,7 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
 
 
 def show_kernel(record: dict[str, Any], in_full: bool) -> None:
-    """A kernel's choices: a line each, or with all details of each."""
+    """Prints a kernel's choices: a line for each, or all details of each."""
     from dsl.text.terminal import Terminal, table
 
     rows = record["choices"]
@@ -120,7 +121,7 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
 
 
 def said_of(row: dict[str, Any], in_full: bool) -> Iterator[str]:
-    """The lines on a choice."""
+    """The printed lines for a choice."""
     yield options_of(row)
     if row["because"] or row["by"] != "rule":
         by = "" if row["by"] == "rule" else f"by {row['by']}"
@@ -132,7 +133,7 @@ def said_of(row: dict[str, Any], in_full: bool) -> Iterator[str]:
 
 
 def options_of(row: dict[str, Any]) -> str:
-    """`8*: 1   4: 2   2: 4   (accesses a thread)`: the options with their costs; a star marks the taken one."""
+    """`8*: 1 4: 2 2: 4 (accesses a thread)`: the options with their costs. A star marks the taken option."""
     said = []
     for option in row["options"]:
         mark = "*" if option == row["taken"] else ""

@@ -1,1 +1,1 @@
-"""The examples of a file: known by shapes alone, run, launched, compared, reported."""
+"""Examines the examples of a file by shapes alone, runs them, compares their results, and reports them."""

@@ -1,5 +1,5 @@
-"""Bounds of a launch: the time that each unit of a device takes for its share at its full rate. The longest is the
-bound; any time above it is waiting."""
+"""Computes the bound of a launch. Each unit of a device needs some time for its share of the work if it works at its
+full rate. The longest time of all units is the bound. Any time above the bound is waiting."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ MEMORY, L2, SHARED, ISSUE, TENSOR, SPECIAL = "memory", "L2", "shared memory", "i
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a multiprocessor does a clock. mma, wgmma: multiply-adds of 16 bits; 0 if unknown. All have four schedulers,
-    which issue one instruction a clock each; shared memory of 32 banks, so one wavefront; and sixteen results of
-    exponentials, roots and the like, so half a warp instruction (CUDA C++ Programming Guide, "Arithmetic
-    Instructions"). The L2 has no rate: data that several multiprocessors need comes from memory once."""
+    """The rates of a multiprocessor per clock. `mma` and `wgmma` count 16-bit multiply-adds, and 0 means unknown.
+
+    Each multiprocessor has four schedulers, and each scheduler issues one instruction per clock. Shared memory has 32
+    banks, so a multiprocessor serves one wavefront per clock. A multiprocessor computes sixteen exponentials, roots or
+    similar functions per clock. This rate is half a warp instruction per clock (CUDA C++ Programming Guide, "Arithmetic
+    Instructions"). The L2 has no rate, because data that several multiprocessors need comes from memory only once."""
 
     mma: int = 0
     wgmma: int = 0
@@ -29,20 +31,24 @@ class Rates:
 
 
 RATES = {
-    "sm_80": Rates(1024),  # NVIDIA A100 Tensor Core GPU Architecture: 4 tensor cores of 256
-    "sm_86": Rates(512),  # NVIDIA Ampere GA102 GPU Architecture: with sums of 16 bits
+    "sm_80": Rates(1024),  # NVIDIA A100 Tensor Core GPU Architecture: 4 tensor cores, 256 each
+    "sm_86": Rates(512),  # NVIDIA Ampere GA102 GPU Architecture: with 16-bit accumulation
     "sm_89": Rates(512),  # NVIDIA Ada GPU Architecture: the same
-    # NVIDIA H100 Tensor Core GPU Architecture: 4 of 512. By mma.sync: 870 us for 8192 x 8192 x 8192 of bytes, 1980 MHz.
+    # NVIDIA H100 Tensor Core GPU Architecture: 4 tensor cores, 512 each. With mma.sync, a product of
+    # 8192 x 8192 x 8192 bytes took 870 us at 1980 MHz.
     "sm_90": Rates(1210, 2048),
 }
 
 
 @dataclass(slots=True)
 class LaunchBound:
-    """terms: microseconds of each unit at its full rate, the longest first, by `work`. time_us: the measured time of
-    the launch, None without a GPU. busy: the share of multiprocessors that have a block. measured: how busy a profiler
-    found each unit, 0 to 1. bandwidth: bytes a second of the memory, None if unknown. ceilings: operations a second
-    (`Work.operations`) of the units that do them, on all multiprocessors."""
+    """The bound of a launch.
+
+    `terms` maps each unit to the microseconds that it needs for `work` at its full rate, longest first. `time_us` is
+    the measured time of the launch, None without a GPU. `busy` is the share of multiprocessors that have a block.
+    `measured` is how busy a profiler found each unit, from 0 to 1. `bandwidth` is the memory's bytes per second, None
+    if unknown. `ceilings` maps each kind of operation to its peak operations per second (`Work.operations`) on all
+    multiprocessors."""
 
     terms: dict[str, float]
     work: Work
@@ -54,7 +60,7 @@ class LaunchBound:
 
     @property
     def missing(self) -> list[str]:
-        """The terms that are missing, and why, in words."""
+        """If terms are missing, a sentence that says which terms and why."""
         if not self.work.counted:
             return ["nothing but memory is known: the emulator did not count a block in time"]
         without = "issue is of the PTX: without an assembler there is no machine code"
@@ -66,7 +72,7 @@ class LaunchBound:
         return next(iter(self.terms), None)
 
     def as_json(self, kernel: str) -> dict[str, Any]:
-        """For `dsl run --json`: the bounding unit, microseconds and shares of all units, and the work."""
+        """The data for `dsl run --json`: the bounding unit, the microseconds and shares of all units, and the work."""
         shares = {unit: self.share(unit) for unit in self.terms} if self.time_us else None
         did = {"bytes": self.work.bytes, "operations": self.work.operations}
         return {
@@ -78,20 +84,21 @@ class LaunchBound:
         } | did
 
     def share(self, unit: str) -> float:
-        """The share of the time for which a unit worked, if it did so at its full rate."""
+        """The share of the measured time that a unit would need at its full rate."""
         return self.terms[unit] / self.time_us if self.time_us else 0.0
 
 
 def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> LaunchBound:
-    """The bound of a launch, from the units whose rates are known. facts: of the device."""
+    """The bound of a launch, from the units with known rates. `facts` are the facts of the device."""
     # sm_90a is the same chip as sm_90.
     rates = RATES.get(facts.arch.rstrip("af"), Rates())
     products = rates.wgmma if work.by_warp_groups else rates.mma
     is_part = work.counted < work.blocks
-    # If a part of the blocks was counted, all are taken to be like it, and the multiprocessor with most blocks decides.
-    # If all were counted, each has an equal share: one block more that did nothing would else double the bound.
+    # If only some blocks were counted, all blocks are assumed to be alike. Then the multiprocessor with the most blocks
+    # determines the bound. If all blocks were counted, each multiprocessor gets an equal share. Otherwise one more
+    # block without work would double the bound.
     most = -(-work.blocks // facts.sms) / max(work.blocks, 1) if is_part else 1 / max(min(work.blocks, facts.sms), 1)
-    clock = (facts.clock or 0.0) / 1e6  # clocks a microsecond
+    clock = (facts.clock or 0.0) / 1e6  # clocks per microsecond
     terms: dict[str, float] = {}
     if facts.memory_bandwidth:
         terms[MEMORY] = work.bytes / facts.memory_bandwidth * 1e6
@@ -111,8 +118,8 @@ def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> La
 
 
 def ceilings(work: Work, rates: Rates, products: int, clocks: float) -> dict[str, float]:
-    """The ceilings of a `LaunchBound`. products: multiply-adds of 16 bits a clock. clocks: a second, of all
-    multiprocessors."""
+    """The ceilings of a `LaunchBound`. `products` is the number of 16-bit multiply-adds per clock. `clocks` is the
+    number of clocks per second, summed over all multiprocessors."""
     by = "wgmma" if work.by_warp_groups else "mma.sync"
     found = {
         f"{dtype} by {by}": 2 * products * clocks * count / of_16_bits

@@ -1,4 +1,5 @@
-"""Comparing an array with the wanted one: how much they differ, where, and in which pattern of rows and columns."""
+"""Compares an array with the wanted array. The result says how much they differ, where, and in which pattern of rows
+and columns."""
 
 from __future__ import annotations
 
@@ -16,10 +17,11 @@ NOTHING_COMPARED = "all are NaN on both sides, so that nothing was compared"
 class Comparison:
     """The result of `compare`.
 
-    max_error: the greatest |actual - wanted|, among the wrong elements if there are any; inf where one side alone has a
-    NaN or an infinity. tolerance: the error allowed at that element. first: the index of the first wrong element in
-    row-major order; actual, wanted: its values; None if nothing is wrong. pattern: where the wrong elements lie, in
-    words. If all elements are NaN on both sides, nothing was compared, and the comparison fails.
+    `max_error` is the greatest |actual - wanted|. If there are wrong elements, `max_error` is taken over the wrong
+    elements only. The error is inf where only one side has a NaN or an infinity. `tolerance` is the allowed error at
+    the element with `max_error`. `first` is the index of the first wrong element in row-major order, and `actual` and
+    `wanted` are its values. `first`, `actual` and `wanted` are None if nothing is wrong. `pattern` says where the wrong
+    elements are. If all elements are NaN on both sides, nothing was compared, and the comparison fails.
     """
 
     passed: bool
@@ -36,8 +38,9 @@ class Comparison:
 def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Comparison:
     """Compares element by element: |actual - wanted| <= bound + relative * |wanted|.
 
-    NaN equals NaN, unless all elements are NaN; an infinity equals the same infinity. `wanted` may be a number; else
-    both have one shape. ValueError for other shapes. Takes arrays of all element types, including bf16.
+    NaN equals NaN, unless all elements are NaN. An infinity equals the same infinity. `wanted` may be a number,
+    otherwise both arrays must have the same shape. Raises ValueError if the shapes differ. Accepts arrays of all
+    element types, including bf16.
     """
     import numpy as np
 
@@ -52,7 +55,7 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
     flat, goal = actual.reshape(-1), target.reshape(-1)
     mask = np.zeros(flat.shape, bool)
     worst, tolerance, nans, failed = 0.0, float(bound), 0, False
-    # By parts: all elements in float64 would be four times the bytes of f16.
+    # Works on chunks. All elements of an f16 array in float64 would need four times the memory.
     for start in range(0, flat.size, CHUNK):
         part = slice(start, min(start + CHUNK, flat.size))
         a, w = widen(flat[part]), widen(goal[part])
@@ -65,15 +68,16 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
         # A wanted infinity would allow any error.
         allowed = np.where(np.isfinite(allowed), allowed, bound)
         mask[part] = error > allowed
-        # From here on only wrong elements count: a right element with a large relative bound may have a greater error,
-        # and "max error 0.5, allowed 1" would be reported for a result that failed by 0.2 where 0.01 is allowed.
+        # After the first wrong element, only wrong elements count. A right element with a large relative bound may have
+        # a greater error. Without this rule, a result that failed by 0.2 where 0.01 is allowed would report "max error
+        # 0.5, allowed 1".
         if mask[part].any() and not failed:
             failed, worst = True, 0.0
         at = int(np.where(mask[part], error, 0.0).argmax() if failed else error.argmax())
         if error[at] > worst and (mask[part][at] or not failed):
             worst, tolerance = float(error[at]), float(allowed[at])
     wrong = int(mask.sum())
-    # NaN against NaN everywhere, as from 0 / 0 on both sides, would pass without comparing a number.
+    # If all elements are NaN on both sides, as from 0 / 0, the comparison would pass without comparing a number.
     if nans and nans == flat.size:
         nan, start = float("nan"), (0,) * actual.ndim
         return Comparison(False, 0.0, tolerance, flat.size, flat.size, start, nan, nan, NOTHING_COMPARED)
@@ -94,18 +98,18 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
 
 
 def agree(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> bool:
-    """Whether arrays of one shape compare as equal (see `compare`)."""
+    """Whether arrays of the same shape compare as equal (see `compare`)."""
     return compare(actual, wanted, bound, relative).passed
 
 
 def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """|a - w| in float64, also for 64-bit integers; inf where one side alone is NaN, or an infinity."""
+    """|a - w| in float64, also for 64-bit integers. The error is inf where only one side is NaN or an infinity."""
     import numpy as np
 
     if a.dtype.kind in "biu" and w.dtype.kind in "biu":
-        # The difference of two 64-bit integers, the greater minus the smaller, is exact modulo 2^64, and below 2^64
-        # except between a negative number and one that needs uint64. For those float64 is near enough: they differ
-        # anyway.
+        # The greater of two 64-bit integers minus the smaller is exact modulo 2^64. The difference is below 2^64,
+        # except between a negative number and a number that needs uint64. For this exception float64 is precise enough,
+        # because the numbers certainly differ.
         bits = [x.astype(np.int64).view(np.uint64) if x.dtype.kind != "u" else x for x in (a, w)]
         apart = np.where(a > w, bits[0] - bits[1], bits[1] - bits[0]).astype(np.float64)
         if a.dtype != w.dtype and "u" in (a.dtype.kind, w.dtype.kind):
@@ -122,7 +126,7 @@ def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def describe_pattern(mask: np.ndarray) -> str:
-    """Describes in words where the true elements of a mask lie, for each axis that they do not fill.
+    """Describes where the true elements of a mask are, for each axis that they do not fill.
 
     >>> import numpy as np
     >>> describe_pattern(np.arange(32)[None, :] % np.full((4, 1), 8) == 3)
@@ -147,7 +151,7 @@ def describe_pattern(mask: np.ndarray) -> str:
             parts.append(text)
     if not parts:
         return "scattered over all rows and columns" if mask.ndim == 2 else "scattered"
-    # The rows and columns that are hit may cross in more elements than are wrong.
+    # The rows and columns with wrong elements may also cross in right elements.
     return ("" if box == count else "some elements of ") + ", ".join(parts)
 
 
@@ -162,7 +166,8 @@ def _plural(name: str) -> str:
 
 
 def _along(hit: list[int], extent: int, name: str) -> str | None:
-    """The indices `hit` of an axis in words; None if they are all indices, or follow no rule."""
+    """The indices `hit` of an axis in words. None if `hit` has all indices of the axis, or if the indices follow no
+    rule."""
     first, last, many = hit[0], hit[-1], _plural(name)
     if len(hit) == extent:
         return None
@@ -178,7 +183,7 @@ def _along(hit: list[int], extent: int, name: str) -> str | None:
         return f"every {_ordinal(step)} {name} from {first}{to}"
     period = 2
     chosen = set(hit)
-    # Powers of two: the wrong lanes, warps and registers of a layout repeat with such periods.
+    # Tries powers of two, because the wrong lanes, warps and registers of a layout repeat with such periods.
     while period * 2 <= extent:
         residues = sorted({i % period for i in hit})
         if len(residues) < period and all((i in chosen) == (i % period in residues) for i in range(extent)):

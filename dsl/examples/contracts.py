@@ -1,4 +1,5 @@
-"""Judging contracts: a figure of a kernel against its bound, with the choices that decide it."""
+"""Judges contracts. A contract compares a figure of a kernel with its bound, and a failure lists the choices that
+decide the figure."""
 
 from __future__ import annotations
 
@@ -28,10 +29,11 @@ class JudgedContracts:
     failures: list[TileError] = field(default_factory=list)
 
     def judge(self, stated: StatedContract, kernels: Sequence[Evidence]) -> None:
-        """Judges a contract for each kernel that has its subject. TileError if none has it."""
+        """Judges a contract for each kernel that has the contract's subject. Raises TileError if no kernel has the
+        subject."""
         contract, row = stated.contract, row_of(stated.contract)
         known = self.check(stated, kernels)
-        # Time is measured for the launch line as a whole, so it is judged once.
+        # Time is measured for the whole launch line, so it is judged once.
         for kernel in known[-1:] if contract.term == "time" else known:
             self.verdicts.append(verdict := self.of_kernel(stated, row, kernel))
             if verdict.held is False:
@@ -40,7 +42,7 @@ class JudgedContracts:
                 verdict.rendered = error.render()
 
     def check(self, stated: StatedContract, kernels: Sequence[Evidence]) -> list[Evidence]:
-        """The kernels that have the subject of a contract. TileError if none has it."""
+        """The kernels that have the subject of a contract. Raises TileError if no kernel has the subject."""
         contract, row = stated.contract, row_of(stated.contract)
         known = [kernel for kernel in kernels if kernel.function is None or kernel.has(row.of, contract.of)]
         if known:
@@ -51,7 +53,7 @@ class JudgedContracts:
         raise kernels[0].missing(row.of, contract.of, stated.loc)
 
     def leave(self, stated: StatedContract, reason: str) -> None:
-        """Records a contract that is not judged, with the reason."""
+        """Records that a contract is not judged, with the reason."""
         contract, loc = stated.contract, stated.loc
         self.verdicts.append(
             Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, "", reason=reason)
@@ -61,7 +63,8 @@ class JudgedContracts:
         contract, loc = stated.contract, stated.loc
         verdict = Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, kernel.label)
         verdict.unit = row.unit
-        # A bound for one device says nothing about another. The line stays for those who have it.
+        # A bound for one device says nothing about another device. The line stays in the file for users of the named
+        # device.
         if contract.device is not None and contract.device not in kernel.device:
             verdict.reason = f'it applies to "{contract.device}"; this is {kernel.device}'
             return verdict
@@ -73,7 +76,7 @@ class JudgedContracts:
             return verdict
         verdict.bound = bound_of(stated, kernel)
         verdict.held = COMPARISONS[contract.op](verdict.figure, verdict.bound)
-        # The choices behind a figure are looked for only when it is wrong.
+        # The choices behind a figure are searched only if the contract fails.
         if not verdict.held:
             found = verdict.figure if isinstance(verdict.figure, str) else f"{said(verdict.figure)} {row.unit}"
             limit = "" if str(verdict.bound) in contract.text else f" ({said(verdict.bound)})"
@@ -83,7 +86,8 @@ class JudgedContracts:
 
 
 def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:
-    """The bound as a number or an option. TileError `choice` for an option that no choice of the key has."""
+    """The bound of a contract, as a number or an option. Raises TileError `choice` for an option that no choice of the
+    key has."""
     if isinstance(stated.bound, str):
         key = stated.contract.of
         assert key is not None
@@ -96,7 +100,7 @@ def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:
 
 
 def said(value: Any) -> str:
-    """A figure as text: an integer, or a number to four digits."""
+    """A figure as text: an integer, or a number with four digits."""
     return f"{value:,.4g}" if isinstance(value, float) and not value.is_integer() else f"{value:,.0f}"
 
 
@@ -104,8 +108,9 @@ def said(value: Any) -> str:
 
 
 def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
-    """The choices behind a failed contract, in words: first those that somebody forced, then those that decide the
-    term. Of these, choices with a cheaper option come first, then those in the lines that cost most."""
+    """The choices behind a failed contract, in words. Choices that the user forced come first, then the choices that
+    decide the term. Among the choices that decide the term, choices with a cheaper option come first, then choices in
+    the lines that cost most."""
     if kernel.function is None:
         return
     lines = kernel.worst_lines(contract.term)
@@ -114,10 +119,10 @@ def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
     others = [name for name, choice in kernel.choices.items() if is_forced(choice) and name not in named]
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys([*(n for n in ranked if is_forced(named[n])), *others, *ranked]):
-        # Equal choices share a line: a kernel may have dozens, one for each access.
+        # Equal choices share a line, because a kernel may have dozens of them, one for each access.
         groups.setdefault(told(kernel.choices[name]), []).append(name)
     cap = kernel.function.lines.get(("maxnreg", "maxnreg"))
-    # The cap is a property, not a choice, and the first suspect for spills.
+    # The cap is a property and not a choice. It is the most likely cause of spills.
     if cap is not None and contract.term in ("registers", "spills"):
         yield f"line {cap.line}: maxnreg {kernel.function.number('maxnreg')}"
     for text, names in list(groups.items())[:MOST_TOLD]:
@@ -137,15 +142,15 @@ def touches(contract: ast.Contract, row: Term, choice: Choice) -> bool:
 
 
 def is_forced(choice: Choice) -> bool:
-    """Whether the user forced it, against the compiler's rule and not by a property of the schedule."""
+    """Whether the user forced the choice against the compiler's rule. Properties of the schedule do not count."""
     return choice.is_pinned and not choice.is_property and choice.taken != choice.rule
 
 
 def rank(choice: Choice, row: Term, lines: Sequence[int]) -> tuple[bool, int, int]:
-    """The sort key of a choice that decides a term, the most telling first."""
+    """The sort key of a choice that decides a term. The most informative choice comes first."""
     costs = choice.costs
     best = min(costs.values(), default=0)
-    # Without costs, options stand in their order, the best first.
+    # Without costs, the options are listed from best to worst.
     is_dearer = costs.get(choice.taken, best) > best if costs else choice.taken != choice.options[0]
     line = -1 if choice.loc is None else outermost(choice.loc).line
     at = lines.index(line) if line in lines else len(lines)
@@ -158,7 +163,8 @@ def outermost(loc: Loc) -> Loc:
 
 
 def told(choice: Choice) -> str:
-    """`line 65: swizzle.sa is none by --choose; the rule takes 3, 4, 4 (passes …: 3, 4, 4: 21; none: 84)`."""
+    """The choice in words: `line 65: swizzle.sa is none by --choose; the rule takes 3, 4, 4 (passes …: 3, 4, 4: 21;
+    none: 84)`."""
     costs = choice.costs
     options = "; ".join(f"{name}: {costs[name]:,g}" if name in costs else name for name in choice.options)
     text = "" if choice.loc is None else f"line {choice.loc.line}: "

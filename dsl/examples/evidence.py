@@ -1,4 +1,4 @@
-"""Figures of a kernel for contracts: a method for each term of `dsl/text/contracts.py`."""
+"""Figures of a kernel for contracts. There is a method for each term of `dsl/text/contracts.py`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
 
 class NotKnown(Exception):
-    """A figure is not known here; the message says why."""
+    """A figure is not known here. The message gives the reason."""
 
 
 @dataclass
 class Evidence:
-    """A kernel of a launch. made: returns its header and PTX, for terms that need them. function: its IR after all
-    passes, None if its text was edited by hand. registers_known, spills_known: from the driver. counters: of the
-    emulator, for `blocks` blocks. time_us: of the launch line on a GPU. copy_us: the time of a copy by its bytes.
-    assembles: whether the assembler may be run."""
+    """The known facts about one kernel of a launch.
+
+    `made` returns the kernel's header and PTX, which some terms need. `function` is the IR after all passes, or None if
+    the kernel's text was edited by hand. `registers_known` and `spills_known` come from the driver. `counters` are the
+    emulator's, for `blocks` blocks. `time_us` is the time of the launch line on a GPU. `copy_us` maps a number of bytes
+    to the time of a copy. `assembles` says whether the assembler may be run."""
 
     request: Request
     function: Function | None
@@ -45,7 +47,7 @@ class Evidence:
 
     @property
     def label(self) -> str:
-        """`softmax_rows with lanes (T=f16, rows=4096, cols=1000)`."""
+        """The kernel's name in messages: `softmax_rows with lanes (T=f16, rows=4096, cols=1000)`."""
         request = self.request
         about = ", ".join(f"{name}={value}" for name, value in {**request.types, **request.dims}.items())
         return (
@@ -67,7 +69,7 @@ class Evidence:
     # ---- subjects of terms ----
 
     def names(self, kind: str) -> dict[str, Any]:
-        """The tensors, shared tiles or loops of the kernel, by name."""
+        """The tensors, shared tiles or loops of the kernel, by name. `kind` selects one of these."""
         function = self.code
         if kind == "tensor":
             return {p.name: p for p in function.params if p.kind == "tensor" and p.value is not None}
@@ -98,14 +100,15 @@ class Evidence:
         mine = [(op, beyond) for op, beyond in bank_conflicts(self.code) if op.operands[0].name == tile]
         hidden = next((op for op, beyond in mine if beyond is None), None)
         worst = max((beyond for _, beyond in mine if beyond is not None), default=0)
-        # Conflicts that are known make the contract fail anyway, so only a figure of 0 is uncertain.
+        # Known conflicts make the contract fail in any case. So only a figure of 0 is uncertain.
         if hidden is not None and worst == 0:
             place = "" if hidden.loc is None else f" in line {hidden.loc.line}"
             raise NotKnown(f"data or a mask decide where the access{place} goes; 'conflicts' counts them")
         return worst
 
     def barriers_in(self, counter: str) -> int:
-        """Block barriers in a loop. Of several loops with this counter (whole and peeled), the greatest number."""
+        """The number of block barriers in a loop. Several loops may have the counter `counter` (whole and peeled). The
+        greatest of their numbers counts."""
         loops = [op for op in walk(self.code.body) if counter in counters_of(op)]
         return max(sum(1 for op in walk(loop.regions[-1]) if is_block_barrier(op)) for loop in loops)
 
@@ -115,13 +118,14 @@ class Evidence:
         return "; ".join(dict.fromkeys(choice.taken for name, choice in made if key in keys_of(name, choice)))
 
     def keys(self, key: str) -> list[str]:
-        """The names of the choices that a key stands for."""
+        """The names of the choices that match a key."""
         return [name for name, choice in self.choices.items() if key in keys_of(name, choice)]
 
     # ---- assembled ----
 
     def assembled(self) -> Assembly:
-        """The result of the assembler. DeviceError without one, LaunchError for PTX that it refuses."""
+        """The result of the assembler. Raises DeviceError if there is no assembler, and LaunchError for PTX that the
+        assembler refuses."""
         from dsl.runtime import assemble
 
         header, ptx = self.made()
@@ -139,7 +143,7 @@ class Evidence:
             raise NotKnown("; ".join(filter(None, [error.message, error.hint]))) from None
 
     def registers(self) -> int:
-        # On a GPU its driver assembles, which may be another version than ptxas.
+        # On a GPU the driver assembles the kernel. Its version may differ from that of ptxas.
         return self.assembly.registers if self.registers_known is None else self.registers_known
 
     def spills(self) -> int:
@@ -173,7 +177,7 @@ class Evidence:
         return self.a_block(self.counted.totals.bank_conflicts)
 
     def barriers(self) -> float:
-        # The emulator counts a barrier for each warp that arrives; a contract counts it once.
+        # The emulator counts a barrier once for each warp that arrives. A contract counts the barrier once.
         return self.a_block(self.counted.totals.barriers / -(-self.made()[0].threads // WARP))
 
     def a_block(self, count: float) -> float:
@@ -183,7 +187,7 @@ class Evidence:
         return self.counted.totals.wavefronts_over_fewest or 1.0
 
     def sectors(self) -> float:
-        # Without accesses there is no quotient: 0 sectors are as few as possible.
+        # Without accesses there is no ratio, and 0 sectors are as few as possible.
         return self.counted.totals.sectors_over_fewest or 1.0
 
     def sectors_of(self, tensor: str) -> float:
@@ -200,7 +204,7 @@ class Evidence:
     # ---- origins of figures ----
 
     def worst_lines(self, term: str) -> list[int]:
-        """The lines with the most excess of a counted term, the worst first."""
+        """The lines with the most excess of a counted term, worst first."""
         if self.counters is None:
             return []
         beyond: Mapping[str, Callable[[Any], float]] = {
@@ -216,7 +220,7 @@ class Evidence:
 
 
 def counters_of(op: Op) -> Iterator[str]:
-    """The name of the counter, if the operation is a loop with a named one."""
+    """The name of the loop's counter, if the operation is a loop with a named counter."""
     if op.spec.control.loops and op.spec.control.counters and op.regions[0].args[0].name is not None:
         yield op.regions[0].args[0].name
 

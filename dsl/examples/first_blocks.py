@@ -1,4 +1,5 @@
-"""The first blocks of a launch on the emulator, which stand for all: their counters are shown beside a GPU's times."""
+"""Runs the first blocks of a launch on the emulator. The first blocks stand for all blocks. Their counters are shown
+beside a GPU's times."""
 
 from __future__ import annotations
 
@@ -9,27 +10,27 @@ from typing import Any
 
 COUNTED_BLOCKS = 64
 COUNTED_BYTES = 1 << 30
-"""The emulator counts so many of the first blocks of a launch on a GPU, unless its arrays have more bytes."""
+"""The emulator counts up to COUNTED_BLOCKS blocks of a launch on a GPU, unless its arrays exceed COUNTED_BYTES."""
 OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
-"""Kinds of findings that the first blocks of a correct launch may have: other blocks write the data that they wait
-for."""
+"""Kinds of findings that a correct launch may have if only its first blocks run. These blocks may wait for data that
+other blocks write."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstBlocks:
-    """The result of running `blocks` blocks of a launch on the emulator. result: a `dsl.runtime.LaunchResult`."""
+    """The result of running `blocks` blocks of a launch on the emulator. `result` is a `dsl.runtime.LaunchResult`."""
 
     result: Any
     blocks: int
 
     @property
     def times(self) -> float:
-        """The factor from these blocks to all blocks."""
+        """The factor that scales counters of these blocks to all blocks of the grid."""
         return prod(self.result.grid) / self.blocks if self.blocks else 1.0
 
     @property
     def findings(self) -> list[Any]:
-        """The findings that a correct launch never has, whatever part of it runs."""
+        """The findings that a correct launch never has, not even if only a part of its blocks runs."""
         return [each for each in self.result.findings if self.times == 1 or each.kind not in OF_A_PART]
 
 
@@ -39,14 +40,18 @@ def whole_launch(result: Any) -> FirstBlocks:
 
 
 def blocks_run(grid: Sequence[int], cluster: int, blocks: int | None) -> int:
-    """The number of blocks that run if `blocks` are requested (None: all). Clusters run whole."""
+    """The number of blocks that run if `blocks` are requested. None requests all blocks. Clusters are always
+    complete."""
     return prod(grid) if blocks is None else min(prod(grid), -(-blocks // cluster) * cluster)
 
 
 def first_blocks(kernel: Any, values: Sequence[Any], blocks: int, **options: Any) -> FirstBlocks:
-    """Runs the first blocks of a launch on the emulator, or blocks in the middle with `from_middle=True`. kernel: a
-    `dsl.runtime.Kernel` of any device. values: its arguments, with arrays in host memory, which the blocks write.
-    options: of `Kernel.run`. Findings are collected; other errors are raised."""
+    """Runs the first blocks of a launch on the emulator. With `from_middle=True`, blocks from the middle of the grid
+    run instead.
+
+    `kernel` is a `dsl.runtime.Kernel` of any device. `values` are the kernel's arguments. Arrays among `values` are in
+    host memory, and the blocks may write to the arrays. `options` are those of `Kernel.run`. Findings are collected,
+    and other errors are raised."""
     from dsl.runtime import Kernel
 
     is_emulated = kernel.device == "emulator"
@@ -57,5 +62,5 @@ def first_blocks(kernel: Any, values: Sequence[Any], blocks: int, **options: Any
 
 
 def in_words(finding: Any) -> str:
-    """A finding of the emulator in one line."""
+    """A finding of the emulator on one line."""
     return f"{finding.kind}: {finding.message}" + ("" if finding.line is None else f" (line {finding.line})")

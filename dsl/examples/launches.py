@@ -1,7 +1,8 @@
-"""The launches of an example: planned by the Module, run on the emulator or a GPU, measured, and reported.
+"""The launches of an example. The Module plans the launches. The launches run on the emulator or a GPU, and are
+measured and reported.
 
-On the emulator the arrays stay in host memory. On a GPU each launch line copies its arrays there, launches, copies the
-written arrays back, and then measures the same launches again.
+On the emulator, arrays stay in host memory. On a GPU, each launch line copies its arrays to the device, launches, and
+copies the written arrays back. Then it measures the same launches again.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ from dsl.lowering.ir.location import TileError
 from dsl.runtime.renewed import in_a_row
 
 MOST_KEPT = 1 << 28
-"""The most bytes of arrays whose writers are recorded from launch to launch: records take up to eight times as many."""
+"""The most bytes of arrays whose writers are recorded across launches. The records take up to eight times as many
+bytes."""
 
 
 @dataclass(slots=True)
 class ExampleLaunch:
-    """One kernel of a plan. compiled: for this step. kernel: the one that runs, which an edited text may replace.
-    overlaps: it may start before the launch in front of it has ended."""
+    """One kernel of a plan. `compiled` is the kernel compiled for this step. `kernel` is the kernel that runs, which
+    may come from an edited text. `overlaps` says whether the launch may start before the preceding launch has ended."""
 
     step: Step
     compiled: CompiledKernel
@@ -46,20 +48,20 @@ class ExampleLaunch:
 
     @property
     def launched(self) -> Any:
-        """The kernel in the form that its call launches: overlapping or not."""
+        """The kernel in the form that the call launches: overlapping or not."""
         return self.kernel.overlapping if self.overlaps else self.kernel
 
     @property
     def names(self) -> list[str]:
-        """Names of the kernel's parameters."""
+        """The names of the kernel's parameters."""
         return [param.name for param in self.kernel.header.params]
 
 
 @dataclass(slots=True)
 class ExampleCall:
-    """A launch line that ran: its arguments in host memory, and its kernels with their arguments. renewals: the old
-    contents of memory that they changed. before: copies of the host's arrays that the kernels both read and write, from
-    before the results of the GPU were copied back."""
+    """A launch line that ran, with its arguments in host memory and its kernels with their arguments. `renewals` keeps
+    the old contents of memory that the kernels changed. `before` has copies of the host arrays that the kernels both
+    read and write. These copies are made before the GPU's results are copied back."""
 
     function: ModuleFunction
     plan: Plan
@@ -73,31 +75,32 @@ class ExampleCall:
         return [launch.launched.bind(*values) for launch, values in self.launches]
 
     def repeated(self) -> Callable[[], object]:
-        """All kernels as one launch that can be repeated."""
+        """All kernels of the call, as one launch that can be repeated."""
         return self.renewals.together(in_a_row(self.prepared()))
 
     def on_host(self) -> list[tuple[ExampleLaunch, list[Any]]]:
-        """Its kernels with their arguments in host memory as they were before the call, and with new workspaces."""
+        """The kernels with their arguments in host memory. Arrays have the values from before the call, and workspaces
+        are new."""
         bound, copies = BoundPlan(self.function, self.plan), {id(self.given[n]): a for n, a in self.before.items()}
         given = {name: copies.get(id(value), value) for name, value in self.given.items()}
         return [(launch, bound.arguments(launch.step, given)) for launch, _ in self.launches]
 
 
 class Launcher:
-    """Launches for one example; adds to its report."""
+    """Launches the kernels of one example, and adds the launches to the example's report."""
 
     def __init__(self, module: Module, settings: LaunchSettings, report: Report):
         self.module, self.settings, self.report = module, settings, report
         self.ordinal = None if module.device == "emulator" else int(module.device.partition(":")[2] or 0)
         self.calls: list[ExampleCall] = []
-        self.written: list[Any] = []  # records of writers, by array and launch, the newest last
+        self.written: list[Any] = []  # records of writers, by array and launch, newest last
         self.judged = JudgedContracts(report.contracts)
         self.evidence: list[Evidence] = []  # of the kernels of the last launch line
         self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
         asked = settings.timeline
         self.marked = None if asked is None else MarkedLaunches(asked, self.ordinal)
         self.recorded: Any = None  # records of the warps of the last launch
-        self.empty = EmptyArrays()  # of the example
+        self.empty = EmptyArrays()  # the empty arrays of the example
 
     def launch(
         self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
@@ -111,7 +114,7 @@ class Launcher:
             ExampleLaunch(step, compiled, self.runs(step, compiled))
             for step, compiled in zip(plan.steps, bound.kernels, strict=True)
         ]
-        # A text whose kernels nothing launches would pass without having run.
+        # If the example launches no kernel of the edited text, it would pass without testing that text.
         if self.edited and not any(launch.kernel is not launch.compiled.kernel for launch in launches):
             used = ", ".join(step.request.kernel for step in plan.steps)
             has = ", ".join(self.edited)
@@ -120,7 +123,7 @@ class Launcher:
         for launch, does in zip(launches, overlaps([each.kernel for each in launches], arguments), strict=True):
             launch.overlaps = does
         pairs = list(zip(launches, arguments, strict=True))
-        # Made ahead of the first launch, which changes the memory.
+        # Made before the first launch, which changes the memory.
         renewals = Renewals([(launch.kernel, values) for launch, values in pairs], self.ordinal)
         call = ExampleCall(function, plan, given, pairs, renewals)
         self.calls.append(call)
@@ -134,7 +137,7 @@ class Launcher:
         if self.ordinal is not None:
             call.before = {name: given[name].copy() for name in written & read}
             seconds = self.settings.bound_seconds if self.settings.measure else None
-            # Ahead of copying back: the emulator reads and writes the host's arrays, which still hold the inputs.
+            # Computed before the copy back. The emulator works on the host arrays, which still hold the inputs.
             works = None if seconds is None else self.works(call, seconds)
             copy_back(given, arrays, written)
             if self.settings.measure:
@@ -146,7 +149,7 @@ class Launcher:
             self.judge_schedules()
 
     def runs(self, step: Step, compiled: CompiledKernel) -> Any:
-        """The kernel that is launched for a step: the compiled one, its variant with marks, or an edited one."""
+        """The kernel that is launched for a step: the compiled kernel, its variant with marks, or an edited kernel."""
         if self.marked is None:
             return self.edited.get(step.request.kernel, compiled.kernel)
         return self.module.variant(replace(step.request, marks=self.marked.settings.marks)).kernel
@@ -166,7 +169,7 @@ class Launcher:
         return report
 
     def check_plugins(self, step: Step, names: Sequence[str], values: Sequence[Any]) -> None:
-        """TileError `plugin` if a pass of a plug-in changes the results of the launch that follows."""
+        """Raises TileError `plugin` if a plug-in's pass changes the results of the following launch."""
         if self.module.program.plugins.added:
             from dsl.kernels.kept_meaning import check_meaning
 
@@ -174,7 +177,7 @@ class Launcher:
             check_meaning(self.module.program, self.module.as_asked(step.request), given)
 
     def end(self) -> None:
-        """Called after all lines of the example: writes the timelines. TileError for marked lines without
+        """Called after all lines of the example. Writes the timelines. Raises TileError for marked lines without
         operations."""
         if self.marked is not None:
             launches = [launch for call in self.calls for launch, _ in call.launches]
@@ -211,10 +214,10 @@ class Launcher:
                     self.judged.leave(stated, "it applies to the kernel without marks")
 
     def measure(self, call: ExampleCall) -> None:
-        """Times the launches of a call, each alone and all together. For a timeline, launches with marks are recorded,
-        and launches without marks are timed."""
+        """Measures the time of each launch of a call, and the time of all launches together. For a timeline, launches
+        with marks are recorded, and launches without marks are timed."""
         assert self.ordinal is not None
-        # A launch that changes its inputs would do something else the second time, or never end.
+        # A repeated launch with changed inputs might do other work, or never end.
         if call.renewals.reason:
             self.report.untimed = call.renewals.reason
             return
@@ -222,7 +225,7 @@ class Launcher:
         if self.marked is not None:
             for number, ((launch, values), report) in enumerate(zip(call.launches, reports, strict=True)):
                 self.marked.record(launch.compiled.kernel, launch.kernel, values, report, call.renewals.of(number))
-            # Marks cost time: the figures of the report are of kernels without them.
+            # Marks take time, so the report has the figures of kernels without marks.
             plain = [(replace(each, kernel=each.compiled.kernel), values) for each, values in call.launches]
             call = replace(call, launches=plain)
         for number, (bound, report) in enumerate(zip(call.prepared(), reports, strict=True)):
@@ -234,8 +237,8 @@ class Launcher:
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
     def works(self, call: ExampleCall, seconds: float) -> list[Work]:
-        """The work of the launches of the last call, from some blocks on the emulator. They run on the host's arrays;
-        the results of the GPU are copied over them afterwards."""
+        """The work of the last call's launches, from some blocks on the emulator. The blocks run on the host arrays.
+        Later the GPU's results are copied over the host arrays."""
         reports, facts = self.report.launches[-len(call.launches) :], self.module.place()[1]
         return [
             counted_work(launch.kernel, values, report.grid, facts, seconds)
@@ -243,7 +246,7 @@ class Launcher:
         ]
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
-        """The last writer of an element, in words. Known on the emulator alone."""
+        """The last writer of an element, in words. It is known only on the emulator."""
         address = array.ctypes.data + sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         written = [one for one in reversed(self.written) if one.holds(address)]
         if not written:
@@ -251,11 +254,11 @@ class Launcher:
         return next(filter(None, (one.writer(address) for one in written)), UNREACHED)
 
     def keep(self, result: Any) -> None:
-        """Keeps the counters of the last launch, and the writers of the last launches, as many as `MOST_KEPT` allows;
-        always those of the newest."""
+        """Keeps the counters of the last launch, and the writers of recent launches up to `MOST_KEPT` bytes. The newest
+        launch is always kept."""
         self.counted, self.recorded = result.counters, result.timeline
         self.written += result.writers
-        # The oldest go first: an `expect` mostly reads what the last launch wrote.
+        # The oldest records are dropped first, because an `expect` mostly reads results of the last launch.
         while sum(one.size for one in self.written) > MOST_KEPT and len(self.written) > len(result.writers):
             self.written.pop(0)
 
@@ -268,7 +271,7 @@ def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
 
 
 def accessed(launches: list[tuple[ExampleLaunch, list[Any]]], way: str) -> set[str]:
-    """Names of the call's arguments that some kernel accesses this way: "r" or "w"."""
+    """The names of the call's arguments that some kernel accesses in the given way: "r" or "w"."""
     from dsl.runtime.header import HeaderTensor
 
     found = set()

@@ -1,4 +1,4 @@
-"""Launches of an example with marks: their timelines, one after the other, and the file for them."""
+"""Launches of an example with marks. One file contains the timelines of these launches, one after another."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from dsl.runtime.renewed import KeptMemory
 
 
 class MarkedLaunches:
-    """The marked launches of an example. ordinal: of the GPU, None for the emulator."""
+    """The marked launches of an example. `ordinal` is the GPU's number, None for the emulator."""
 
     def __init__(self, settings: TimelineSettings, ordinal: int | None):
         self.settings, self.ordinal = settings, ordinal
         self.timelines: list[Timeline] = []
 
     def add(self, header: Any, grid: Sequence[int], warps: Any) -> Timeline:
-        """Adds the timeline of a launch, which begins where the last one ends. warps: their records."""
+        """Adds the timeline of a launch. It begins where the last timeline ends. `warps` are the records of the
+        launch's warps."""
         start = max((each.end for each in self.timelines), default=0.0)
         self.timelines.append(timeline_of(header, grid, warps, self.ordinal is not None, len(self.timelines), start))
         return self.timelines[-1]
 
     def record(self, plain: Any, kernel: Any, values: list[Any], report: LaunchReport, kept: KeptMemory) -> None:
-        """Records a launch on a GPU again, with a cold L2. Adds time and registers of the kernel without marks
-        (`plain`) and with them. kept: the old contents of memory that the launch changes."""
+        """Records a launch on a GPU again, with a cold L2. Adds the times and registers of the kernel with marks and
+        without (`plain`). `kept` has the old contents of memory that the launch changes."""
         from dsl.runtime.cuda.timing import flush_l2
 
         assert self.ordinal is not None
         asked = self.settings.events, self.settings.blocks
         launches = [plain.bind(*values), kernel.bind(*values, timeline=asked)]
-        # The launch has run before, so its code is loaded. Both kernels take turns, so that clocks drift for both
-        # alike.
+        # The launch has run before, so its code is loaded. The two kernels alternate, so that clock drift affects them
+        # equally.
         times = in_turn([kept.before(launch) for launch in launches], self.ordinal)
         # The timed launches have changed the inputs and filled the L2.
         kept.put_back()
@@ -49,8 +50,8 @@ class MarkedLaunches:
             report.timeline = made.as_record()
 
     def write(self, headers: Sequence[Any], functions: Sequence[Function], device: str) -> None:
-        """Writes the file. headers, functions: of all kernels. TileError if nothing was recorded, or for marked lines
-        without operations."""
+        """Writes the file. `headers` and `functions` belong to all kernels. Raises TileError if nothing was recorded,
+        or for marked lines without operations."""
         check_lines(self.settings.marks, headers, functions)
         if not self.timelines:
             raise TileError("call", None, "the example launches nothing that has a timeline")

@@ -1,5 +1,5 @@
-"""Common mistakes: finds the one that gives exactly the result that an `expect` refuses. Each is tried, and named only
-if the result agrees."""
+"""Common mistakes. Each mistake is tried on a result that an `expect` refuses. A hint names a mistake only if the
+mistake gives exactly the refused result."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 
 MOST = 1 << 20
-"""The most elements of a result that is tried: a try takes as long as the comparison."""
+"""The most elements of a result for which mistakes are tried. A try takes as long as the comparison."""
 MOST_HALF = 65504.0
 """The greatest number of an f16."""
 DRAWS = frozenset({"randn", "uniform", "randint"})
-"""Functions that give new numbers at each call, and so change those of later lines: they are not evaluated again."""
+"""Functions that give new numbers at each call. Evaluating them again would change the numbers of later lines, so no
+mistake is tried."""
 
 
 HALF = re.compile(r"\b(?:add|sub|mul|fma)\.(?:\w+\.)*f16|mma\S*(?:col|k\d+)\.f16\.|\b(?:atom|red)\.\S*add\S*\.f16")
-"""An instruction of PTX that adds or multiplies in f16."""
+"""Matches a PTX instruction that adds or multiplies in f16."""
 
 
 def overflow_of(array: Any, wanted: Any, texts: Iterable[str]) -> str | None:
-    """The likely cause of an infinity: "sum" if PTX that ran adds or multiplies in f16, "result" if an f16 array is to
-    hold more than 65504; else None."""
+    """The likely cause of an infinity. "sum" means that the executed PTX adds or multiplies in f16. "result" means that
+    an f16 array would have to hold more than 65504. None means that the cause is unknown."""
     if any(HALF.search(text) for text in texts):
         return "sum"
     is_half = str(getattr(array, "dtype", "")) == "float16"
@@ -35,11 +36,11 @@ def overflow_of(array: Any, wanted: Any, texts: Iterable[str]) -> str | None:
 
 
 def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Expr], Any], agree: Any) -> str | None:
-    """A hint about the mistake that gives the actual result, or None. wanted: the expression; arrays: (actual, wanted);
-    host evaluates an expression; agree(actual, wanted) compares."""
+    """A hint about the mistake that gives the actual result, or None. `wanted` is the expression, and `arrays` is
+    (actual, wanted). `host` evaluates an expression, and `agree(actual, wanted)` compares arrays."""
     actual, target = arrays
     shape = getattr(actual, "shape", ())
-    # One element agrees with too many mistakes.
+    # A single element agrees with too many mistakes.
     if not shape or getattr(target, "shape", None) != shape or not 1 < actual.size <= MOST:
         return None
     if len(shape) > 1 and shape[-1] == shape[-2] and agree(actual.swapaxes(-1, -2), target):
@@ -48,7 +49,7 @@ def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Ex
     if any(isinstance(call.function, ast.Name) and call.function.id in DRAWS for call in calls):
         return None
     for call, axis, other in _other_axes(calls):
-        # The other axis may not exist, or give a shape that does not fit. Then it is not the mistake.
+        # The other axis may not exist, or may give a shape that does not fit. Then the axis is not the mistake.
         with suppress(TileError):
             value = host(changed(wanted, partial(_with_axis, call=call, axis=other)))
             if getattr(value, "shape", None) == shape and agree(actual, value):
@@ -60,7 +61,7 @@ def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Ex
 
 
 def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
-    """The calls with `axis=0` or `axis=1`, each with its axis and the other one."""
+    """The calls with `axis=0` or `axis=1`, each with its axis and the other axis."""
     for call in calls:
         axis = call.keywords.get("axis")
         if isinstance(axis, ast.Number) and axis.value in (0, 1):
@@ -68,7 +69,7 @@ def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
 
 
 def _with_axis(node: Any, call: ast.Call, axis: int) -> ast.Call | None:
-    """The call along another axis; None for any other node."""
+    """The call along another axis. None for any other node."""
     if node is not call:
         return None
     number = ast.Number(call.keywords["axis"].loc, axis)
@@ -76,7 +77,8 @@ def _with_axis(node: Any, call: ast.Call, axis: int) -> ast.Call | None:
 
 
 def changed(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of a tree. A part is replaced where `change` does not return None."""
+    """A copy of a tree. `change` is called for each part of the tree. A result of `change` that is not None replaces
+    the part."""
     if (other := change(node)) is not None:
         return other
     if isinstance(node, list):

@@ -1,4 +1,4 @@
-"""Launching one kernel of an example, once, and reporting its costs."""
+"""Launches one kernel of an example, once, and reports its costs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from dsl.lowering.ir.choices import Asked
 
 @dataclass(slots=True)
 class LaunchSettings:
-    """How to run an example. ptx: a text whose kernels replace those of the same name. seed: of the random inputs.
-    budget: the most instructions that the emulator runs for a launch; time_limit: the most seconds; None: its own
-    limits. most_bytes: of the arrays of a launch. measure: time the launches on a GPU. strict_bounds: kernels assert
-    that index tiles lie inside of their axes. arch: the target, None for the device's. choose: options of choices by
-    key. contracts: judge them. ptx_lines: count by line of the PTX, too. timeline: launch kernels with marks and make
-    timelines. bound_seconds: seconds that the emulator may take to find the bound of a launch on a GPU, None: do not.
-    bounds: find it for launches on the emulator."""
+    """How to run an example.
+
+    `ptx` is a text whose kernels replace the kernels of the same names. `seed` belongs to the random inputs. `budget`
+    is the most instructions that the emulator runs for a launch, and `time_limit` the most seconds. None means the
+    emulator's own limits. `most_bytes` limits the arrays of a launch.
+
+    `measure` times the launches on a GPU. With `strict_bounds`, kernels assert that index tiles lie inside their axes.
+    `arch` is the target. None means the device's own target. `choose` has options of choices by key. `contracts` judges
+    contracts. With `ptx_lines`, the emulator also counts by line of the PTX. With `timeline`, kernels are launched with
+    marks, and timelines are made.
+
+    `bound_seconds` is the time that the emulator may take to find the bound of a launch on a GPU. None finds no bound.
+    With `bounds`, the bounds of launches on the emulator are also found."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -53,9 +59,11 @@ def run_kernel(
     settings: LaunchSettings,
     keep: Callable[[Any], None] | None = None,
 ) -> LaunchReport:
-    """Launches a `dsl.runtime.Kernel` once, and reports its costs. ordinal: of the GPU, None for the emulator.
+    """Launches a `dsl.runtime.Kernel` once, and reports its costs. `ordinal` is the GPU's number, None for the
+    emulator.
 
-    keep: called with the result of a launch on the emulator, which then records the writers of its arrays.
+    If `keep` is given, the emulator records the writers of its arrays, and `keep` is called with the result of the
+    launch.
     """
     header, on_gpu = kernel.header, ordinal is not None
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
@@ -69,7 +77,7 @@ def run_kernel(
         if settings.counters:
             report.by_line = {place: counters.as_dict() for place, counters in result.counters.places.items()}
     if on_gpu:
-        # On a GPU the driver's figures are those of the code that ran.
+        # The driver's figures describe the code that ran on the GPU.
         take(report, kernel.attributes(ordinal))
     else:
         add_code(kernel, values, settings, report, result)
@@ -82,7 +90,7 @@ def emulator_options(settings: LaunchSettings, keeps: bool) -> dict[str, Any]:
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     if keeps:
         options["writers"] = True
-    # Bounds weigh machine code by how often each line of PTX ran.
+    # Bounds weight machine code by how often each line of PTX ran.
     if settings.ptx_lines or settings.counters or settings.bounds:
         options["ptx_lines"] = True
     if settings.timeline is not None:
@@ -91,11 +99,11 @@ def emulator_options(settings: LaunchSettings, keeps: bool) -> dict[str, Any]:
 
 
 def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: LaunchReport, result: Any) -> None:
-    """Adds the assembler's figures of a kernel that the emulator ran, and its bound, if the settings want them."""
+    """Adds the assembler's figures and the bound of a kernel that the emulator ran, if the settings request them."""
     from dsl.runtime import device_facts
 
     header, counts = kernel.header, settings.counters or settings.bounds
-    # Assembling costs up to seconds, which tests and tuning would pay at each launch.
+    # Assembling may take seconds. Tests and tuning would spend them at each launch.
     if not counts and not settings.explain and header.maxnreg is None:
         return
     code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxnreg is not None)
@@ -107,10 +115,12 @@ def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: L
 def assembled(
     ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True, arch: str | None = None
 ) -> Any:
-    """Adds registers and spills by ptxas, and the instructions of the machine code by nvdisasm, if these are installed.
-    Returns the result of ptxas, or None. on_gpu: the driver has given registers already. must: raise LaunchError for
-    PTX that ptxas refuses, and DeviceError if it takes too long; without it a ptxas older than the PTX adds nothing.
-    arch: the target, by default that of the header."""
+    """Adds registers and spills as ptxas reports them, and the machine code's instructions from nvdisasm, if these
+    tools are installed. Returns the result of ptxas, or None.
+
+    `on_gpu` means that the driver has already given the registers. With `must`, raises LaunchError for PTX that ptxas
+    refuses, and DeviceError if ptxas takes too long. Without `must`, a ptxas older than the PTX adds nothing. `arch` is
+    the target, by default the header's."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
     from dsl.runtime.machine_code import machine_code
@@ -125,8 +135,8 @@ def assembled(
 
 
 def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool) -> Explanation:
-    """The explanation of a variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by
-    level. overlaps: it may start before the launch in front of it has ended."""
+    """The explanation of a variant: the dispatch's reasons, constants, conditions, layouts of named values, and seconds
+    by level. `overlaps` says whether the launch may start before the preceding launch has ended."""
     from dsl.kernels.levels import named_values
 
     compiled = kernel.compiled

@@ -1,5 +1,6 @@
-"""Finds an `expect` that fails because loads give 0 outside of a tensor, which makes the max of negative numbers wrong.
-The example runs again with loads that give another number there. The hint is given only if all checks pass then."""
+"""Finds out whether loads outside of a tensor are the cause of a failed `expect`. Such loads give 0, which makes the
+max of negative numbers wrong. The example runs again with loads that give another number outside of tensors. The hint
+is given only if the failed checks pass in this second run."""
 
 from __future__ import annotations
 
@@ -16,20 +17,20 @@ from dsl.text import tree as ast
 from dsl.text.program import Program
 
 MOST_SECONDS = 5.0
-"""The most seconds of an example that is run again."""
+"""The longest time of an example, in seconds, for which it is run again."""
 NEUTRAL = {
     ("max", "argmax", "cummax"): ("-inf", "-2147483648"),
     ("min", "argmin", "cummin"): ("inf", "2147483647"),
     ("prod", "cumprod"): ("1",),
 }
-"""Reductions → the numbers that do not change them, for floats and for integers."""
+"""Maps reductions to the numbers that do not change their result, for floats and for integers."""
 
 
 def outside_of(
     program: Program, kernels: set[str], failed: list[Check], again: Callable[[Program], list[Check]]
 ) -> str | None:
-    """The fix as a hint, if other numbers outside of tensors make all failed checks pass; else None. kernels: the names
-    of those that ran. again(program) runs the example with changed kernels."""
+    """A hint with the fix, if another number outside of tensors makes all failed checks pass. Otherwise None. `kernels`
+    names the kernels that ran. `again(program)` runs the example with changed kernels."""
     blocks = [*(program.kernels[name] for name in kernels), *program.functions.values()]
     calls = [node for block in blocks for node in ast.walk(block) if isinstance(node, ast.Call)]
     loads = [call for call in calls if _name(call) == "load" and "other" not in call.keywords]
@@ -65,5 +66,5 @@ def _with_other(program: Program, loads: list[ast.Call], number: str) -> Program
 
     kernels = {name: changed(block, other) for name, block in program.kernels.items()}
     functions = {name: changed(block, other) for name, block in program.functions.items()}
-    # `found` holds facts of the old text.
+    # `found` caches facts about the old text.
     return replace(program, kernels=kernels, functions=functions, found={})

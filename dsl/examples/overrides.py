@@ -1,4 +1,4 @@
-"""`NAME=VALUE` of the command line: the dims, types, constants and options of an example that they set."""
+"""`NAME=VALUE` on the command line sets dims, types, constants and options of an example."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PREFIXES = ("dim", "const", "sched", "option")
 
 @dataclass(slots=True)
 class Overrides:
-    """Values by name. names: that the example assigns. types: type parameters. constants: of kernels and schedules.
-    options: of dispatches."""
+    """The given values by name. `names` are names that the example assigns. `types` are type parameters. `constants`
+    belong to kernels and schedules, and `options` to dispatches."""
 
     names: dict[str, Any] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -28,20 +28,20 @@ class Overrides:
     options: dict[str, Any] = field(default_factory=dict)
 
     def of_launch(self, program: Program, name: str) -> dict[str, Any]:
-        """The values for a launch of a kernel or dispatch. Types are passed only where no array decides them."""
+        """The values for a launch of a kernel or dispatch. A type is passed only if no array decides it."""
         free = free_types(program.kernels[kernel] for kernel in launched_kernels(program, name))
         return {**self.constants, **self.options, **{k: v for k, v in self.types.items() if k in free}}
 
 
 def parse_value(text: str) -> Any:
-    """An integer, a float, true or false, or a word (a type's or function's name).
+    """The value of a text: an integer, a float, true or false, or a word (the name of a type or function).
 
     >>> [parse_value(t) for t in ("0x10", "1e-3", "true", "bf16")]
     [16, 0.001, True, 'bf16']
     """
     if text in ("true", "True", "false", "False"):
         return text in ("true", "True")
-    # Base 0 takes 0x10, as the language does.
+    # Base 0 accepts 0x10, as the language does.
     for read in (lambda t: int(t, 0), float):
         try:
             value = read(text)
@@ -49,7 +49,7 @@ def parse_value(text: str) -> Any:
             continue
         if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
             raise TileError("option", None, f"'{text[:40]}…' is beyond {MAX_INT_BITS} bits")
-        # A file refuses 1e400, too. It would launch with infinity in silence.
+        # A file also refuses 1e400. Otherwise it would silently become infinity.
         if isinstance(value, float) and isinf(value) and "inf" not in text.lower():
             raise TileError("option", None, f"{text[:40]} is beyond every type", "infinity is written inf")
         return value
@@ -59,7 +59,7 @@ def parse_value(text: str) -> Any:
 
 
 def free_types(kernels: Iterable[ast.KernelDef]) -> set[str]:
-    """Type parameters that no array decides."""
+    """The type parameters that no array decides."""
     found: set[str] = set()
     for kernel in kernels:
         decided = {p.type.dtype for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)}
@@ -68,14 +68,15 @@ def free_types(kernels: Iterable[ast.KernelDef]) -> set[str]:
 
 
 def assigned_names(example: ast.Example | None) -> list[str]:
-    """Names that the example's lines assign."""
+    """The names that the example's lines assign."""
     lines = [line for line in example.lines if isinstance(line, ast.Assign)] if example else []
     return [target.id for line in lines for target in line.targets if isinstance(target, ast.Name)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Names of one kind that may be set, the prefix that selects the kind, and the table for the values."""
+    """One kind of settable names: the known names, the prefix that selects the kind, and the table that stores the
+    values."""
 
     prefix: str
     known: Collection[str]
@@ -87,9 +88,9 @@ class _Kind:
 def resolve(
     program: Program, example: ast.Example | None, given: Iterable[str], kernel: ast.KernelDef | None = None
 ) -> Overrides:
-    """Sorts `NAME=VALUE` texts. TileError `option` for an unknown name, and for an ambiguous one.
+    """Sorts `NAME=VALUE` texts into kinds. Raises TileError `option` for an unknown or ambiguous name.
 
-    With a kernel, or without an example, dims go to `names`, too.
+    If `kernel` is given or there is no example, dims are also stored in `names`.
     """
     out = Overrides()
     kinds = _kinds(program, example, kernel, out)
@@ -108,8 +109,8 @@ def resolve(
 
 
 def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef | None, out: Overrides) -> list[_Kind]:
-    """All kinds of names that may be set. A constant of both a kernel and its schedule is the kernel's, unless `sched.`
-    stands before it."""
+    """The kinds of names that the command line may set. If a kernel and its schedule have a constant with the same
+    name, the name means the kernel's constant. With the prefix `sched.`, the name means the schedule's constant."""
     kernels = [kernel] if kernel is not None else reached_kernels(program, example)
     assigned = {*assigned_names(example)}
     dims = {dim for k in kernels for dim in dim_names(k)} if example is None or kernel is not None else set()
@@ -119,7 +120,7 @@ def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef 
     options = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     return [
         _Kind("dim", assigned, out.names),
-        # Where the example assigns a name, arrays follow from it. A dim of a kernel alone is a count.
+        # If the example assigns a name, its arrays follow from the name. A dim of a kernel alone is a count.
         _Kind("dim", dims - assigned, out.names, _check_extent),
         _Kind("const", types, out.types, lambda _, name, value: _check_type(name, value, types[name])),
         _Kind("const", constants, out.constants),
@@ -130,7 +131,7 @@ def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef 
 
 
 def _split(word: str) -> tuple[str, str]:
-    """Splits a word into prefix and name. TileError for an unknown prefix."""
+    """Splits a word into prefix and name. Raises TileError for an unknown prefix."""
     prefix, dot, name = word.rpartition(".")
     if dot and prefix not in PREFIXES:
         hint = closest(prefix, list(PREFIXES)) or ", ".join(f"{p}." for p in PREFIXES)
@@ -139,7 +140,7 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _kind_of(program: Program, prefix: str, name: str, kinds: list[_Kind]) -> _Kind:
-    """The kind of a name. TileError if it has none, or several."""
+    """The kind of a name. Raises TileError if the name has no kind or several."""
     found = [kind for kind in kinds if name in kind.known and prefix in (kind.prefix, *[""] * kind.may_lack_prefix)]
     if not found:
         known = {name for kind in kinds for name in kind.known}

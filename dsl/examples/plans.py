@@ -1,5 +1,6 @@
-"""The launches of an example whose arguments do not follow from shapes alone: its lines are evaluated, but nothing is
-launched. `dsl compile` and `dsl layout` need this if an argument comes from a reference or a function of the file."""
+"""Finds the launches of an example if their arguments do not follow from shapes alone. The example's lines are
+evaluated, but nothing is launched. `dsl compile` and `dsl layout` evaluate an example like this if an argument comes
+from a reference or a function of the file."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from dsl.values.facts import ArrayFacts
 
 
 class PlanRecorder(Launcher):
-    """Records the facts about each launch's arguments in place of launching."""
+    """Records the facts about each launch's arguments instead of launching."""
 
     arguments: list[dict[str, Any]]
 
@@ -32,12 +33,12 @@ class PlanRecorder(Launcher):
 def evaluated(
     program: Program, example: ast.Example, overrides: Overrides, launches: Sequence[LaunchFacts]
 ) -> list[LaunchFacts]:
-    """The launches of an example with their unknown arguments evaluated on the host. Raises TileError."""
+    """The launches of an example, with their unknown arguments evaluated on the host. Raises TileError."""
     settings = LaunchSettings()
     run = ExampleRun(program, example, "emulator", "", overrides, settings)
     run.launcher = recorder = PlanRecorder(run.module, settings, run.report)
     recorder.arguments = []
-    # Lines behind the last launch, such as references, may take long and change none of its arguments.
+    # Lines after the last launch, such as references, may take long and cannot change its arguments.
     last = max(number for number, line in enumerate(example.lines) if isinstance(line, ast.Launch))
     for line in example.lines[: last + 1]:
         if isinstance(line, ast.Assign):
@@ -47,8 +48,8 @@ def evaluated(
     out = []
     for number, (launch, told) in enumerate(zip(launches, recorder.arguments, strict=True)):
         arguments = {
-            # A number behind a launch stays unknown, since it may depend on results. Of an array only shape, type and
-            # alignment count, which do not.
+            # A number after a launch stays unknown, because it may depend on results. An array's shape, type and
+            # alignment cannot depend on results.
             name: told[name] if value is UNKNOWN and (number == 0 or isinstance(told[name], ArrayFacts)) else value
             for name, value in launch.arguments.items()
         }

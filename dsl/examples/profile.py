@@ -1,4 +1,4 @@
-"""Reading profiles of Nsight Compute: how busy each unit was that may bound a launch."""
+"""Reads from profiles of Nsight Compute how busy the units were that may bound a launch."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ COMMAND = f"ncu --csv --page raw --metrics {','.join(METRICS.values())}"
 
 @dataclass(frozen=True, slots=True)
 class ProfiledLaunch:
-    """A launch in a profile: the name of the entry, and how busy each unit was, 0 to 1."""
+    """A launch in a profile: the name of its entry, and how busy each unit was, from 0 to 1."""
 
     entry: str
     shares: Mapping[str, float]
 
 
 def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
-    """The launches in a CSV text that `COMMAND` printed. Lines before the CSV are skipped. Numbers may have commas
-    every three digits."""
+    """The launches in a CSV text that `COMMAND` printed. Lines before the CSV are skipped. Numbers may have commas that
+    separate thousands."""
     rows = csv.reader(line for line in lines if line.startswith('"'))
     head = next(rows, [])
-    # Any other text has no launches, which `add_profile` reports.
+    # Any other text has no launches, and `add_profile` reports this.
     if "Kernel Name" not in head:
         return
     places = {unit: head.index(metric) for unit, metric in METRICS.items() if metric in head}
@@ -46,22 +46,22 @@ def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
     for row in rows:
         if row[0]:  # the second row has units
             shares = {unit: float(row[at].replace(",", "")) / 100 for unit, at in places.items() if row[at] != "n/a"}
-            # The profiler prints the signature behind the name.
+            # The profiler prints the signature after the name.
             yield ProfiledLaunch(row[name].partition("(")[0], shares)
 
 
 def measured(bound: LaunchBound, shares: Mapping[str, float]) -> dict[str, float]:
     """How busy each unit was, averaged over the multiprocessors that had a block."""
-    # The profiler averages over all multiprocessors: with 8 blocks it shows 3 % where each busy one has 53 %.
+    # The profiler averages over all multiprocessors. With 8 blocks it shows 3 % where each busy one has 53 %.
     return {unit: share / (bound.busy if unit in OF_MULTIPROCESSORS else 1.0) for unit, share in shares.items()}
 
 
 def add_profile(launches: Iterable[LaunchReport], path: Path) -> None:
-    """Adds the measured shares to the bound of each launch, from the last launch of the same kernel in the file.
-    TileError `option` if the file has none of them."""
+    """Adds the profiler's shares to the bound of each launch. The shares come from the last launch of the same kernel
+    in the file. Raises TileError `option` if the file has no launch of these kernels."""
     try:
         with path.open(newline="") as file:
-            # The last launch of a kernel replaces earlier ones, which may have loaded its code.
+            # The last launch of a kernel replaces earlier launches, which may have loaded its code.
             found = {each.entry: dict(each.shares) for each in read_profile(file)}
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error

@@ -1,4 +1,4 @@
-"""Arguments for a saved PTX text with its header: dims that it accepts, and random arrays."""
+"""Arguments for a saved PTX text with a header: dims that the header accepts, and random arrays."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsl.lowering.ir.location import TileError
 from dsl.values.host import MAX_BYTES
 
 EXTENTS = (1024, 1000, 4096, 512, 256, 128, 64, 32, 16, 8, 1)
-"""Extents that are tried for dims that nobody gives, besides the constants of the kernel, until its requirements
-hold."""
+"""Extents to try for dims that are not given, until the kernel's requirements hold. The kernel's constants are also
+tried."""
 MAX_TRIALS = 20_000
 
 
@@ -40,16 +40,17 @@ def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, i
 
 
 def guessed_of(dims: Mapping[str, int], given: Mapping[str, Any]) -> dict[str, int]:
-    """The extents that were guessed: nobody gave them."""
+    """The extents that were guessed because they were not given."""
     return {name: extent for name, extent in dims.items() if name not in given}
 
 
 def _trials(header: Any, values: Mapping[str, Any]) -> Iterator[dict[str, int]]:
     constants = [v for v in header.constants.values() if isinstance(v, int) and not isinstance(v, bool) and v > 0]
-    # A constant of the kernel is often a tile that must divide a dim; 8 less makes rows with a masked edge.
+    # A constant of the kernel is often a tile size that must divide a dim. The constant minus 8 gives rows with a
+    # masked edge.
     extents = list(dict.fromkeys([*EXTENTS, *constants, *(v - 8 for v in constants if v > 8)]))
     choices = [[values[dim]] if dim in values else extents for dim in header.dims]
-    # With several dims the combinations grow fast: 11 extents of four dims are 14,641.
+    # The number of combinations grows fast with the number of dims. 11 extents for four dims are 14,641 combinations.
     for count, chosen in enumerate(product(*choices)):
         if count >= MAX_TRIALS:
             return
@@ -57,8 +58,8 @@ def _trials(header: Any, values: Mapping[str, Any]) -> Iterator[dict[str, int]]:
 
 
 def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Random arguments by name, in the order of the parameters: normal floats, integers from -8 to 7 (unsigned 0 to
-    7)."""
+    """Random arguments by name, in the order of the parameters. Floats are normally distributed. Integers are from -8
+    to 7 (unsigned integers from 0 to 7)."""
     import numpy as np
 
     from dsl.lowering.ir.types import DTYPES
@@ -70,7 +71,7 @@ def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, 
     def draw(dtype: str, shape: tuple[int, ...]) -> Any:
         if DTYPES[dtype].has_fractions:
             return fill(shape, DTYPES[dtype], random.standard_normal)
-        # Small integers: sums of products stay within 32 bits.
+        # Integers are small, so that sums of products fit into 32 bits.
         low, high = (0, 2) if dtype == "i1" else (0, 8) if dtype[0] == "u" else (-8, 8)
         return fill(shape, DTYPES[dtype], lambda count: random.integers(low, high, count))
 

@@ -1,5 +1,6 @@
-"""Copies of memory that the launches of a call both read and change, so that they can be repeated. A launch that takes
-a ticket, adds to a sum or works in place does something else the second time, or never ends."""
+"""Copies the memory that the launches of a call both read and change. With the copies, the launches can be repeated,
+for example to measure their time. Without the copies, a launch that takes a ticket, adds to a sum or works in place
+would do other work the second time, or never end."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ Launches = Sequence[tuple[Any, Sequence[Any]]]
 
 
 class Renewals:
-    """Keeps memory as it is before the call (when this is made) and before each launch (by `before`). reason: why
-    nothing is kept, if there is no room; such launches run once. ordinal: of the device, None for the emulator."""
+    """Keeps the contents of memory before the call (when the object is made) and before each launch (by `before`). If
+    there is no room for copies, nothing is kept, and `reason` says so. Such launches run only once. `ordinal` is the
+    device's number, None for the emulator."""
 
     def __init__(self, launches: Launches, ordinal: int | None):
         self.launches = [(kernel.header, values) for kernel, values in launches]
@@ -24,8 +26,8 @@ class Renewals:
         self.each: list[KeptMemory] = []
 
     def before(self, number: int) -> None:
-        """Called ahead of the launch of this number, behind all launches in front of it."""
-        # A single launch reads what the whole call reads.
+        """Called before the launch with this number, after all earlier launches."""
+        # A single launch reads the same memory as the whole call.
         if len(self.launches) > 1:
             self.each.append(self.kept(self.launches[number : number + 1]))
 
@@ -33,19 +35,19 @@ class Renewals:
         try:
             return KeptMemory([] if self.reason else changed_spans(self.launches, readers), self.ordinal)
         except DeviceError as error:
-            # One copy that does not fit ends all: a part of the memory alone cannot be put back.
+            # If one copy does not fit, nothing is kept. Restoring only a part of the memory would be wrong.
             self.reason = no_room(error)
             return KeptMemory([], None)
 
     def of(self, number: int) -> KeptMemory:
-        """The memory that one launch of the call reads."""
+        """The kept memory that one launch of the call reads."""
         return self.each[number] if self.each else self.whole
 
     def together(self, launch: Callable[[], object]) -> Callable[[], object]:
-        """A repeatable form of `launch`, which makes all launches of the call."""
+        """A repeatable form of `launch`, where `launch` makes all launches of the call."""
         return self.whole.before(launch)
 
 
 def no_room(error: DeviceError) -> str:
-    """The reason, in words, that a launch which changes its inputs is not timed."""
+    """The reason why a launch that changes its inputs is not timed."""
     return f"there is no room for a copy of the memory that a launch changes and the next one needs: {error.message}"

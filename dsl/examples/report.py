@@ -22,14 +22,15 @@ COUNTED = (
     *("instructions", "moves", "active_lanes", "sectors", "sectors_over_fewest", "wavefronts", "conflicts", "barriers"),
     *("mma", "shuffles", "atomics"),
 )
-"""Columns of the table of launches in a notebook."""
+"""The columns in a notebook's table of launches."""
 
 
 @dataclass(slots=True)
 class Check:
-    """The result of one `expect` line. writer: the last writer of the first wrong element, on the emulator. mistake: a
-    hint about a mistake that gives just this result. shows: whether it compares elements that launches have written
-    with others. overflows: the row of `OVERFLOWS` that an infinity may come from."""
+    """The result of one `expect` line. `writer` is the last writer of the first wrong element, known on the emulator.
+    `mistake` is a hint about a mistake in the kernel that gives exactly the wrong result. `shows` says whether the line
+    really tests a result, that is, compares elements that launches have written with other elements. `overflows`
+    selects the row of `OVERFLOWS` that explains an infinity."""
 
     text: str
     line: int
@@ -49,15 +50,15 @@ class Check:
 
     @property
     def excess(self) -> float:
-        """The error over the tolerance: above 1 it fails."""
+        """The error divided by the tolerance. A check fails if its excess is above 1."""
         if self.tolerance:
             return self.max_error / self.tolerance
         return math.inf if self.max_error else 0.0
 
     @property
     def hint(self) -> str | None:
-        """A fix, if one is known: for a mistake that gives just this result, or for a first wrong element that is NaN
-        or infinite where a number is wanted."""
+        """A fix, if one is known. There are fixes for known mistakes that give exactly this result. There are also
+        fixes for a wrong element that is NaN or infinite where a number is wanted."""
         if self.passed:
             return None
         if self.mistake is not None:
@@ -89,8 +90,9 @@ OVERFLOWS = {
 
 @dataclass(slots=True)
 class Verdict:
-    """A contract of one kernel. figure: None if it was not judged, for `reason`. held: whether the figure is within
-    `bound`. why: the choices that decide it, a text each. message, rendered: the error, if it failed."""
+    """A contract judged for one kernel. `figure` is None if the contract was not judged, and `reason` says why. `held`
+    says whether the figure is within `bound`. `why` lists the choices that decide the figure, each as a text. `message`
+    and `rendered` are the error, if the contract failed."""
 
     text: str
     name: str
@@ -108,14 +110,14 @@ class Verdict:
     rendered: str = ""
 
     def as_error(self) -> dict[str, Any]:
-        """The error in the form of other errors in JSON."""
+        """The error in the form that other errors have in JSON."""
         place = {"file": self.file, "line": self.line, "column": self.column}
         return {"code": "contract", **place, "message": self.message, "hint": "\n".join(self.why), "called_from": []}
 
 
 @dataclass(slots=True)
 class Explanation:
-    """The explanation of a launch. layouts: (name, type, layout) of named values. seconds: by level."""
+    """The explanation of a launch. `layouts` lists (name, type, layout) of named values. `seconds` is by level."""
 
     reasons: list[str] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
@@ -126,10 +128,13 @@ class Explanation:
 
 @dataclass(slots=True)
 class LaunchReport:
-    """One kernel launch. shared_bytes: a block. registers, spills (bytes): a thread. maxnreg: the schedule's cap on
-    registers. machine_code: the number of `instructions`, and of those in the longest inner `loop`. counters: totals of
-    the emulator. by_line: the same by line of the file, and by FILE:LINE for other files. dims, types: by name.
-    timeline: of its marks (`Timeline`). bound: the unit that limits it."""
+    """One kernel launch.
+
+    `shared_bytes` is per block. `registers` and `spills` (bytes) are per thread. `maxnreg` is the schedule's cap on
+    registers. `machine_code` has two numbers: all `instructions`, and the instructions in the longest inner `loop`.
+    `counters` are the emulator's totals. `by_line` has the counters by line of the file, and by FILE:LINE for other
+    files. `dims` and `types` are by name. `timeline` is the timeline of its marks (`Timeline`). `bound` holds the unit
+    that limits it."""
 
     kernel: str
     schedule: str | None
@@ -165,9 +170,9 @@ class LaunchReport:
 
 @dataclass(slots=True)
 class Report:
-    """One run of an example. times: microseconds of its launches (20th percentile, median, 80th), each with a cold L2.
-    untimed: why a GPU gave no times. moves, computes: bytes and operations. bandwidth: the device's bytes a second.
-    guessed: dims of a PTX text that nobody gave."""
+    """One run of an example. `times` are microseconds of the launches (20th percentile, median, 80th percentile), each
+    with a cold L2. `untimed` says why a GPU gave no times. `moves` and `computes` are bytes and operations. `bandwidth`
+    is the device's bytes per second. `guessed` has the dims of a PTX text that were not given."""
 
     file: str
     example: str | None
@@ -191,29 +196,29 @@ class Report:
     @property
     def place(self) -> str:
         """The device and the reason for it, without the text of the driver's error."""
-        # The driver's own message stands behind, in quotes. It would fill lines of a page.
+        # The driver's own message follows in quotes. It is too long for a page.
         why, _, _ = self.why.partition(': "')
         return f"{self.device} ({self.chip}); {why}"
 
     @property
     def dims(self) -> dict[str, int]:
-        """Extents by name, without names whose extents differ between launches."""
+        """Extents by name. A name whose extent differs between launches is left out."""
         return agreed([launch.dims for launch in self.launches])
 
     @property
     def types(self) -> dict[str, str]:
-        """Types by name, without names whose types differ between launches."""
+        """Types by name. A name whose type differs between launches is left out."""
         return agreed([launch.types for launch in self.launches])
 
     @property
     def launches_agree(self) -> bool:
-        """Whether every dim and type is the same in all launches that have it."""
+        """Whether all launches agree on the dims and types that they share."""
         here = self.dims | self.types
         return all((launch.dims | launch.types).keys() <= here.keys() for launch in self.launches)
 
     @property
     def passed(self) -> bool | None:
-        """Whether all checks pass and all judged contracts hold; None if there are none."""
+        """Whether all checks pass and all judged contracts hold. None if there are none."""
         # A contract that was not judged neither passes nor fails.
         found = [check.passed for check in self.checks] + [
             each.held for each in self.contracts if each.held is not None
@@ -222,7 +227,7 @@ class Report:
 
     @property
     def compares(self) -> bool:
-        """Whether any result of a launch was compared, or any contract judged."""
+        """Whether any result of a launch was compared, or any contract was judged."""
         return any(check.shows for check in self.checks) or any(each.held is not None for each in self.contracts)
 
     @property
@@ -232,7 +237,7 @@ class Report:
 
     @property
     def worst(self) -> Check | None:
-        """The most telling check: a failed one, else the one nearest to its bound."""
+        """The most informative check: a failed check or, if all pass, the check nearest to its bound."""
         return max(self.checks, key=lambda check: (not check.passed, check.excess), default=None)
 
     @property
@@ -241,17 +246,17 @@ class Report:
 
     @property
     def gbps(self) -> float | None:
-        """Gigabytes a second, from `moves`."""
+        """Gigabytes per second, from `moves`."""
         return self.moves / self.time_us / 1e3 if self.moves and self.time_us else None
 
     @property
     def tflops(self) -> float | None:
-        """Operations a picosecond (TFLOPS), from `computes`."""
+        """Operations per picosecond (TFLOPS), from `computes`."""
         return self.computes / self.time_us / 1e6 if self.computes and self.time_us else None
 
     @property
     def share_of_limit(self) -> float | None:
-        """The rate over the bandwidth of the device's memory."""
+        """The rate divided by the bandwidth of the device's memory."""
         return self.gbps * 1e9 / self.bandwidth if self.gbps and self.bandwidth else None
 
     def _repr_html_(self) -> str:
@@ -273,7 +278,7 @@ class Report:
             keys = ("registers", "spills", "shared_bytes", "occupancy", "limited_by")
             out |= {key: getattr(first, key, None) for key in keys}
             out |= {"untimed": self.untimed} if self.untimed else {}
-        # Checks that passed say no more than `passed`.
+        # Checks that passed add nothing to `passed`.
         if not self.passed:
             out["checks"] = [asdict(check) for check in self.checks]
         return out | {name: value for name, value in self._parts().items() if value}
@@ -298,7 +303,7 @@ def guess_in_words(guessed: Mapping[str, int]) -> str:
 
 
 def lines_of(report: Report) -> dict[str, dict[int, Counters]]:
-    """The counters of all launches by file and line; those of the example's own file first."""
+    """The counters of all launches by file and line. The example's own file comes first."""
     files: dict[str, dict[int, Counters]] = {report.file: {}}
     for launch in report.launches:
         for file, lines in by_file(launch.by_line, report.file).items():
@@ -308,7 +313,7 @@ def lines_of(report: Report) -> dict[str, dict[int, Counters]]:
 
 
 def by_file(by_line: Mapping[str, Mapping[str, float]], own: str) -> dict[str, dict[int, Counters]]:
-    """Counters by file and line, from counters by `LINE` (of the file `own`) or `FILE:LINE`."""
+    """Groups counters by file and line. The keys of `by_line` are `LINE` (in the file `own`) or `FILE:LINE`."""
     from dsl.runtime.emulator import Counters
 
     files: dict[str, dict[int, Counters]] = {}
@@ -326,22 +331,22 @@ def take(facts: Any, attributes: Any) -> None:
 
 
 def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """The names whose values agree in all tables that have them."""
+    """The entries on which all tables agree. A table without the name does not count."""
     names = dict.fromkeys(name for table in tables for name in table)
     found = {name: [table[name] for table in tables if name in table] for name in names}
     return {name: values[0] for name, values in found.items() if all(value == values[0] for value in values)}
 
 
 def totals(launches: list[LaunchReport]) -> dict[str, Any]:
-    """Counters of all launches together."""
+    """The sum of the counters of all launches."""
     counted = [each for launch in launches if (each := launch.counted) is not None]
     return sum(counted[1:], counted[0]).as_dict() if counted else {}
 
 
 def from_json(record: dict[str, Any]) -> Report:
-    """The inverse of `dataclasses.asdict`."""
+    """Makes a report from the dictionary that `dataclasses.asdict` made."""
     launches = []
-    # The record comes from a child process of ours, so its fields are not checked.
+    # The record comes from this program's child process, so its fields are not checked.
     for row in record.pop("launches"):
         explanation, bound = row.pop("explanation"), row.pop("bound")
         if bound is not None:
@@ -353,7 +358,7 @@ def from_json(record: dict[str, Any]) -> Report:
 
 
 def finite(value: Any) -> Any:
-    """`value` with NaN and infinities as words, which JSON lacks as numbers."""
+    """`value` with NaN and infinities as words, because JSON has no such numbers."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -367,7 +372,7 @@ def finite(value: Any) -> Any:
 
 
 def report_page(report: Report) -> str:
-    """The HTML for a notebook: launches and checks as tables, the source with counters and heat."""
+    """The HTML for a notebook: launches and checks as tables, and the source with counters and heat."""
     values = ", ".join(f"{name}={value}" for name, value in (report.dims | report.types).items())
     files = lines_of(report)
     return html.page(
@@ -393,7 +398,7 @@ def launches(report: Report) -> str:
 
 
 def launch_facts(launch: LaunchReport) -> dict[str, Any]:
-    """Figures of a launch by heading."""
+    """The figures of a launch, by heading."""
     facts: dict[str, Any] = {"kernel": launch.kernel, "schedule": launch.schedule or "", "blocks": launch.blocks}
     facts |= {COLUMNS[name].label: getattr(launch, name) for name in TAKEN}
     facts["SASS"] = (launch.machine_code or {}).get("instructions")
@@ -434,8 +439,7 @@ def result_of(check: Check) -> str:
 
 
 def said_of_check(check: Check) -> Iterator[str]:
-    """The result of a check in words: the error, and for a wrong result also where it differs. Empty for a
-    condition."""
+    """The result of a check in words: the error and, for a wrong result, where it differs. Empty for a condition."""
     if check.size > 1 or check.first is not None:
         is_equal = check.passed and check.tolerance == check.max_error == 0.0
         yield "equal" if is_equal else f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"

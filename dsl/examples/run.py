@@ -1,4 +1,4 @@
-"""Running an example: evaluates its lines in order, launches through the Module, and compares."""
+"""Runs an example: evaluates its lines in order, launches through the Module, and compares."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def run_example(
     start = time.monotonic()
     report = ExampleRun(program, example, device, why, overrides, settings).run()
     failed = [check for check in report.checks if not check.passed and check.hint is None]
-    # A second run may show that zeros outside of a tensor are the cause. It takes as long as the first.
+    # A second run may show that zeros outside of a tensor are the cause. It takes as long as the first run.
     if failed and time.monotonic() - start < MOST_SECONDS:
-        # The same inputs by the same seed; nothing is timed or explained, since only the checks count.
+        # The same seed gives the same inputs. Nothing is timed or explained, because only the checks count.
         plain = LaunchSettings(settings.schedule, seed=settings.seed, measure=False, arch=settings.arch)
         ran = {launch.kernel for launch in report.launches}
         hint = outside_of(
@@ -57,8 +57,8 @@ def run_example(
 
 
 class ExampleRun:
-    """Runs one example, line by line. Type parameters of its kernels are names, too: their first alternative, or that
-    of the command line."""
+    """Runs one example, line by line. The type parameters of the example's kernels are defined as names that lines can
+    read. The value of a type parameter is its first alternative, or the type from the command line."""
 
     def __init__(
         self,
@@ -98,12 +98,13 @@ class ExampleRun:
             else:
                 self.cost(line)
         self.launcher.end()
-        # Behind the run: only launches show which types they took.
+        # Checked after the run, because only launches show the types that they took.
         self.check_types()
         return self.report
 
     def check_types(self) -> None:
-        """TileError for a type of the command line that no launch used, since arrays of the example have another."""
+        """Raises TileError if the command line sets a type that no launch used. The example's arrays then have another
+        type."""
         for name, wanted in self.overrides.types.items():
             taken = {launch.types[name] for launch in self.report.launches if name in launch.types}
             if taken and wanted not in taken:
@@ -112,10 +113,10 @@ class ExampleRun:
                 raise TileError("option", self.example.loc, message, hint)
 
     def assign(self, line: ast.Assign) -> None:
-        """Binds the names of an assignment. A value from the command line replaces the line's own."""
+        """Binds the names of an assignment. A value from the command line replaces the line's own value."""
         if line.op is not None:
             raise TileError("syntax", line.loc, "an example assigns with '='")
-        # Ahead of binding: the line may rebind a name that it reads.
+        # Computed before binding, because the line may rebind a name that it reads.
         source = self.empty.unwritten_in([line.value], self.names)
         is_result = self.empty.is_result([line.value], self.names)
         self.host.bind(line.targets, self.host(line.value), line.loc)
@@ -171,7 +172,7 @@ class ExampleRun:
         return schedule, constants
 
     def constant(self, node: ast.Expr) -> Any:
-        """A number, or the name of a def."""
+        """The value of a constant: a number, or the name of a def."""
         if isinstance(node, ast.Name) and node.id not in self.names and self.program.function(node.id) is not None:
             return node.id
         return self.host(node)
@@ -195,8 +196,8 @@ class ExampleRun:
         return self.compare(line, text, line.actual, line.wanted, *self.bounds(line))
 
     def shows(self, *sides: ast.Expr) -> bool:
-        """Whether an `expect` tests the results of launches. It does not if it compares numbers, inputs, or an array
-        with itself."""
+        """Whether an `expect` tests results of launches. An `expect` that compares numbers, inputs, or an array with
+        itself does not test results."""
         if not self.empty.is_result(sides, self.names):
             return False
         if len(sides) == 1 and isinstance(sides[0], ast.Compare) and len(sides[0].operands) == 2:
@@ -206,7 +207,7 @@ class ExampleRun:
         return len(sides) == 1 or (len(texts) == 2 and not (len(values) == 2 and is_same(*values)))
 
     def contract(self, line: ast.Contract) -> None:
-        """Judges a contract of the launch above, if the example runs as it is written."""
+        """Judges a contract of the launch above, if the example runs as written."""
         check_contract(line, bool(self.report.launches))
         if not self.settings.contracts:
             return
@@ -218,8 +219,9 @@ class ExampleRun:
             self.launcher.judged.judge(said, self.launcher.evidence)
 
     def others_set(self) -> str | None:
-        """The reason, in words, that contracts of the example do not apply: the command line sets other inputs, types
-        or a schedule. Other constants and choices do not count: contracts exist to show their cost."""
+        """The reason why contracts of the example do not apply, or None. Contracts do not apply if the command line
+        sets other inputs, types or a schedule. Other constants and choices do not matter, because contracts exist to
+        show their cost."""
         types = {name: choice for name, choice in self.overrides.types.items() if choice != self.defaults[name]}
         given = [f"{name}={value}" for name, value in {**self.overrides.names, **types}.items()]
         given += [] if self.settings.schedule is None else [f"--schedule {self.settings.schedule}"]
@@ -257,7 +259,7 @@ class ExampleRun:
         return check
 
     def bounds(self, line: ast.Expect) -> tuple[float, float]:
-        """`within bound` or `within bound, relative`."""
+        """The bounds of `within bound` or `within bound, relative`."""
         values = [self.host(node) for node in bound_nodes(line)]
         numbers = [value.item() if getattr(value, "ndim", None) == 0 else value for value in values]
         check_bound(line, numbers)

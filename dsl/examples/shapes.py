@@ -1,5 +1,6 @@
-"""Examining an example without making its arrays: numbers, types and shapes. Does not load numpy. `dsl check` and `dsl
-compile` use this. Names and functions are checked as in a run; a value that only a run has is Unknown."""
+"""Examines an example without allocating its arrays. Only numbers, types and shapes are computed. Does not load numpy.
+`dsl check` and `dsl compile` use this. Names and functions are checked as in a run. A value that only a run can compute
+is Unknown."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from dsl.values.shapes import Shapes
 
 
 def find_example(program: Program, name: str | None) -> ast.Example:
-    """The example of this name, or the first one. Raises TileError `example`."""
+    """The example of this name, or the first example. Raises TileError `example`."""
     if not program.examples:
         hint = "add an 'example:' block with inputs, a launch and 'expect'"
         raise TileError("example", None, f"{program.source.name} has no example", hint)
@@ -38,7 +39,8 @@ def find_example(program: Program, name: str | None) -> ast.Example:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
-    """A launch line: its arguments by name (ArrayFacts, numbers, None if left out, Unknown), and its `with` items."""
+    """A launch line: its arguments by name, and its `with` items. An argument is ArrayFacts, a number, None if it is
+    left out, or Unknown."""
 
     line: ast.Launch
     arguments: dict[str, Any]
@@ -52,7 +54,7 @@ class LaunchFacts:
 
 @dataclass(slots=True)
 class ExampleFacts:
-    """The facts about an example before it runs. contracts: each with its launch."""
+    """The facts about an example before it runs. `contracts` holds each contract with its launch."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     launches: list[LaunchFacts] = field(default_factory=list)
@@ -91,7 +93,7 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
             facts.errors += error.errors
             for target in getattr(line, "targets", ()):
                 if isinstance(target, ast.Name):
-                    # Later lines that read the name are no errors of their own.
+                    # Later lines that read the name report no errors of their own.
                     names.setdefault(target.id, UNKNOWN)
     facts.numbers = {k: v for k, v in names.items() if isinstance(v, int) and not isinstance(v, bool)}
     return facts
@@ -114,16 +116,16 @@ def _expect(shapes: Shapes, line: ast.Expect) -> None:
 
 
 class _OfARun(Exception):
-    """A bound depends on a value that only a run has."""
+    """A bound depends on a value that only a run can compute."""
 
 
 @contextmanager
 def with_terms() -> Iterator[None]:
-    """Adds a hint to an unknown name in an `expect`: it may be a misspelt term of a contract."""
+    """Adds a hint to an unknown name in an `expect`, because the name may be a misspelt term of a contract."""
     try:
         yield
     except TileError as error:
-        # The message ends in the unknown name.
+        # The message ends with the unknown name.
         name = error.message.rpartition(" ")[2].strip("'")
         if error.code != "name" or len(error.errors) > 1:
             raise
@@ -131,7 +133,7 @@ def with_terms() -> Iterator[None]:
 
 
 def check_contract(line: ast.Contract, is_launched: bool) -> None:
-    """TileError for a contract above all launches."""
+    """Raises TileError for a contract above all launches."""
     if not is_launched:
         raise TileError("example", line.loc, f"'expect {line.term}' stands below a launch", "it is of the launch above")
 
@@ -151,7 +153,8 @@ def _contract(facts: ExampleFacts, shapes: Shapes, line: ast.Contract, number: i
 
 
 def bound_nodes(line: ast.Expect) -> list[ast.Expr]:
-    """The bounds of `~=`: an absolute one, and perhaps one relative to the wanted value. TileError if there is none."""
+    """The bounds of `~=`: an absolute bound, and optionally a bound relative to the wanted value. Raises TileError if
+    there is none."""
     if line.bound is None:
         raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
     nodes: list[ast.Expr] = line.bound.items if isinstance(line.bound, ast.Sequence) else [line.bound]
@@ -161,7 +164,7 @@ def bound_nodes(line: ast.Expect) -> list[ast.Expr]:
 
 
 def check_bound(line: ast.Expect, values: list[Any]) -> None:
-    """TileError for a bound that is not a number, not finite, or negative."""
+    """Raises TileError for a bound that is not a number, not finite, or negative."""
     for node, value in zip(bound_nodes(line), values, strict=True):
         if value is UNKNOWN:
             continue
@@ -172,7 +175,7 @@ def check_bound(line: ast.Expect, values: list[Any]) -> None:
 
 
 def _same_shapes(shapes: Shapes, node: ast.Expr) -> None:
-    """TileError if the known shapes that an expectation compares differ."""
+    """Raises TileError if an expectation compares known shapes that differ."""
     if isinstance(node, ast.Compare):
         for left, right in pairwise(node.operands):
             _equal(shapes(left), shapes(right), right.loc)
@@ -202,7 +205,7 @@ def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapp
 
 
 def check_cost(line: ast.Cost, is_launched: bool, value: Any) -> None:
-    """TileError for `moves` or `computes` above all launches, or with a value that is not a number."""
+    """Raises TileError for `moves` or `computes` above all launches, or with a value that is not a number."""
     if not is_launched:
         raise TileError("example", line.loc, f"'{line.kind}' stands below a launch")
     if isinstance(value, ArrayFacts | DType | str | tuple):
@@ -221,7 +224,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     free = [p for p in params if p not in named]
     if len(values) > len(free):
         raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values) + len(named)}")
-    # An example gives outputs, too, so no reading leaves them out.
+    # An example also passes outputs, so no reading leaves them out.
     taken = read_in_order(free, optional_tensors(program, line.name), len(values))
     given = {**dict(zip(taken, values, strict=False)), **named}
     arguments = {p: given.get(p) for p in params}
@@ -233,7 +236,8 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
 
 
 def _items(program: Program, shapes: Shapes, line: ast.Launch, values: dict[str, Any]) -> str | None:
-    """The schedule that a launch names. Adds its NAME=VALUE items to `values`; a function by its name."""
+    """The schedule that a launch names. Adds the launch's NAME=VALUE items to `values`. A function is added by its
+    name."""
     schedule = None
     for item in line.items:
         value = item.value
@@ -249,8 +253,8 @@ def _items(program: Program, shapes: Shapes, line: ast.Launch, values: dict[str,
 
 
 def missing(line: ast.Launch, params: Sequence[str], name: str) -> TileError:
-    """The error for a launch with too few arguments. It lists all parameters and all given arguments, since any of them
-    may be the missing one."""
+    """The error for a launch with too few arguments. The error lists all parameters and all given arguments, because
+    any argument may be the missing one."""
     hint = f"it takes {', '.join(params)}: outputs, too, empty(…)"
     if line.args is not None:
         texts = [node.loc.source.text[node.loc.start : node.loc.end] for node in line.args]

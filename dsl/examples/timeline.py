@@ -1,5 +1,5 @@
-"""The timeline of a launch: records of warps → spans, a table of the marks, and Chrome-trace JSON. Times are
-microseconds on a GPU. On the emulator they are turns: a warp has one for each instruction that it issues."""
+"""The timeline of a launch. The records of warps become spans, a table of the marks, and Chrome-trace JSON. Times are
+microseconds on a GPU. On the emulator they are turns. A warp takes one turn for each instruction that it issues."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 TURNS, MICROSECONDS = "turns", "us"
 HEAD, ABOUT = b'{"traceEvents":', b'"otherData":{"device":'
-"""Parts of every trace that `write_trace` writes, to recognise one."""
+"""Parts of every trace that `write_trace` writes. They identify such a trace."""
 LEAST_STEPS = 4
-"""The least number of steps of %globaltimer in a launch from which the rate of %clock64 can be found."""
+"""The least number of %globaltimer steps in a launch that allows finding the rate of %clock64."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSettings:
-    """What to record and where to write it. marks: as `dsl/lowering/passes/marks.py` reads them. events: the most of a
-    warp; a span has two. blocks: the number of first blocks, None for as many as `dsl/runtime/timeline.py` takes."""
+    """What a timeline records, and where the timeline is written. `marks` is a text that `dsl/lowering/passes/marks.py`
+    reads. `events` is the most events that a warp records. A span takes two events. `blocks` is the number of first
+    blocks. None means the default of `dsl/runtime/timeline.py`."""
 
     path: str
     marks: str
@@ -44,7 +45,7 @@ class TimelineSettings:
 
 @dataclass(frozen=True, slots=True)
 class MarkedSpan:
-    """One span between the begin and end of a mark, in clocks. inner: events within it."""
+    """The span between the begin and end of a mark, in clocks. `inner` is the number of events within the span."""
 
     mark: int
     begin: int
@@ -54,8 +55,8 @@ class MarkedSpan:
 
 @dataclass(slots=True)
 class MarkRow:
-    """A mark over all warps: its count, and its times without the cost of marks. share: of the lives of the `warps`
-    that reached it."""
+    """A mark, summed over all warps: its count, and its times without the cost of marks. `share` is relative to the
+    lives of the `warps` that reached the mark."""
 
     kind: str
     name: str
@@ -70,10 +71,15 @@ class MarkRow:
 
 @dataclass(slots=True)
 class Timeline:
-    """The records of one launch. blocks: that recorded. cost: of a mark. marks_share: of marks in the warps' lives.
-    dropped: events that did not fit. unfinished: begins without an end. unreached: marks without an event. step_ns: of
-    %globaltimer, and clock_mhz: of the SMs, both found from the records. times_us: of the kernel without marks and with
-    them. registers: of a thread, and bytes that it spills, likewise."""
+    """The timeline of one launch.
+
+    `blocks` is the number of recorded blocks. `cost` is the cost of a mark. `marks_share` is the share of marks in the
+    warps' lives. `dropped` counts events that did not fit. `unfinished` counts begins without an end. `unreached` names
+    marks without an event.
+
+    `step_ns` is the step of %globaltimer, and `clock_mhz` the clock rate of the SMs. Both are derived from the records.
+    `times_us` are the times of the kernel without and with marks. `registers` are the registers of a thread and its
+    spilled bytes, also without and with marks."""
 
     kernel: str
     unit: str
@@ -95,7 +101,8 @@ class Timeline:
     end: float = 0.0
 
     def as_record(self) -> dict[str, Any]:
-        """The data for a report: all but the trace, and with the wait at which warps spend the most time together."""
+        """The data for a report. It has everything except the trace. The added `longest_wait` is the wait on which all
+        warps together spend the most time."""
         found = asdict(replace(self, trace=[]))
         del found["trace"], found["end"]
         waits = [row for row in found["rows"] if row["kind"] == BARRIERS]
@@ -103,7 +110,7 @@ class Timeline:
 
 
 class Scale:
-    """Maps the clock of each SM to one time. rate: the time of a clock."""
+    """Maps the clock of each SM to a common time. `rate` is the time of one clock."""
 
     unit = TURNS
     step_ns: int | None = None
@@ -118,8 +125,9 @@ class Scale:
 
 
 class DeviceScale(Scale):
-    """The scale of a GPU, from the pairs of clocks (%globaltimer, %clock64) that warps read at their begin and end. All
-    SMs have one rate, fitted to all pairs. Each SM has its own offset, the mean of its pairs."""
+    """The scale of a GPU. The scale comes from the pairs of clocks (%globaltimer, %clock64) that warps read at their
+    begin and end. All SMs have the same rate, fitted to all pairs. Each SM has its own offset, the mean of its
+    pairs."""
 
     unit = MICROSECONDS
 
@@ -135,7 +143,8 @@ class DeviceScale(Scale):
             message = f"the launch takes {times[-1] - times[0]} ns, and the device's clock of all SMs goes in steps of "
             hint = "a larger shape: the rates of the SMs' own clocks are found by it"
             raise TileError("limit", None, f"{message}{self.step_ns} ns", hint)
-        # Least squares around the mean of each SM. %globaltimer moves in steps, whose error cancels over many pairs.
+        # Least squares around the mean of each SM. %globaltimer moves in steps, and their error cancels over many
+        # pairs.
         above = below = 0.0
         middles = {}
         for sm, each in pairs.items():
@@ -151,7 +160,8 @@ class DeviceScale(Scale):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The records of a launch, prepared. spans: of each warp. cost: of a mark, in clocks."""
+    """The prepared records of a launch. `spans` holds the spans of each warp. `cost` is the cost of a mark, in
+    clocks."""
 
     header: Header
     grid: Sequence[int]
@@ -161,8 +171,8 @@ class Recorded:
     scale: Scale
 
     def net(self, span: MarkedSpan) -> float:
-        """The time of a span without the marks between its two readings: the rest of its own begin, and all marks
-        inside."""
+        """The time of a span without the cost of marks between its two clock readings. These are the rest of the span's
+        own begin mark, and all marks inside the span."""
         return max(span.end - span.begin - self.cost * (1 + span.inner), 0.0) * self.scale.rate
 
     def life(self, warp: WarpRecord) -> MarkedSpan:
@@ -173,7 +183,8 @@ class Recorded:
 def timeline_of(
     header: Header, grid: Sequence[int], warps: Sequence[WarpRecord], on_gpu: bool, number: int = 0, start: float = 0.0
 ) -> Timeline:
-    """The timeline of a launch. number: of the launch within its trace. start: the time at which it begins there."""
+    """The timeline of a launch. `number` is the launch's number within the trace. `start` is the time in the trace at
+    which the launch begins."""
     if not warps:
         raise TileError("call", None, f"no warp of {header.label} recorded anything")
     scale = DeviceScale(warps) if on_gpu else Scale()
@@ -202,10 +213,11 @@ def timeline_of(
 
 
 def unreached(header: Header, warps: Sequence[WarpRecord]) -> list[str]:
-    """The marks that lane 0 of no warp reached, or had room to record."""
+    """The marks that have no event in any warp. Either lane 0 of no warp reached the mark, or the events did not fit
+    into the records."""
     seen = {mark for warp in warps for mark, *_ in warp.events}
     missing = [mark for number, mark in enumerate(header.timeline) if number not in seen]
-    # Lives are recorded apart, and empty pairs only measure marks.
+    # Lives are recorded separately, and empty pairs only measure marks.
     return [with_line(mark) for mark in missing if mark.kind not in (LIFE, EMPTY)]
 
 
@@ -228,8 +240,8 @@ def end_of(warp: WarpRecord) -> int:
 
 
 def spans_of(warp: WarpRecord) -> tuple[list[MarkedSpan], int]:
-    """The spans of a warp, from its nested begins and ends; and the number of begins without an end, since the record
-    was full."""
+    """The spans of a warp, from its nested begins and ends. The second result is the number of begins without an end,
+    which occur if the record was full."""
     open_ones: list[tuple[int, int, int]] = []
     found = []
     for at, (mark, begins, clock) in enumerate(warp.events):
@@ -244,9 +256,10 @@ def spans_of(warp: WarpRecord) -> tuple[list[MarkedSpan], int]:
 
 
 def cost_of(header: Header, spans: Sequence[Sequence[MarkedSpan]]) -> float:
-    """Clocks that a mark costs: the median over empty pairs, whose second clock is read right after the first mark."""
+    """The number of clocks that a mark costs, as the median over empty pairs. The second clock of an empty pair is read
+    right after the first mark."""
     empty = {number for number, mark in enumerate(header.timeline) if mark.kind == EMPTY}
-    # Without the first pair of each warp, during which its code is fetched.
+    # The first pair of each warp is left out, because the warp's code is fetched during it.
     found = [[span.end - span.begin for span in each if span.mark in empty][1:] for each in spans]
     return float(median([clocks for each in found for clocks in each] or [0]))
 
@@ -259,7 +272,7 @@ def marks_share(of: Recorded) -> float:
 
 
 def rows_of(of: Recorded) -> list[MarkRow]:
-    """A row for each mark that a warp reached, the largest total first."""
+    """A row for each mark that a warp reached, largest total first."""
     times: dict[int, list[float]] = defaultdict(list)
     lives: dict[int, list[float]] = defaultdict(list)  # of the warps that reached the mark
     for warp, spans in zip(of.warps, of.spans, strict=True):
@@ -277,8 +290,8 @@ def rows_of(of: Recorded) -> list[MarkRow]:
 
 
 def trace_of(of: Recorded, number: int, start: float) -> Iterator[dict[str, Any]]:
-    """Events of the Trace Event Format: SMs are processes, warps are threads, spans are complete events."""
-    # Process numbers of launches do not meet: no device has 65,536 SMs.
+    """Events of the Trace Event Format. SMs are processes, warps are threads, and spans are complete events."""
+    # The process numbers of different launches do not collide, because no device has 65,536 SMs.
     header, scale, first = of.header, of.scale, number << 16
     for sm in sorted({warp.sm for warp in of.warps}):
         yield _metadata("process_name", first + sm, 0, f"{header.kernel}: SM {sm}")
@@ -309,16 +322,16 @@ def trace_of(of: Recorded, number: int, start: float) -> Iterator[dict[str, Any]
 
 
 def _corner(block: int, grid: Sequence[int]) -> list[int]:
-    """The x, y and z of a block's linear number."""
+    """The x, y and z of the block with the linear number `block`."""
     return [block % grid[0], block // grid[0] % grid[1], block // (grid[0] * grid[1])]
 
 
 def _thread_name(of: Recorded, warp: WarpRecord) -> str:
-    """`block 3, 1 warp 2`: with as many numbers of the block as the grid has axes."""
+    """The thread's name, `block 3, 1 warp 2`. The name has as many numbers for the block as the grid has axes."""
     axes = max((axis + 1 for axis in range(3) if of.grid[axis] > 1), default=1)
     place = ", ".join(map(str, _corner(warp.block, of.grid)[:axes]))
     multiplying = of.header.constants.get("warps")
-    # Warps beyond those of the schedule are producers, which the compiler adds.
+    # Warps beyond the schedule's number are producers, which the compiler adds.
     role = " (copies)" if isinstance(multiplying, int) and warp.warp >= multiplying else ""
     return f"block {place} warp {warp.warp}{role}"
 
@@ -329,7 +342,7 @@ def _metadata(about: str, pid: int, tid: int, value: int | str) -> dict[str, Any
 
 
 def check_lines(marks: str, headers: Sequence[Header], functions: Sequence[Function]) -> None:
-    """TileError `option` for lines without an operation of these kernels that a mark could stand at."""
+    """Raises TileError `option` if these kernels have no operation on the lines to be marked."""
     names = {mark.name for header in headers for mark in header.timeline if mark.kind == LINES}
     for lines in parse_marks(marks)[1]:
         if lines_name(lines) not in names:
@@ -340,7 +353,7 @@ def check_lines(marks: str, headers: Sequence[Header], functions: Sequence[Funct
 
 
 def write_trace(path: str, timelines: Sequence[Timeline], device: str) -> None:
-    """Writes one file with the launches one after the other. TileError `file` if it cannot be written."""
+    """Writes one file with the launches one after another. Raises TileError `file` if the file cannot be written."""
     units = "microseconds" if timelines[0].unit == MICROSECONDS else "turns: instructions that a warp has issued"
     about = {"device": device, "ts and dur": units, "launches": [each.as_record() for each in timelines]}
     events = [event for each in timelines for event in each.trace]

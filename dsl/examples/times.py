@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 
 def copy_time(size: float, device: int) -> float:
-    """The median microseconds in which the device copies `size` bytes, read and written together, with a cold L2."""
+    """The median microseconds that the device takes to copy with a cold L2. `size` counts the bytes read plus the bytes
+    written."""
     from dsl.runtime.cuda.timing import measure_copy, percentiles
 
     # Half of the bytes are read and half are written.
@@ -14,15 +15,16 @@ def copy_time(size: float, device: int) -> float:
 
 
 def timed(launch: Callable[[], object], ordinal: int) -> list[float]:
-    """Microseconds of a prepared launch: 20th percentile, median and 80th of 20 runs, with a cold L2 before each."""
+    """The microseconds of a prepared launch: 20th percentile, median and 80th percentile of 20 runs, with a cold L2
+    before each run."""
     from dsl.runtime.cuda.timing import measure, percentiles
 
     return list(percentiles(measure(launch, device=ordinal)))
 
 
 def in_turn(launches: list[Callable[[], object]], ordinal: int) -> list[float]:
-    """The median microseconds of each of these launches. They alternate, with a cold L2 before each: a change of the
-    clock meets all."""
+    """The median microseconds of each of these launches. The launches alternate, with a cold L2 before each launch, so
+    that a change of the clock affects all of them."""
     from dsl.runtime.cuda.timing import measure_rounds, percentiles
 
     # 20 rounds, as for a single launch.

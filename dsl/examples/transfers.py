@@ -15,14 +15,15 @@ def array_bytes(given: Mapping[str, Any]) -> int:
 
 
 def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
-    """TileError `limit` if the arrays of a call have more than `most_bytes`."""
+    """Raises TileError `limit` if the arrays of a call have more than `most_bytes`."""
     size = array_bytes(given)
     if most_bytes is not None and size > most_bytes:
         raise TileError("limit", None, f"the arrays have {size >> 20} MiB; the limit is {most_bytes >> 20} MiB")
 
 
 def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
-    """Copies the arrays of a call to a GPU. An array that is given twice is copied once: the kernel may rely on it."""
+    """Copies the arrays of a call to a GPU. An array that is given twice is copied once, because the kernel may rely on
+    both arguments being the same memory."""
     from dsl.runtime import is_array, to_device
 
     copies: dict[int, Any] = {}
@@ -40,5 +41,5 @@ def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
 def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[str]) -> None:
     """Copies the written arrays from the GPU."""
     for name in names:
-        # Only arrays that kernels write: the others are as they were.
+        # Copies only arrays that kernels write. The others are unchanged.
         arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)

@@ -1,6 +1,8 @@
-"""Tracks which arrays of an example launches have written; on the emulator, which elements of arrays that `empty(…)`
-made. Elements that nothing has written have no value. A kernel that reads them has its arguments swapped, or adds to a
-sum that was never set; an `expect` over them compares nothing. Nor does one over numbers and inputs alone."""
+"""Tracks which arrays of an example launches have written. On the emulator, the elements of arrays that `empty(…)` made
+are also tracked. Elements that nothing has written have no value.
+
+A kernel that reads unwritten elements probably has swapped arguments, or adds to a sum that was never set. An `expect`
+on unwritten elements compares nothing. An `expect` that reads only numbers and inputs compares no results either."""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def is_same(a: Any, b: Any) -> bool:
 
 @dataclass(slots=True)
 class EmptyArray:
-    """An array that `empty` made. scratch: the emulator's record of its bytes. is_written: some launch writes it."""
+    """An array that `empty` made. `scratch` is the emulator's record of its bytes. `is_written` says whether some
+    launch writes the array."""
 
     array: weakref.ref[Any]
     scratch: Scratch | None = None
@@ -42,10 +45,14 @@ class EmptyArray:
 
 
 class EmptyArrays:
-    """The tracked arrays of an example. known: those that `empty` made. derived: names of values computed from
-    unwritten arrays, with the array's name. results: memory that launches have written, whoever made it. computed:
-    names of values computed from results. writes: the number of writes so far; bound: that number when a name was
-    bound; written: that number at the last write of memory."""
+    """The tracked arrays of an example.
+
+    `known` holds the arrays that `empty` made. `derived` has the names of values that were computed from an unwritten
+    array, and maps them to the array's name. `results` holds memory that launches have written, whether or not `empty`
+    made the memory. `computed` holds names of values computed from results.
+
+    `writes` is the number of writes so far. `bound` maps a name to the value of `writes` when the name was bound.
+    `written` maps memory to the value of `writes` after the last write to it."""
 
     def __init__(self) -> None:
         self.known: dict[int, EmptyArray] = {}
@@ -60,10 +67,10 @@ class EmptyArrays:
         self.known[id(array)] = EmptyArray(weakref.ref(array))
 
     def find(self, value: Any) -> EmptyArray | None:
-        """The empty array whose memory a value is: the value itself, or one that it is a view of."""
+        """The empty array that owns a value's memory: the value itself, or the array that the value is a view of."""
         while value is not None:
             found = self.known.get(id(value))
-            # An array may be gone, and its id belong to another object.
+            # The array may have been deleted, and its id may now belong to another object.
             if found is not None and found.array() is value:
                 return found
             value = getattr(value, "base", None)
@@ -72,13 +79,14 @@ class EmptyArrays:
     # ---- launches ----
 
     def tracked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a launch on the emulator, in a form that lets it find reads of unwritten elements."""
+        """The arguments of a launch on the emulator. The returned arrays let the emulator find reads of unwritten
+        elements."""
         return {name: self._tracked(value) for name, value in given.items()}
 
     def _tracked(self, value: Any) -> Any:
         found = None if value is None else self.find(value)
         owner: Any = None if found is None else found.array()
-        # The record is of all bytes of the array, from its first one on: views are not tracked.
+        # The record covers all bytes of the array, starting with its first byte. Views are not tracked.
         if found is None or owner is not value or not owner.flags.c_contiguous:
             return value
         from dsl.runtime.emulator.scratch import Scratch
@@ -106,7 +114,7 @@ class EmptyArrays:
                     found.scratch = None
 
     def wrote_all(self) -> None:
-        """Notes that unknown arrays have been written: all count as written."""
+        """Notes that unknown arrays have been written. All arrays then count as written."""
         for each in self.known.values():
             each.is_written = True
         self.derived.clear()
@@ -114,8 +122,8 @@ class EmptyArrays:
     # ---- lines ----
 
     def unwritten_in(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any]) -> str | None:
-        """The name of an unwritten array that these expressions read, directly or through values computed from it; else
-        None."""
+        """The name of an unwritten array that these expressions read, directly or through values computed from the
+        array. None if there is none."""
         for name in sorted(set().union(*map(names_in, nodes))):
             if name in self.derived:
                 return self.derived[name]
@@ -135,8 +143,8 @@ class EmptyArrays:
         return id(owner) in self.results and self.results[id(owner)]() is owner
 
     def assigned(self, line: ast.Assign, names: Mapping[str, Any], source: str | None, is_result: bool) -> None:
-        """Notes the names that a line has bound. source: the unwritten array that their values were computed from, if
-        any. is_result: they were computed from results of launches."""
+        """Notes the names that a line has bound. `source` names the unwritten array, if any, from which the values of
+        these names were computed. `is_result` says whether the values were computed from results of launches."""
         bound = {each.id for target in line.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
         self.computed = self.computed | bound if is_result else self.computed - bound
         for target in line.targets:
@@ -149,8 +157,9 @@ class EmptyArrays:
                         self.derived[each.id] = source
 
     def check(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any], loc: Loc) -> None:
-        """TileError for an `expect` that reads an unwritten array, or compares an array with a view that a launch has
-        changed since."""
+        """Raises TileError for an `expect` that reads an unwritten array. An `expect` may compare an array with a view
+        of the same memory. If a launch has changed this memory since the later name was bound, the comparison is also a
+        TileError."""
         name = self.unwritten_in(nodes, names)
         if name is not None:
             message = f"no launch has written '{name}', which empty(…) made: there is nothing to compare"
@@ -163,7 +172,7 @@ class EmptyArrays:
                 raise TileError("expect", loc, message, hint)
 
     def has_changed_with(self, one: Any, other: Any, bound: int) -> bool:
-        """Whether two arrays share memory that a launch has written since the later one was bound."""
+        """Whether two arrays share memory that a launch has written since the later array was bound."""
         owner = owner_of(other)
         if not self.is_written(owner) or owner_of(one) is not owner or self.written[id(owner)] <= bound:
             return False
@@ -172,8 +181,8 @@ class EmptyArrays:
         from dsl.runtime.arrays import MOST_TRIED
 
         try:
-            # Views with strides may interleave without sharing an element: q and k in one packed array do. Finding that
-            # out is NP-hard in general, so the work is bounded.
+            # Views with strides may interleave without sharing an element, as q and k do in one packed array. Deciding
+            # this is NP-hard in general, so the work is bounded.
             return bool(np.shares_memory(one, other, max_work=MOST_TRIED))  # type: ignore[arg-type]
         except np.exceptions.TooHardError:
             return bool(np.may_share_memory(one, other))

@@ -1,5 +1,5 @@
-"""The work of a launch (bytes, accesses, instructions, matrix products), from the emulator's counters of some of its
-blocks and from the machine code."""
+"""The work of a launch: bytes, accesses, instructions and matrix products. The numbers come from the emulator's
+counters for some blocks, and from the machine code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from dsl.runtime.chips import DeviceFacts
 
 COUNTED_SECONDS = 6.0
-"""The most seconds that the emulator counts a launch on a GPU: a block of a 4096 x 4096 x 4096 matrix product takes 4
-s."""
+"""The most seconds that the emulator may count for a launch on a GPU. A block of a 4096 x 4096 x 4096 matrix product
+takes 4 s."""
 FEW_BLOCKS = 4
-"""Blocks of a multiprocessor: persistent kernels have at most so few."""
+"""The most blocks per multiprocessor that count as few. Persistent kernels have at most this many."""
 SECTOR, LINE = 32, 128
-"""Bytes of a sector of global memory, and of a wavefront over all banks of shared memory."""
+"""The bytes of a sector of global memory, and of a wavefront over all banks of shared memory."""
 STOPPED = ("deadlock", "time limit", "instruction budget")
 """Kinds of findings after which the counters cover only a part of a block."""
 PRODUCT = re.compile(r"\b(mma|wgmma)\.\S*?\.m(\d+)n(\d+)k(\d+)((?:\.\w+)*)")
@@ -30,12 +30,17 @@ ORDERS = ("row", "col")
 
 @dataclass(slots=True)
 class Work:
-    """The work of a launch. bytes: of global memory, each once: of the arrays, or of the sectors if these are fewer.
-    wavefronts: of shared memory; each shuffle, and each 128 bytes that `wgmma` reads, counts as one. instructions,
-    special: of warps, by the machine code if `of_machine_code`, else of the PTX without moves. products: see
-    `Counters`; by `wgmma` if `by_warp_groups`. blocks: of the grid. counted: blocks that were counted, 0 if only bytes
-    are known. multiply_adds: of tensor cores, by operand type: their number, and the number of 16-bit ones that they
-    stand for in `products`."""
+    """The work of a launch.
+
+    `bytes` counts global memory, each byte once. The number of bytes is the size of the arrays or of the accessed
+    sectors, whichever is less. `wavefronts` counts shared memory. Each shuffle, and each 128 bytes that `wgmma` reads,
+    counts as one wavefront. `instructions` and `special` count warp instructions. `instructions` and `special` come
+    from the machine code if `of_machine_code` is set, and otherwise from the PTX without moves.
+
+    `products` is explained in `Counters`. `by_warp_groups` says that `wgmma` computes the products. `blocks` is the
+    number of blocks in the grid. `counted` is the number of counted blocks, and 0 if only bytes are known.
+    `multiply_adds` maps an operand type to two numbers. The first is the number of the tensor cores' multiply-adds. The
+    second is their number in `products`, as 16-bit multiply-adds."""
 
     bytes: float = 0.0
     wavefronts: float = 0.0
@@ -50,19 +55,21 @@ class Work:
 
     @property
     def operations(self) -> float:
-        """Two for each multiply-add of the tensor cores; in kernels without these, one for each lane of an
-        instruction."""
+        """Each multiply-add of the tensor cores counts as two operations. In kernels without tensor cores, each lane of
+        an instruction counts as one operation."""
         return 2 * sum(count for count, _ in self.multiply_adds.values()) or 32 * self.instructions
 
 
 def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
-    """The work of a launch on a GPU, from one cluster on the emulator. kernel, values: as for `first_blocks`."""
+    """The work of a launch on a GPU, from one cluster on the emulator. `kernel` and `values` are as in
+    `first_blocks`."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import RuntimeFault
 
     header, count = kernel.header, prod(grid)
     unknown = Work(moved_bytes(header, values), blocks=count)
-    # With few blocks a multiprocessor, the first cluster has the most to do; among many, one in the middle has no edge.
+    # If multiprocessors have few blocks, the first cluster has the most work. If they have many, a cluster in the
+    # middle is used, because it has no edge.
     options = {"from_middle": count > FEW_BLOCKS * facts.sms, "time_limit": seconds, "ptx_lines": True}
     try:
         part = first_blocks(kernel, values, header.cluster, grid=tuple(grid), **options)
@@ -77,8 +84,8 @@ def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: Dev
 
 
 def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | None) -> Work:
-    """The work of a launch of which the emulator ran a part, with counters by line of PTX. cubin: the machine code, or
-    None. Without nvdisasm it is not used."""
+    """The work of a launch, computed from a part of its blocks. The emulator has run this part with counters by line of
+    PTX. `cubin` is the machine code, or None. It is ignored if nvdisasm is missing."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.executed import Executed, executed
 
@@ -91,7 +98,7 @@ def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | No
         if cubin is not None:
             done, is_known = executed(cubin, header.entry, counters.runs_of_ptx_lines), True
     return Work(
-        # A kernel that reads 4 KB of a table of 16 MB does not move the table.
+        # A kernel that reads 4 KB of a 16 MB table does not move the table.
         min(moved_bytes(header, values), SECTOR * totals.sectors * whole),
         (totals.shared_wavefronts + totals.shuffles + totals.operand_bytes / LINE + done.idle_accesses) * whole,
         done.instructions * whole,
@@ -106,15 +113,15 @@ def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | No
 
 
 def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict[str, list[float]]:
-    """The `multiply_adds` of `Work`: counters of the lines of PTX, multiplied by `times`."""
+    """The `multiply_adds` of `Work`: counters by line of PTX, multiplied by `times`."""
     lines = ptx.splitlines()
     found: dict[str, list[float]] = {}
     for number, counters in by_line.items():
         if counters.products and (form := PRODUCT.search(lines[number - 1])):
             m, n, k = map(int, form.group(2, 3, 4))
             rows = m // 4 if form[1] == "wgmma" else m  # counters are of warps, and four warps share a wgmma
-            types = [word for word in form[5].split(".")[1:] if word not in ORDERS]  # of D, A, B, C
-            # By the type of A: that of D is the accumulator's.
+            types = [word for word in form[5].split(".")[1:] if word not in ORDERS]  # types of D, A, B, C
+            # Keyed by the type of A, because D has the accumulator's type.
             counts = found.setdefault(types[1], [0.0, 0.0])
             counts[0] += counters.mma * rows * n * k * times
             counts[1] += counters.products * times
@@ -122,8 +129,8 @@ def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict
 
 
 def moved_bytes(header: Any, values: Sequence[Any]) -> float:
-    """Bytes of the arrays of a launch that are read, plus bytes of those that are written. An array that is given twice
-    counts once."""
+    """The bytes of the arrays that a launch reads, plus the bytes of the arrays that it writes. An array that is given
+    twice counts once."""
     from dsl.runtime import describe
     from dsl.runtime.header import HeaderTensor
 

@@ -1,2 +1,2 @@
-"""One variant of a kernel: statements → tile IR (`build.py`), for given types and dims (`variant.py`), through the
-passes to PTX with its header (`compile.py`)."""
+"""One variant of a kernel. `build.py` builds tile IR from statements, for given types and dims (`variant.py`).
+`compile.py` runs the passes and generates PTX with its header."""

@@ -1,6 +1,7 @@
-"""Statements of kernels → tile IR: assignments, stores, structured control.
+"""Builds tile IR from the statements of a kernel: assignments, stores and structured control flow.
 
-Rebinding a name in a loop makes it loop-carried; branches join what they bind differently.
+A name that a loop rebinds becomes loop-carried. A name that the two branches of an `if` bind to different values
+becomes a result of the `if`.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ MAX_ERRORS = 20
 
 
 Merged = tuple[str, Binding, list[Value], list[Value]]
-"""A name that both branches bind: the name, its binding in the first, and the values of both."""
+"""A name that both branches bind: the name, its binding in the first branch, and the values of each branch."""
 
 
 def acts(op: Op) -> bool:
-    """Whether an operation, or one in its regions, does more than read and compute."""
+    """Whether an operation, or an operation in its regions, does more than read and compute."""
     changes = any(each.kind != "read" for each in op.spec.access.effects(op))
     return (
         changes or (op.spec.keep and not op.spec.control.ends) or any(acts(each) for r in op.regions for each in r.ops)
@@ -77,7 +78,7 @@ class KernelBuilder(Tiles):
                     error.loc = self.at(error.loc)
                 if not isinstance(error, Suppressed):
                     self.errors += error.errors
-                # Later uses of the names raise Suppressed, so a mistake is reported once.
+                # Later uses of these names raise Suppressed, so a mistake is reported once.
                 for name in assigned_names([statement]):
                     self.scope.names[name] = POISON
                 if len(self.errors) >= MAX_ERRORS or isinstance(error, Exhausted):
@@ -97,7 +98,7 @@ class KernelBuilder(Tiles):
             self.bind(target, part, source.loc)
 
     def _augment(self, node: ast.Assign, op: str) -> None:
-        """`x[…] += v`. The subscripts are evaluated once, and x is read before v is."""
+        """Builds `x[…] += v`. The subscripts are evaluated once, and x is read before v is evaluated."""
         target = node.targets[0]
         place = self.part(target) if isinstance(target, ast.Index) else self.expr(target)
         old = self.side(self.read(place, target.loc) if isinstance(place, Access) else place, target, op)
@@ -116,7 +117,7 @@ class KernelBuilder(Tiles):
             if isinstance(self.scope.names.get(target.id), SharedTile):
                 write(self, whole(self, self.scope.names[target.id], target.loc), value, loc)
                 return
-            # Names within library functions are no names of the user's: a line of the schedule must not find them.
+            # Names in library functions are not the user's names, so lines of the schedule must not find them.
             self.scope.names[target.id] = value if self.in_library else self.named(value, target.id)
             return
         if isinstance(target, ast.Index):
@@ -128,24 +129,25 @@ class KernelBuilder(Tiles):
         self.error("syntax", target.loc, "this cannot be assigned to")
 
     def named(self, value: Binding, name: str) -> Binding:
-        """The binding of a name, with the name recorded on the value. A value keeps its first name, unless the schedule
-        has a line for the new one: a def may return what it calls otherwise. A line for a tuple is one for each
-        element."""
+        """Records a name on a value, and returns the name's binding. A value keeps its first name, with one exception.
+        If the schedule has a line for the new name only, the new name replaces the first. For example, a def may return
+        a value that it has named differently. A schedule line for a tuple applies to each element."""
         function = self.function
         if not isinstance(value, Value):
             if isinstance(value, tuple) and name in function.scheduled:
                 return tuple(self.element(element, name) for element in value)
             return value
         if (name in function.pins or name in function.instructions) and isinstance(value.type, TileType):
-            # A layout belongs to one name: the same value under two names would have two lines for one layout.
+            # A layout belongs to a single name. If two names shared the value, two schedule lines could set the same
+            # layout.
             value = self.ir.own(value) if value.tile.shape else value
         if value.name is None or (name in function.scheduled and value.name not in function.scheduled):
             value.name = name
         return value
 
     def element(self, value: Binding, name: str) -> Binding:
-        """An element of a tuple that the schedule has a line for. One that was in the tuple before has the name
-        already."""
+        """Names an element of a tuple, if the schedule has a line for the tuple. An element that was in the tuple
+        before already has the name."""
         return value if isinstance(value, Value) and value.name == name else self.named(value, name)
 
     def _expr_statement(self, node: ast.ExprStatement) -> None:
@@ -170,8 +172,8 @@ class KernelBuilder(Tiles):
         self.error("syntax", node.loc, "'grid' is the first statement of a kernel and stands once")
 
     def _assert(self, node: ast.Assert) -> None:
-        # An assertion about dims and scalars alone costs no code: the launch checks it, and the compiler learns from
-        # it.
+        # An assertion about only dims and scalars generates no code. The launch checks it, and the compiler derives
+        # facts from it.
         if self.caller is None and self.in_tile_if == 0 and self.ir.depth == 1 and self.host_only(node.condition):
             self.required(node)
             return
@@ -187,7 +189,8 @@ class KernelBuilder(Tiles):
         self.function.attrs["record"] = True
 
     def required(self, node: ast.Assert) -> None:
-        """An assertion that the host evaluates at each launch. One of constants alone is decided here."""
+        """Adds an assertion that the host evaluates at each launch. An assertion about constants alone is decided
+        here."""
         condition = node.condition
         truth = isinstance(condition, ast.Compare) or getattr(condition, "op", None) in ("and", "or", "not")
         if not truth and not (isinstance(condition, ast.Name) and isinstance(self.expr(condition), bool)):
@@ -207,8 +210,8 @@ class KernelBuilder(Tiles):
         self.learn(condition)
 
     def learn(self, condition: ast.Expr) -> None:
-        """Records facts of an assertion that holds in every launch: `n % N == 0` gives a divisor of a dim or a scalar,
-        `dim == dim` makes two dims one value. 'and' joins such conditions."""
+        """Records facts from an assertion that holds in every launch. `n % N == 0` gives a divisor of a dim or a
+        scalar. `dim == dim` makes two dims the same value. Conditions joined by 'and' are handled separately."""
         if isinstance(condition, ast.Binary) and condition.op == "and":
             self.learn(condition.left)
             self.learn(condition.right)
@@ -237,7 +240,8 @@ class KernelBuilder(Tiles):
         self.facts.divides(number, self.function.divisors[name])
 
     def dim_of(self, node: ast.Expr) -> Value | None:
-        """The dim that an expression names, directly or by `where` with a constant condition; else None."""
+        """The dim that an expression names. The expression is a name, or a `where` with a constant condition. None for
+        any other expression."""
         if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "where":
             chosen = self.expr(node.args[0]) if len(node.args) == 3 else None
             return self.dim_of(node.args[1 if chosen else 2]) if isinstance(chosen, bool) else None
@@ -252,7 +256,8 @@ class KernelBuilder(Tiles):
         return ", ".join(f"{n} is {describe(v)}" for n, v in known.items() if isinstance(v, bool | int | float)) or None
 
     def host_only(self, node: ast.Expr) -> bool:
-        """Whether a launch can evaluate it: numbers, dims, constants, scalar parameters, functions of numbers."""
+        """Whether a launch can evaluate the expression. A launch can evaluate numbers, dims, constants, scalar
+        parameters and functions of numbers."""
         if isinstance(node, ast.Name):
             return node.id in self.host_names or node.id in ("true", "false")
         if isinstance(node, ast.Number):
@@ -281,8 +286,8 @@ class KernelBuilder(Tiles):
             number = self.constant(e, "an extent of a shared tile")
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
-            # Swizzles permute the address bits of a row, so rows have a power of two of elements. Other extents are
-            # free.
+            # Swizzles permute the address bits of a row, so the row's number of elements is a power of two. Other
+            # extents may have any value.
             if i and i == len(node.extents) - 1:
                 remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
                 self.check_extent(number, e.loc, "the innermost extent of a shared tile", remedy=remedy)
@@ -290,7 +295,7 @@ class KernelBuilder(Tiles):
         self.place(node.loc)
         for name in node.names:
             type = SharedType(tuple(extents), dtype, node.ring)
-            # A tile that is declared in a loop exists once, not once for each iteration.
+            # A tile declared in a loop is allocated once, not once per iteration.
             with self.ir.at_top():
                 value = self.ir.op("shared_alloc", type=type, name=name).result
             value.name = name
@@ -311,15 +316,15 @@ class KernelBuilder(Tiles):
     # ---- control ----
 
     def copied_names(self, loc: Loc) -> dict[str, Binding]:
-        """A copy of the names of the scope, for a block that may rebind them."""
-        # 64 names (2^COPIED) are copied in the time of one step of the budget, so they cost one.
+        """A copy of the scope's names, for a block that may rebind them."""
+        # Copying 64 names (2^COPIED) takes as long as one step of the budget, so it costs one step.
         self.spend(len(self.scope.names) >> COPIED, loc)
         return dict(self.scope.names)
 
     @contextmanager
     def branch_of(self, condition: Value) -> Iterator[None]:
-        """Counts a branch as open: taken by the whole block, by whole warps (runs of 32 neighbours agree), or by single
-        threads."""
+        """Counts a branch as open while its body is built. The whole block, whole warps or single threads may take the
+        branch. Whole warps take the branch if each run of 32 neighbouring elements of the condition agrees."""
         is_tile = bool(condition.tile.shape)
         divides_warps = is_tile and (len(condition.tile.shape) > 1 or self.facts.of(condition).same[0] < WARP)
         self.in_tile_if += is_tile
@@ -331,7 +336,8 @@ class KernelBuilder(Tiles):
             self.in_divided_warp -= divides_warps
 
     def types_of_branches(self, merged: list[Merged], loc: Loc) -> list[Type]:
-        """The types of the values that both branches of an `if` bind. TileError `type` if they differ."""
+        """The types of the values that both branches of an `if` bind. Raises TileError `type` if the branches
+        disagree."""
         types: list[Type] = []
         for name, _, left, right in merged:
             for u, v in zip(left, right, strict=True):
@@ -355,10 +361,10 @@ class KernelBuilder(Tiles):
         (then, a), (otherwise, b) = self.branches(node, condition, before)
         self.scope.names = before
         merged: list[Merged] = []
-        # Sorted, here and in loops: the order of a set differs from process to process, and the IR would, too.
+        # Sorted, here and in loops. The order of a set differs between processes, and so would the IR.
         for name in sorted(assigned_names([node])):
             x, y = a.get(name), b.get(name)
-            # A shared tile is a place in memory. None can be chosen at run time.
+            # A shared tile is a place in memory, which cannot be selected at run time.
             if x is None or y is None or (x is not y and (isinstance(x, SharedTile) or isinstance(y, SharedTile))):
                 self.leave_behind(name, "in one branch of an 'if'")
                 continue
@@ -379,7 +385,7 @@ class KernelBuilder(Tiles):
         self.name_results([(name, x) for name, x, _, _ in merged], made.results)
 
     def condition(self, node: ast.If) -> Value | int | float | bool:
-        """The condition of an `if`: a number if it is known at compile time, else an i1."""
+        """The condition of an `if`: a number if it is known at compile time, otherwise an i1 value."""
         found = self.expr(node.condition)
         if isinstance(found, Value) and not found.tile.shape and (known := constant_of(found)) is not None:
             return known
@@ -393,7 +399,7 @@ class KernelBuilder(Tiles):
     def branches(
         self, node: ast.If, condition: Value, before: Mapping[str, Binding]
     ) -> list[tuple[Block, dict[str, Binding]]]:
-        """Builds both branches; each with the bindings of names at its end."""
+        """Builds both branches. Returns each branch's block, with the bindings of names at the end of the block."""
         made = []
         with self.branch_of(condition):
             for body in (node.then, node.otherwise):
@@ -407,7 +413,7 @@ class KernelBuilder(Tiles):
         return made
 
     def leave_behind(self, name: str, where: str) -> None:
-        """Removes a name from the scope. where: the only place in which it has a value, in words."""
+        """Removes a name from the scope. `where` says in words where the removed name has a value."""
         self.scope.names.pop(name, None)
         self.left_behind[name] = where
 
@@ -419,8 +425,8 @@ class KernelBuilder(Tiles):
         name: str,
         loc: Loc,
     ) -> list[tuple[Value, Value]] | None:
-        """The values of a name at the end of both branches, a pair for each element of a tuple. None if only a layout
-        could decide which elements belong to which branch."""
+        """The values of a name at the end of both branches, as a pair for each element of a tuple. None if only a
+        layout could decide which elements belong to which branch."""
         then, otherwise = branches
         both = [self.unify(then, u, otherwise, v, name, loc) for u, v in pairs]
         if condition.tile.shape:
@@ -430,11 +436,13 @@ class KernelBuilder(Tiles):
         return both
 
     def check_effects(self, condition: Value, branch: Block, loc: Loc) -> None:
-        """Checks the effects in a branch on a tile: a thread takes it for its element of the condition, and handles
-        only elements that belong to that one.
+        """Checks the effects in a branch with a tile as its condition. A thread takes the branch if its element of the
+        condition is true. In the branch, a thread may only access elements that belong to the thread's element of the
+        condition.
 
-        Element i of a tile belongs to element i of the condition, in row-major order, whatever the layouts are. With
-        another number of elements a layout would decide which are stored: an error.
+        Element i of a tile belongs to element i of the condition, in row-major order, whatever the layouts are. If a
+        tile has another number of elements than the condition, a layout would decide which elements are stored. This is
+        an error.
         """
         decided = prod(condition.tile.shape)
         for op in walk(branch):
@@ -448,20 +456,22 @@ class KernelBuilder(Tiles):
                     self.error("shape", op.loc or loc, message, "do it before the branch, under a mask")
 
     def by_element(self, condition: Value, branch: Block, value: Value) -> Value:
-        """A scalar that a branch of threads binds differs by thread: it becomes a tile of the condition's shape."""
+        """Returns a value that threads bind in a branch, as a tile with the condition's shape. A scalar is broadcast to
+        a tile, because its value differs between threads."""
         if value.tile.shape:
             return value
         with self.ir.region(branch):
             return self.ir.broadcast(value, condition.tile.shape)
 
     def name_results(self, names: list[tuple[str, Binding]], results: Iterable[Value]) -> None:
-        """Binds names to the results of an operation with regions, in order; a tuple takes one for each element."""
+        """Binds names to the results of an operation with regions, in order. A tuple takes one result for each
+        element."""
         rest = iter(results)
         for name, like in names:
             self.scope.names[name] = rebuilt(like, rest, name)
 
     def pairs(self, x: Binding, y: Binding, name: str, loc: Loc) -> list[tuple[Binding, Binding]]:
-        """The pairs of values in two bindings of a name, element by element for tuples."""
+        """The pairs of values in two bindings of a name. Tuples are paired element by element."""
         if not isinstance(x, tuple) or not isinstance(y, tuple):
             return [(x, y)]
         if len(x) != len(y):
@@ -469,7 +479,7 @@ class KernelBuilder(Tiles):
         return [pair for u, v in zip(x, y, strict=True) for pair in self.pairs(u, v, name, loc)]
 
     def unify(self, then: Block, x: Binding, otherwise: Block, y: Binding, name: str, loc: Loc) -> tuple[Value, Value]:
-        """Both bindings of a name as values of one type and shape, made inside of their branches."""
+        """The two bindings of a name as values of the same type and shape. They are built inside their branches."""
         for side in (x, y):
             if not isinstance(side, Value | bool | int | float):
                 self.error("type", loc, f"'{name}' is {describe(side)} in a branch: only values can differ at run time")
@@ -496,7 +506,8 @@ class KernelBuilder(Tiles):
             self.ir.op("yield", values)
 
     def carried(self, body: list[ast.Statement], loc: Loc, skip: str | None = None) -> list[tuple[str, Binding]]:
-        """The names that a loop rebinds and that exist before it, as values or tuples of values."""
+        """The names that exist before a loop and that the loop rebinds. Each name is given with its value or tuple of
+        values."""
         out = []
         for name in sorted(assigned_names(body)):
             before = self.scope.names.get(name)
@@ -518,7 +529,7 @@ class KernelBuilder(Tiles):
         return before
 
     def loop_region(self, block: Block, carried: list[tuple[str, Binding]], body: list[ast.Statement]) -> list[Value]:
-        """Builds the body of a loop; returns the values of the carried names at its end."""
+        """Builds the body of a loop. Returns the values of the carried names at the end of the body."""
         before = self.scope.names
         self.scope.names = self.copied_names(body[0].loc)
         count = sum(len(leaves(v)) for _, v in carried)
@@ -529,7 +540,7 @@ class KernelBuilder(Tiles):
                 v for name, start in carried for v in self.after_iteration(name, start, self.after(name, body), body)
             ]
         self.left_behind |= dict.fromkeys(self.scope.names.keys() - before.keys(), "inside the loop")
-        for name in before.keys() - self.scope.names.keys():  # counters of inner loops end with them
+        for name in before.keys() - self.scope.names.keys():  # counters of inner loops end with their loops
             del before[name]
         self.scope.names = before
         return out
@@ -544,7 +555,7 @@ class KernelBuilder(Tiles):
         return self.scope.names[name]
 
     def after_iteration(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
-        """The values of a carried name after an iteration, converted to the type that it had before the loop."""
+        """The values of a carried name after an iteration, converted to the type that the name had before the loop."""
         loc = last_assignment(body, name).loc
         if isinstance(start, tuple):
             if not isinstance(value, tuple) or len(value) != len(start):
@@ -560,7 +571,7 @@ class KernelBuilder(Tiles):
             self.error("type", loc, f"'{name}' becomes {describe(value)} in the loop")
         if value.tile.shape != start.tile.shape and not value.tile.shape:
             value = self.ir.broadcast(value, start.tile.shape)
-        # Sums of s32 and index are index (`agree`), so a name that began as s32 may end as index.
+        # A sum of s32 and index is index (`agree`), so a name that began as s32 may end as index.
         if value.dtype is not start.dtype and {value.dtype.name, start.dtype.name} == {"index", "s32"}:
             value = self.ir.value("cast", value, to=start.dtype, saturate=False, rounding=None)
         if value.type != start.type:
@@ -597,8 +608,8 @@ class KernelBuilder(Tiles):
         self.place(node.loc)
         made = self.ir.op("for", [start, stop, step, *first], [block], unroll=unroll)
         self.facts.enter_loop(made)
-        # The loop is made first so that facts know its counter while the body is built. It is appended again below,
-        # behind operations that the body puts in front of the loop.
+        # The loop operation is made first, so that facts know its counter while the body is built. Below it is appended
+        # again, after operations that the body inserts before the loop.
         self.ir.block.ops.pop()
         self.scope.names[node.name] = counter
         values = self.loop_region(block, carried, node.body)
@@ -610,7 +621,7 @@ class KernelBuilder(Tiles):
     def written_out(self, node: ast.For, turns: range, loc: Loc) -> None:
         """Builds the iterations of a loop one after another."""
         count = max(0, -(-(turns.stop - turns.start) // turns.step))
-        # Refused by the count, before anything is built: a loop of 2^40 iterations would never end.
+        # The count is checked before anything is built. A loop of 2^40 iterations would never end.
         if count > self.ir.budget.steps:
             self.error("limit", loc, f"{count} unrolled iterations", "use a run-time loop")
         self.chosen += 1
@@ -620,12 +631,13 @@ class KernelBuilder(Tiles):
         self.end_counter(node.name)
 
     def end_counter(self, name: str) -> None:
-        """Ends the counter of a loop: behind the loop it has no value. In Python it would have the last iteration's."""
+        """Removes the counter of a loop from the scope. After the loop the counter has no value. In Python a counter
+        would keep the value of the last iteration."""
         self.scope.names.pop(name, None)  # None: a loop without iterations
         self.left_behind[name] = COUNTER
 
     def bounds(self, iterable: ast.Call) -> list[Value]:
-        """Start, stop and step of a range. Numbers take the type of the bounds that are values."""
+        """Start, stop and step of a range. Bounds that are numbers get the type of the bounds that are values."""
         limits: list[Value | int | float | bool] = []
         for arg in iterable.args:
             bound = self.operand(arg, "range")
@@ -646,7 +658,7 @@ class KernelBuilder(Tiles):
         number = constant_of(step)
         if number == 0:
             self.error("constant", iterable.loc, "the step of a range is 0")
-        # The loop's test compares in the direction of its step, which must be known when the code is made.
+        # The loop's test compares in the direction of the step, so the sign of the step must be known at compile time.
         if number is None and (self.facts.of(step).low or 0) <= 0:
             self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
         return [start, stop, step]
@@ -668,7 +680,8 @@ class KernelBuilder(Tiles):
         self.name_results(carried, made.results)
 
     def tested(self, node: ast.While, carried: list[tuple[str, Binding]]) -> tuple[Block, Value]:
-        """The region that computes a loop's condition from the carried values, and the condition."""
+        """Builds the region that computes a loop's condition from the carried values. Returns the region and the
+        condition."""
         test = Block([Value(v.type) for _, c in carried for v in leaves(c)])
         with self.ir.region(test):
             before = self.scope.names
@@ -684,7 +697,8 @@ class KernelBuilder(Tiles):
         return test, condition
 
     def by_thread(self, name: str, start: Binding, condition: Value, node: ast.While) -> Binding:
-        """The start of a value that a loop of threads carries, with an element for each element of the condition."""
+        """The start value of a name that is carried by a loop whose condition differs between threads. The value has an
+        element for each element of the condition."""
         if isinstance(start, tuple):
             return tuple(self.by_thread(name, s, condition, node) for s in start)
         assert isinstance(start, Value)
@@ -712,7 +726,7 @@ class KernelBuilder(Tiles):
 
 
 def leaves(binding: Binding) -> list[Value]:
-    """The values of a binding that a run-time loop carries: itself, or the elements of a tuple."""
+    """The values of a binding that a run-time loop carries: the binding itself, or the elements of a tuple."""
     if isinstance(binding, tuple):
         return [v for b in binding for v in leaves(b)]
     assert isinstance(binding, Value)
@@ -720,7 +734,7 @@ def leaves(binding: Binding) -> list[Value]:
 
 
 def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
-    """A binding of the same form as `like`, made of the next values."""
+    """A binding with the same structure as `like`, made from the next values."""
     if isinstance(like, tuple):
         return tuple(rebuilt(element, values, name) for element in like)
     value = next(values)
@@ -729,7 +743,7 @@ def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
 
 
 def last_assignment(body: list[ast.Statement], name: str) -> ast.Statement:
-    """The last statement that binds a name, also within other statements."""
+    """The last statement that binds a name. Statements inside other statements count."""
     for node in reversed(body):
         if name in assigned_names([node]):
             if isinstance(node, ast.If):
@@ -741,7 +755,7 @@ def last_assignment(body: list[ast.Statement], name: str) -> ast.Statement:
 
 
 def assigned_names(body: list[ast.Statement]) -> set[str]:
-    """The names that statements bind in their own scope. A nested def binds its name alone."""
+    """The names that statements bind in their own scope. A nested def binds only its own name."""
     out: set[str] = set()
     for node in body:
         if isinstance(node, ast.Assign):

@@ -1,5 +1,5 @@
-"""A check for `commit()` twice in a row: the second closes an empty group, so every wait(n) after it waits for one copy
-more."""
+"""Checks for a `commit()` after another `commit()`. The second commit() closes an empty group, so every later wait(n)
+waits for one more copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUPS = frozenset({"copy", "commit", "wait"})
 def repeated_commits(program: Program, kernel: str) -> list[TileError]:
     """The errors in a kernel and in all functions that it may call."""
     body = program.kernels[kernel].body
-    # Hardly a kernel has two commits: counting spares the walk over all of its functions.
+    # Few kernels have two commits. Counting them first avoids a walk over all functions.
     if program.kernels[kernel].loc.source.text.count("commit()") < 2:
         return []
     bodies = [body, *(each.body for each in program.functions.values())]
@@ -26,9 +26,9 @@ def repeated_commits(program: Program, kernel: str) -> list[TileError]:
 
 
 def double_commits(body: list[ast.Statement]) -> Iterator[TileError]:
-    """An error for each commit() that follows another one, with nothing between them that copies or waits, or may do
-    so. Only the text counts. For some constants a branch or loop may skip its copies, and its empty group must still be
-    closed, or the count of groups would be wrong."""
+    """Yields an error for each commit() that follows another commit(), if no statement between the two may copy or
+    wait. Only the text counts. For some constants a branch or loop may skip its copies. A commit() must still close the
+    group without copies, or the number of groups would be wrong."""
     events = [statement for statement in body if any(map(_concerns_groups, _called(statement)))]
     for before, statement in pairwise(events):
         if _is_commit(before) and _is_commit(statement):
@@ -52,7 +52,7 @@ def _error(statement: ast.Statement) -> TileError:
 
 
 def _concerns_groups(name: str) -> bool:
-    """Whether a call of this name copies, commits or waits. A function of the file may."""
+    """Whether a call of this name copies, commits or waits. The answer is yes for any function of the file."""
     return name in GROUPS or name not in ROWS
 
 
@@ -61,7 +61,7 @@ def _is_commit(statement: ast.Statement) -> bool:
 
 
 def _called(node: Any) -> Iterator[str]:
-    """Names of the functions that a part of the tree calls."""
+    """The names of the functions that a part of the tree calls."""
     for part in ast.walk([node]):
         if isinstance(part, ast.Call) and isinstance(part.function, ast.Name):
             yield part.function.id

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 LLVM_PREFIX = ";dsl "
 BUILT = "build"
-"""In place of a pass's name: the IR before all passes."""
+"""Stands for the IR before all passes, where the name of a pass is expected."""
 
 
 @dataclass(slots=True)
 class Compiled:
-    """A compiled variant: every level as text, the header, and seconds by level. body: the PTX without its header."""
+    """A compiled variant: every level as text, the header, and seconds by level. `body` is the PTX without its
+    header."""
 
     variant: Variant
     header: Header
@@ -47,7 +48,7 @@ class Compiled:
 
 @dataclass(slots=True)
 class Lowered:
-    """A variant after all passes, ready for LLVM. passes: their names, in order."""
+    """A variant after all passes, ready for LLVM. `passes` lists the names of the passes, in order."""
 
     variant: Variant
     seconds: dict[str, float]
@@ -68,8 +69,9 @@ def lower(
     budget: Budget | None = None,
     resolved: Resolved | None = None,
 ) -> Lowered:
-    """Builds the variant and runs the passes; without `passes`, those of the program. check: verify the IR after each
-    pass. budget, resolved: as for `build_variant`. TileError or Errors for mistakes in the file."""
+    """Builds the variant and runs the passes. `passes` defaults to the program's passes. With `check`, the IR is
+    verified after each pass. `budget` and `resolved` are as in `build_variant`. Raises TileError or Errors for mistakes
+    in the file."""
     start = time.perf_counter()
     variant = build_variant(program, request, budget, resolved)
     built = time.perf_counter()
@@ -81,7 +83,8 @@ def lower(
 
 
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
-    """PTX for one variant. Options: as for `lower`, and `llvm_level`, of LLVM's code generation."""
+    """Compiles one variant to PTX. `options` are the options of `lower`, and `llvm_level`, the level of LLVM's code
+    generation."""
     llvm_level = options.pop("llvm_level", None)
     return compile_lowered(program, lower(program, request, **options), llvm_level)
 
@@ -89,10 +92,11 @@ def compile_variant(program: Program, request: Request, **options: Any) -> Compi
 def compile_lowered(
     program: Program, lowered: Lowered, llvm_level: int | None = None, known: Mapping[str, str] | None = None
 ) -> Compiled:
-    """PTX for a lowered variant. known: LLVM's text → its PTX without header, for the same target."""
+    """Compiles a lowered variant to PTX. `known` maps LLVM IR to PTX without its header, for the same target."""
     level = lowered.level(program)
     made = generate(level, llvm_level, known)
-    # Proved here and not in `generate`: a level that was read from IR has no text of the kernel to prove it from.
+    # Proved here and not in `generate`, because the proof needs the kernel's text. A level that was read from IR has no
+    # such text.
     pairs = in_place_pairs(program.kernel(lowered.variant.request.kernel), lowered.variant.function)
     made.header = replace(made.header, in_place=pairs)
     lowered.seconds |= made.seconds
@@ -102,7 +106,8 @@ def compile_lowered(
 
 @dataclass(slots=True)
 class Generated:
-    """The code of a kernel after all passes. version: of PTX. llvm_level: of LLVM's code generation."""
+    """The code of a kernel after all passes. `version` is the PTX version. `llvm_level` is the level of LLVM's code
+    generation."""
 
     header: Header
     llvm: str
@@ -113,7 +118,7 @@ class Generated:
 
     @property
     def llvm_text(self) -> str:
-        """LLVM IR behind a line with the header. `ptx_of_llvm` compiles this text."""
+        """LLVM IR after a line with the header. `ptx_of_llvm` compiles this text."""
         from dsl.runtime.header import to_json
 
         row = {"ptx": self.version, "level": self.llvm_level, "header": to_json(self.header)}
@@ -127,7 +132,7 @@ class Generated:
 
 
 def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:
-    """LLVM IR, and PTX with its header. known: as for `compile_lowered`."""
+    """Generates LLVM IR, and PTX with its header. `known` is as in `compile_lowered`."""
     from dsl.kernels.launch_header import make_header
     from dsl.lowering.emit import emit
     from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
@@ -136,7 +141,7 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
     with blamed(level.function, passes_of(level.function.choices.plugins), "emission"):
         llvm, version = emit(level.function, level.target)
     emitted = time.perf_counter()
-    # LLVM takes most of the time. Variants that differ in their header alone run it once.
+    # LLVM takes most of the time. It runs once for variants that differ only in their headers.
     body = (known or {}).get(llvm)
     llvm_level = llvm_level_for(level.function) if llvm_level is None else llvm_level
     if body is None:
@@ -145,7 +150,7 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
         except RuntimeError as error:
             raise refused(level.function, llvm) or error from error
     seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
-    # Behind the emission, since it chooses, too.
+    # Checked after emission, because emission also makes choices.
     level.function.choices.check_met()
     with blamed(level.function, passes_of(level.function.choices.plugins), "the header"):
         header = make_header(level)
@@ -153,7 +158,8 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
 
 
 def refused(function: Function, llvm: str) -> TileError | None:
-    """The error for text that LLVM refuses, if a rule of a plug-in wrote some of it; else None: then it is our bug."""
+    """The error for text that LLVM refuses, if a plug-in's rule wrote some of the text. The result is None if no rule
+    wrote the text, which means a bug of the compiler."""
     from dsl.lowering.emit.codegen import wrong_in
     from dsl.lowering.emit.rules import OWN
 
@@ -171,8 +177,8 @@ def refused(function: Function, llvm: str) -> TileError | None:
 
 
 def ptx_of_llvm(text: str, name: str) -> str:
-    """PTX with its header, from LLVM IR that `llvm_text` wrote and somebody may have edited. TileError `ir` with the
-    place in `text`."""
+    """Compiles LLVM IR to PTX with its header. `llvm_text` wrote the IR, and a user may have edited it. Raises
+    TileError `ir` with the place in `text`."""
     from dsl.lowering.emit.codegen import to_ptx, wrong_in
     from dsl.lowering.ir.targets import target
     from dsl.runtime.header import parse, write
@@ -196,7 +202,8 @@ def ptx_of_llvm(text: str, name: str) -> str:
 
 
 def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, Level]]:
-    """A variant after building, then after each pass: (name, seconds, level). The next pass changes the level."""
+    """Yields a variant after building and after each pass, as (name, seconds, level). The next pass modifies the same
+    level."""
     start = time.perf_counter()
     level = Lowered(build_variant(program, request), {}).level(program)
     yield BUILT, time.perf_counter() - start, level
@@ -207,7 +214,7 @@ def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, 
 
 
 def level_after(program: Program, request: Request, name: str) -> Level:
-    """A variant after the pass of that name, or before all passes for `build`. TileError `call` for a pass that does
+    """A variant after the pass `name`, or before all passes for `build`. Raises TileError `call` for a pass that does
     not run."""
     if name != BUILT:
         named([name], passes_of(program.plugins))
@@ -218,15 +225,15 @@ def level_after(program: Program, request: Request, name: str) -> Level:
 
 
 def go_through(level: Level, passes: Sequence[Pass]) -> bool:
-    """Runs passes on a kernel that was read from text; false if choices leave out all of them."""
+    """Runs passes on a kernel that was read from text. Returns false if choices skip all of the passes."""
     run = run_passes(level.function, level.target, passes)
     level.passes += run
     return bool(run)
 
 
 def finish(level: Level, llvm_level: int | None = None, choices: Mapping[str, str] | None = None) -> Generated:
-    """The code of a kernel that was read at any level: runs the passes behind the last one that it has had, with these
-    `choices`."""
+    """Compiles a kernel that was read as text at any level. The level records the passes that have run. The later
+    passes run with `choices`."""
     passes = passes_of(level.function.choices.plugins)
     last = max((i for i, each in enumerate(passes, 1) if each.name in level.passes), default=0)
     level.function.choices.force(choices or {}, "--choose")

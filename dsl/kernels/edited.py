@@ -1,4 +1,4 @@
-"""Kernels from a file with the IR after any pass, LLVM IR or PTX, which somebody may have edited."""
+"""Kernels from a file with the IR after any pass, LLVM IR or PTX. The file may have been edited by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The PTX of such a file. headers: by the kernel's name in the `.tile` file."""
+    """The PTX of such a file. `headers` maps the kernel's name in the `.tile` file to its header."""
 
     name: str
     ptx: str
@@ -24,11 +24,12 @@ class Edited:
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits of the PTX's SHA-256: they tell trials of different texts apart."""
+        """12 hexadecimal digits of the PTX's SHA-256. They tell trials of different texts apart."""
         return hashlib.sha256(self.ptx.encode()).hexdigest()[:12]
 
     def not_launched(self, used: str) -> TileError:
-        """The error if none of its kernels is launched. used: where, and which kernels are, in words."""
+        """The error if none of the file's kernels is launched. `used` says in words which kernels are launched instead,
+        and where."""
         return TileError("ptx", None, f"'{self.name}' has the kernels {', '.join(self.headers)}; {used}")
 
 
@@ -39,7 +40,7 @@ def edited_from(file: str, choose: Mapping[str, str]) -> Edited:
 
 
 def headers_of(ptx: str) -> dict[str, Header]:
-    """The header of each kernel of a PTX text, by its name in the `.tile` file. Raises LaunchError."""
+    """The header of each kernel in a PTX text, by the kernel's name in the `.tile` file. Raises LaunchError."""
     from dsl.runtime.errors import LaunchError
     from dsl.runtime.header import read
 
@@ -50,7 +51,8 @@ def headers_of(ptx: str) -> dict[str, Header]:
 
 
 def ptx_from(file: str, choose: Mapping[str, str]) -> str:
-    """The PTX of a file: from the IR's text with these options, or from LLVM IR. PTX is returned unchanged."""
+    """The PTX of a file. Tile IR is compiled with the options in `choose`. LLVM IR is compiled as it is. PTX is
+    returned unchanged."""
     from dsl.lowering.text.level import is_ir
     from dsl.text.files import MAX_TEXT, read_text
 
@@ -60,7 +62,7 @@ def ptx_from(file: str, choose: Mapping[str, str]) -> str:
         from dsl.lowering.text.reader import read
 
         return finish(read(text, file), choices=choose).ptx
-    # LLVM IR of ours begins with its header as a comment.
+    # LLVM IR that this compiler wrote begins with its header as a comment.
     if text.startswith(";"):
         from dsl.kernels.compile import ptx_of_llvm
 

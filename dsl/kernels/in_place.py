@@ -1,10 +1,13 @@
-"""Which outputs of a kernel may share memory with one of its inputs: each element is read before it is written.
+"""Finds the outputs of a kernel that may share memory with an input. Each element must be read before it is written.
 
-This is proved, from the text and from the code, or else refused. The text shows which elements a block touches: input
-and output have equal dims and are indexed alike everywhere, along each axis of the grid by slices that blocks do not
-share, and in no loop. So each element belongs to one block and is written once. The code shows the order: every load
-comes before every store. Either both have the same offsets and masks, held by the same threads, or a barrier of the
-block stands between them. Asynchronous copies, TMA boxes, atomics and work that blocks share are refused.
+The order is proved from the text and from the code, or sharing is refused. The text shows which elements a block
+touches. Input and output must have equal dims, and all accesses to them must use the same indices. Along each axis of
+the grid, blocks must index disjoint slices, and no index may be in a loop. Under these conditions, each element belongs
+to one block and is written once.
+
+The code shows the order: every load comes before every store. The order also holds between threads: the load and the
+store have the same offsets and masks in the same threads, or a block barrier is between them. Kernels with asynchronous
+copies, TMA boxes or atomics on these tensors, or with work shared between blocks, are refused.
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ PLAIN = ("read", "write")
 
 
 def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str, str], ...]:
-    """The pairs (output, input), by name, that may share memory. function: after all passes."""
+    """The pairs (output, input) of names that may share memory. `function` is the kernel after all passes."""
     given = {p.name: p for p in function.params if p.kind == "tensor" and p.value is not None}
     written = [p for p in given.values() if "w" in p.access]
     read = [p for p in given.values() if p.access == "r"]
     pairs = [(y, x) for y in written for x in read if is_alike(y, x)]
-    # Workspaces and clusters mean that blocks share work: an element may be read by another block than its own.
+    # With workspaces or clusters, blocks share work. Another block than its own may then read an element.
     if not pairs or function.workspaces or function.number("cluster", 1) > 1:
         return ()
     text, order = KernelText(kernel), AccessOrder(function)
@@ -42,7 +45,8 @@ def is_alike(y: Parameter, x: Parameter) -> bool:
 
 
 class KernelText:
-    """The indices in the text of a kernel. values: of names that are bound once, outside of branches and loops."""
+    """The indices in the text of a kernel. `values` maps names that are bound once, outside of branches and loops, to
+    their values."""
 
     def __init__(self, kernel: ast.KernelDef):
         self.body = [each for each in kernel.body if not isinstance(each, ast.Grid)]
@@ -62,7 +66,7 @@ class KernelText:
         self.changing = {name for name, count in bound.items() if count > 1 or name not in self.values}
 
     def is_own(self, tensors: set[str]) -> bool:
-        """Whether all of these tensors are indexed in one way that gives each block elements of its own."""
+        """Whether all indices of these tensors are the same, and give each block its own elements."""
         found = [*self.parts(self.body, tensors)]
         if not found or None in found:
             return False
@@ -70,11 +74,11 @@ class KernelText:
         if any(texts(each) != texts(first) for each in others) or set().union(*map(names_of, first)) & self.changing:
             return False
         covered = {axis for each in first for axis in self.block_axes(each)}
-        # Blocks along an axis that no subscript names would touch the same elements.
+        # Along a grid axis that no subscript uses, all blocks would touch the same elements.
         return covered == {*range(self.axes)} and all(map(self.is_plain, first))
 
     def parts(self, node: Any, tensors: set[str]) -> Iterator[list[Any] | None]:
-        """The subscripts of the tensors; None for a use that the text does not decide."""
+        """The subscripts of the tensors. Yields None for a use of a tensor that the text does not decide."""
         if isinstance(node, list | dict):
             for each in node if isinstance(node, list) else node.values():
                 yield from self.parts(each, tensors)
@@ -86,7 +90,7 @@ class KernelText:
                 yield None
         elif isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "given":
             return
-        # In a loop, a later iteration may read what an earlier one wrote.
+        # In a loop, a later iteration may read elements that an earlier iteration wrote.
         elif isinstance(node, ast.For | ast.While | ast.Def):
             if any(isinstance(each, ast.Name) and each.id in tensors for each in ast.walk(node)):
                 yield None
@@ -95,12 +99,12 @@ class KernelText:
                 yield from self.parts(getattr(node, name), tensors)
 
     def is_plain(self, subscript: Any) -> bool:
-        """Whether it is a slice or the number of a block. An index tile may name an element twice."""
+        """Whether the subscript is a slice or the number of a block. An index tile may contain an element twice."""
         return isinstance(subscript, ast.Slice) or bool([*self.block_axes(subscript)])
 
     def block_axes(self, subscript: Any) -> Iterator[int]:
-        """The axis of the grid whose blocks get parts of their own by this subscript: `block(d)`, or `block(d) * T :
-        block(d) * T + T`. Names are replaced by their values."""
+        """The grid axis whose blocks get disjoint parts by this subscript: `block(d)`, or `block(d) * T : block(d) * T
+        + T`. Names are replaced by their values."""
         if not isinstance(subscript, ast.Slice):
             axis = block_axis(self.meant(subscript))
             if axis is not None:
@@ -117,7 +121,7 @@ class KernelText:
             yield axis
 
     def meant(self, node: Any) -> Any:
-        """The value of a name that is bound once; any other expression unchanged."""
+        """The value of a name that is bound once. Any other expression is returned unchanged."""
         return self.values.get(node.id, node) if isinstance(node, ast.Name) else node
 
 
@@ -136,7 +140,7 @@ def bound_by(node: Any) -> Iterator[str]:
 
 
 def assigned(line: ast.Assign) -> Iterator[tuple[str, ast.Expr]]:
-    """The names of an assignment, each with its value, if the values are written out."""
+    """The names in an assignment with their values, if the values are written out."""
     if len(line.targets) == 1:
         values = [line.value]
     else:
@@ -147,7 +151,7 @@ def assigned(line: ast.Assign) -> Iterator[tuple[str, ast.Expr]]:
 
 
 def block_axis(node: Any) -> int | None:
-    """d in `block(d)`, else None."""
+    """The number d in `block(d)`. None for any other expression."""
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "block":
         argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
         return int(argument.value) if isinstance(argument, ast.Number) else None
@@ -155,12 +159,13 @@ def block_axis(node: Any) -> int | None:
 
 
 def said(node: Any) -> str:
-    """The text of an expression without spaces; "" for None."""
+    """The text of an expression without spaces, and "" for None."""
     return "" if node is None else "".join(node.loc.source.text[node.loc.start : node.loc.end].split())
 
 
 def texts(subscripts: list[Any]) -> list[str]:
-    """The texts of subscripts. A slice is written from its ends, since its own span may reach further."""
+    """The texts of subscripts. A slice's text is made from its two ends, because the slice's own span in the source may
+    be longer."""
     return [f"{said(s.start)}:{said(s.stop)}" if isinstance(s, ast.Slice) else said(s) for s in subscripts]
 
 
@@ -172,8 +177,8 @@ def names_of(subscript: Any) -> set[str]:
 
 
 class AccessOrder:
-    """The accesses to a function's tensors, in the order of the code. touches: operations by tensor. around: for an
-    operation, the one whose region holds it."""
+    """The accesses to a function's tensors, in the order of the code. `touches` maps a tensor to its operations.
+    `around` maps an operation to the operation whose region contains it."""
 
     def __init__(self, function: Function):
         self.body = function.body
@@ -200,19 +205,22 @@ class AccessOrder:
         return self.is_of_one_thread(load, store) or self.is_apart(load, store)
 
     def is_of_one_thread(self, load: Op, store: Op) -> bool:
-        """Whether the thread that stores an element has loaded it before: the load is in front of the store (or of its
-        branch), and both have the same offsets and mask, each element held by one thread."""
+        """Whether the thread that stores an element has loaded the same element before. The load must precede the store
+        (or the store's branch). Load and store must have the same offsets and mask, and each element must be held by
+        one thread."""
         if not self.is_in_front(load, store):
             return False
         mine, others = named(load), named(store)
         kind = mine["offset"].type
         layout = kind.layout if isinstance(kind, TileType) else None
-        # Of an element that several threads hold, one thread may store before another one loads.
+        # If several threads hold an element, one thread may store it before another thread loads it.
         is_single = layout is not None and not any(layout.replicated.values())
         return is_single and mine["offset"] is others["offset"] and mine.get("mask") is others.get("mask")
 
     def is_in_front(self, load: Op, store: Op) -> bool:
-        """Whether, in the first common block, the load or the operation around it is in front of that of the store."""
+        """Whether the load comes before the store. They are compared in the innermost block of operations that contains
+        the load and the store. The load and the store may be operations of this block, or may be inside operations of
+        this block."""
         first = {self.blocks[op]: op for op in self.with_around(load)}
         for op in self.with_around(store):
             if (other := first.get(self.blocks[op])) is not None:
@@ -221,21 +229,22 @@ class AccessOrder:
         return False
 
     def with_around(self, op: Op) -> Iterator[Op]:
-        """An operation, then those around it, the nearest first."""
+        """An operation, then the operations around it, nearest first."""
         yield op
         while op in self.around:
             op = self.around[op]
             yield op
 
     def is_apart(self, load: Op, store: Op) -> bool:
-        """Whether a barrier of the block stands between them in the body, so that all threads pass it, once."""
+        """Whether a block barrier is between the load and the store in the kernel's body. All threads pass a barrier in
+        the kernel's body exactly once."""
         first, second = self.at_top(load), self.at_top(store)
         ops = self.body.ops
         between = ops[ops.index(first) + 1 : ops.index(second)] if ops.index(first) < ops.index(second) else []
         return any(op.spec.orders == "threads" and op.attrs["scope"] == "block" for op in between)
 
     def at_top(self, op: Op) -> Op:
-        """The operation of the kernel's body that is or holds this operation."""
+        """The operation of the kernel's body that is, or contains, this operation."""
         *_, top = self.with_around(op)
         return top
 

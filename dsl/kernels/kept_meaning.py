@@ -1,7 +1,7 @@
 """Checks that the passes of plug-ins keep the semantics of a kernel, on the arguments of the next launch.
 
 `dsl verify` compares all levels on many shapes. Here only the passes of plug-ins are checked, on the first blocks of
-one launch: numpy runs the kernel before and after each of them.
+one launch. numpy runs the kernel before and after each of these passes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dsl.lowering.passes import passes_of, run_passes
 from dsl.text.program import Program
 
 BLOCKS = 2
-"""The number of blocks that numpy runs: the first ones of the grid."""
+"""The number of blocks that numpy runs. They are the first blocks of the grid."""
 
 
 class NotCompared(UserWarning):
-    """A pass of a plug-in was not compared: the kernel has no reference semantics in numpy."""
+    """A pass of a plug-in was not compared, because the kernel has no reference semantics in numpy."""
 
 
 def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
@@ -40,8 +40,8 @@ def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def check_meaning(program: Program, request: Request, given: Mapping[str, Any]) -> None:
-    """Compares the results of a kernel before and after each pass of a plug-in, on these arguments in host memory,
-    which are not changed. TileError `plugin` for a pass that changes them."""
+    """Compares the results of a kernel before and after each pass of a plug-in. The arguments are in host memory and
+    are not modified. Raises TileError `plugin` for a pass that changes the results."""
     passes = [each for each in passes_of(program.plugins) if each.plugin is not None]
     if not passes:
         return

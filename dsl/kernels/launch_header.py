@@ -1,4 +1,4 @@
-"""The header of a compiled variant, for its launches (docs/architecture.md has the keys)."""
+"""The header of a compiled variant, for its launches (docs/architecture.md lists the keys)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_header(level: Level) -> Header:
     """The header of a variant after all passes."""
     function = level.function
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
-    # A dim of absent tensors alone has no value in a launch.
+    # If only absent tensors have a dim, the dim has no value in a launch.
     dims = dict.fromkeys(d for p in given for d in p.dims if isinstance(d, str))
     return Header(
         entry=function.name,
@@ -57,7 +57,7 @@ def make_header(level: Level) -> Header:
 
 
 def _passed(p: Parameter) -> HeaderTensor | Scalar | HeaderTable:
-    """A parameter as the caller passes it."""
+    """The header's entry for a parameter that the caller passes."""
     if p.kind == "scalar":
         return Scalar(p.name, p.dtype.name)
     if p.kind != "tensor":
@@ -95,7 +95,8 @@ def _arguments(function: Function) -> Iterator[Argument]:
 
 
 def whole_clusters(function: Function) -> Iterator[Requirement]:
-    """The requirement that clusters fill the grid, with the line of `cluster`."""
+    """The requirement that the grid is a whole number of clusters. The requirement has the place of the `cluster`
+    line."""
     size, place = function.number("cluster", 1), function.lines.get(("cluster", "cluster"))
     if size > 1 and place is not None:
         hint = "take fewer blocks a cluster; if the operands are staged by TMA, the grid may have any extent"
@@ -104,7 +105,7 @@ def whole_clusters(function: Function) -> Iterator[Requirement]:
 
 
 def pipelines_of(function: Function) -> Iterator[HeaderPipeline]:
-    """The barriers between the warp roles of a kernel, with their places in shared memory."""
+    """The mbarriers between the warp roles of a kernel, with their places in shared memory."""
     for op in walk(function.body):
         if op.spec.control.concurrent:
             base, copies = 0, [each for each in walk(op.regions[0]) if is_of_box(each)]
@@ -122,5 +123,5 @@ def marks_of(function: Function) -> tuple[HeaderMark, ...]:
 
 
 def ascii_name(name: str) -> str:
-    # The header is ASCII (docs/architecture.md); the name of a file need not be.
+    # The header is ASCII (docs/architecture.md). The name of a file may have other characters.
     return name.encode("ascii", "backslashreplace").decode()

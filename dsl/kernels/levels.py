@@ -1,4 +1,4 @@
-"""A kernel at any level as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code. Source lines are optional."""
+"""A kernel at any level as text: syntax tree, IR, layouts, LLVM IR, PTX or machine code. Source lines are optional."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LEVELS = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 def level(
     program: Program, request: Request, name: str, annotate: bool = False, asked: Asked | None = None, **options: Any
 ) -> str:
-    """The text of a level. annotate: with the source lines above the rows that come from them. asked: receives the
-    kernel's choices. Options: as for `lower`.
+    """The text of a level. With `annotate`, each source line is shown above the rows that come from it. `asked` is
+    given the kernel's choices. `options` are those of `lower`.
 
-    Raises TileError, and for sass LaunchError or DeviceError.
+    Raises TileError. For sass, also raises LaunchError or DeviceError.
     """
     if name == "ast":
         return tree(program.kernels[request.kernel])
@@ -37,7 +37,7 @@ def level(
         lowered = lower(program, request, **options)
         function = lowered.variant.function
         if asked is not None and asked.options:
-            compile_lowered(program, lowered)  # the emission makes choices, too
+            compile_lowered(program, lowered)  # emission also makes choices
             asked.note(function.choices)
         text = printed(lowered.level(program)) if name == "ir" else layouts(function)
     else:
@@ -57,7 +57,7 @@ def level(
 
 
 def tree(node: Any) -> str:
-    """A syntax tree as text, one node a line, with the number of its source line."""
+    """A syntax tree as text: one line per node, with the number of its source line."""
     lines: list[str] = []
     _tree(node, "", 0, lines)
     return printable("\n".join(lines)) + "\n"
@@ -104,14 +104,14 @@ def named_values(function: Function) -> list[tuple[int, str, str, str]]:
 
 
 def outermost_line(loc: Loc | None) -> int:
-    """The line in the kernel itself, outside of all inlined calls; 0 without a place."""
+    """The line in the kernel itself, outside of all inlined calls. It is 0 without a place."""
     while loc is not None and loc.caller is not None:
         loc = loc.caller
     return loc.line if loc else 0
 
 
 def layouts(function: Function) -> str:
-    """A table of the named tiles with their layouts, as the coordinates of each basis."""
+    """A table of the named tiles with their layouts. A layout is shown as the coordinates of each basis."""
     from dsl.text.terminal import plain, table
 
     return plain(table(["line", "name", "type", "layout"], named_values(function), left=4))
@@ -121,14 +121,14 @@ def layouts(function: Function) -> str:
 
 
 class Lines:
-    """Source lines of the program's files, each given when it differs from the last one."""
+    """The source lines of the program's files. A line is given only if it differs from the line given last."""
 
     def __init__(self, source: Source):
         self.source = source
         self.last: tuple[str, int] | None = None
 
     def comment(self, mark: str, file: str, line: int) -> list[str]:
-        """The comment for a line; none if it is the same line as before."""
+        """The comment for a line. Empty if the line is the same as before."""
         if line == 0 or self.last == (file, line):
             return []
         self.last = (file, line)

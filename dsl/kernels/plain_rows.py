@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 BOOKKEEPING = ("passes [", "holds [")
-"""Prefixes of the rows of the IR's text that every pass changes."""
+"""Prefixes of rows that every pass changes in the IR's text."""
 PLACE = re.compile(r" @([\d:+<]+)(?=$| \{$| \{ \(.*\)$)")
-"""The place of an operation: at the end of its row, or before the region that it opens."""
+"""The place of an operation. It is at the end of the row, or before the region that the row opens."""
 DEBUG = re.compile(r",? !dbg !(\d+)")
 LOOP = re.compile(r", !llvm\.loop !\d+")
 METADATA = "!llvm.dbg.cu"
 NODE = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+),.*?scope: !(\d+)(?:, inlinedAt: !(\d+))?", re.M)
-"""A node of debug information: number, line, scope, number of the call's node."""
+"""A node of debug information: its number, line and scope, and the number of the call's node."""
 OWNER = re.compile(r"^!(\d+) = (?:distinct )?!DISubprogram\(.*file: !(\d+)", re.M)
 LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)(?:.*inlined_at (?P<caller>\d+) (?P<at>\d+))?")
 WITHOUT_CODE = re.compile(r"^\s*(?:$|\.loc\s|\.file\s|\$L__(?:tmp|func_))")
@@ -21,12 +21,13 @@ WITHOUT_CODE = re.compile(r"^\s*(?:$|\.loc\s|\.file\s|\$L__(?:tmp|func_))")
 
 
 def ir_rows(text: str) -> list[str]:
-    """The rows of an IR's text, without the quoted sources and the rows that every pass changes."""
+    """The rows of an IR's text, without the quoted sources and without rows that every pass changes."""
     return [row for row in text.partition("\nsource 0 ")[0].splitlines() if not row.startswith(BOOKKEEPING)]
 
 
 def split_place(row: str) -> tuple[str, str]:
-    """A row of the IR without its place, and the place: `1:6:3+8<4:9+4`, the innermost call first, or an empty text."""
+    """A row of the IR without its place, and the place. A place is a text such as `1:6:3+8<4:9+4`, with the innermost
+    call first, or an empty text."""
     found = PLACE.search(row)
     return (row, "") if found is None else (row[: found.start()] + row[found.end() :], found[1])
 
@@ -37,10 +38,11 @@ def without_metadata(row: str) -> str:
 
 
 def llvm_lines(text: str) -> dict[str, int]:
-    """The source line of each `!dbg` of LLVM IR, by number: the innermost line in the kernel's own file."""
+    """The source line of each `!dbg` of LLVM IR, by number. Each source line is the innermost line in the kernel's own
+    file."""
     nodes = {found[1]: (int(found[2]), found[3], found[4]) for found in NODE.finditer(text)}
     files = dict(OWNER.findall(text))
-    head = DEBUG.search(text)  # the first one is the kernel's own
+    head = DEBUG.search(text)  # the first one belongs to the kernel itself
     own = None if head is None else files.get(head[1])
 
     def line_of(number: str) -> int:
@@ -51,7 +53,8 @@ def llvm_lines(text: str) -> dict[str, int]:
 
 
 def ptx_lines(text: str) -> Iterator[tuple[str, int | None]]:
-    """Each row of PTX with its source line in the kernel's own file, or the line of the call; None before the first."""
+    """Each row of PTX with its source line in the kernel's own file. Code inlined from another file has the line of the
+    call. The line is None before the first `.loc`."""
     line: int | None = None
     own: str | None = None
     for row in text.splitlines():

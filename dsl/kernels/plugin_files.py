@@ -1,9 +1,8 @@
-"""Plug-ins: Python files of the user's. Each is read once; together they are the `Plugins` that a program is compiled
-with.
+"""Loads plug-ins, which are the user's Python files. Each file is read once. Together the files make the `Plugins` that
+a program is compiled with.
 
-A file is read again if its text, or that of its rows of instructions, has changed. The things that it marks by the
-functions of `dsl.plugin` are checked here: one that cannot be added is an error at its line, before anything is
-compiled.
+A file is read again if its text or the text of its instruction rows has changed. The functions that a file marks with
+`dsl.plugin` are checked here. A function that cannot be added is an error at its line, before anything is compiled.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from dsl.text.files import read_text, resolved
 
 @dataclass(frozen=True, slots=True)
 class PluginFile:
-    """One file as it was read. beside: the files with its rows of instructions. rows: these rows, by name."""
+    """A plug-in file as it was read. `beside` lists the files with its instruction rows. `rows` holds these rows, by
+    name."""
 
     path: Path
     text: str
@@ -40,7 +40,7 @@ class PluginFile:
         return hashlib.sha256(texts.encode()).hexdigest()[:12]
 
     def is_as_read(self, text: str) -> bool:
-        """Whether `text` and the files beside are the same as when they were read."""
+        """Whether `text` and the files in `beside` are unchanged since they were read."""
         try:
             return self.text == text and all(read_text(Path(each.name)) == each.text for each in self.beside)
         except TileError:
@@ -52,8 +52,8 @@ _joined: dict[tuple[tuple[Path, str], ...], Plugins] = {}
 
 
 def load_plugins(paths: Sequence[str | Path]) -> Plugins:
-    """The plug-ins of these files together; the same object for equal texts. TileError `plugin` for a thing that cannot
-    be added, `file` for a file that cannot be read."""
+    """The plug-ins of these files together. Equal texts give the same object. Raises TileError `plugin` for a function
+    that cannot be added, and `file` for a file that cannot be read."""
     files = {each.path: each for each in map(_read, paths)}
     if not files:
         return NONE
@@ -67,7 +67,7 @@ def _read(path: str | Path) -> PluginFile:
     path, name = resolved(Path(path)), str(path)
     text = read_text(path)
     known = _files.get(path)
-    # Running a file again would make new functions, and variants compiled with the old ones would not be found.
+    # Running a file again would make new functions. Variants compiled with the old functions would not be found.
     if known is not None and known.is_as_read(text):
         return known
     source = Source(name, text)
@@ -89,7 +89,7 @@ def _read(path: str | Path) -> PluginFile:
 
 
 def _beside(path: Path, added: Added) -> Source:
-    """A file that a plug-in names. TileError `plugin` if it cannot be read."""
+    """A file that a plug-in names. Raises TileError `plugin` if the file cannot be read."""
     named = Path(added.loc.source.name).parent / added.name
     try:
         return Source(str(named), read_text(path.parent / added.name))
@@ -109,7 +109,7 @@ def _join(files: Sequence[PluginFile]) -> Plugins:
         digests[each.path.name] = each.digest
     paths = tuple(str(each.path) for each in files)
     plugins = Plugins(paths, digests, tuple(added for each in files for added in each.added), rows)
-    # Called for their errors: two passes that each stand after the other, a property that exists already.
+    # Called for their errors, such as two passes that each come after the other, or a property that already exists.
     passes_of(plugins)
     rows_of(plugins)
     for (kind, _), several in plugins.by_name.items():
@@ -120,7 +120,7 @@ def _join(files: Sequence[PluginFile]) -> Plugins:
 
 
 def _examine(added: Added) -> None:
-    """TileError `plugin` for a thing that has no place to be added to."""
+    """Raises TileError `plugin` for a marked function that cannot be added anywhere."""
     if added.kind in ("pass", "directive") and (added.about["after"] is None) == (added.about["before"] is None):
         raise added.wrong("is a pass that stands nowhere", 'after="recompute", or before=')
     if added.kind == "option" and added.name not in OPEN:
@@ -139,7 +139,7 @@ def _examine(added: Added) -> None:
 def _teach(semantics: Sequence[Added], owner: str) -> None:
     """Registers the effects of instructions with the emulator."""
     if semantics:
-        # The emulator needs numpy. Plug-ins without semantics do without it.
+        # The emulator needs numpy. Plug-ins without semantics do not load it.
         from dsl.runtime.emulator.extension import extend
 
         for each in semantics:

@@ -34,23 +34,29 @@ from dsl.values.fast_math import void_uncalled
 from dsl.values.numbers import Numbers
 from dsl.values.trees import to_tree
 
-# No access is wider than 16 bytes, so 16 elements of a byte are the most that an alignment can help.
+# No access is wider than 16 bytes, so alignment to more than 16 one-byte elements does not help.
 MAX_DIVISOR = 16
 HOST_FACTS = ("sms",)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for a variant: everything that decides its code. dims: extents by name, as far as they are known.
-    types: of the type parameters. constants: set by the caller; they win over the schedule. scalars: values of scalar
-    parameters, for those that the schedule specialises. align: bytes that each tensor's pointer is a multiple of (16
-    unless said). absent: optional tensors not given. index_bits: 32 or 64; None takes 32 unless a tensor has more
-    elements than 32 bits count. 64 is needed where elements of a view lie farther apart. strict_bounds: assert that
-    index tiles lie inside of their axes. marks: the subjects of a timeline, as `dsl/lowering/passes/marks.py` reads
-    them; "" for none. choices: options by key; they win over the schedule. Whoever gives a key that the variant does
-    not have must notice that. strides: of strided tensors, as classes of strides with the same code: see
-    `stride_class`. follows: for a launch behind others of its call, the tensors that none of those writes; leads:
-    another launch follows (`dsl/lowering/passes/overlap.py`).
+    """A request for a variant: everything that decides its code.
+
+    `dims` gives extents by name, as far as they are known. `types` gives the type parameters. `constants` are set by
+    the caller and override the schedule. `scalars` gives the values of scalar parameters that the schedule specialises.
+    `align` gives the number of bytes that divides each tensor's pointer (16 by default). `absent` names the optional
+    tensors that are not given.
+
+    `index_bits` is 32 or 64. `index_bits=None` selects 32, unless a tensor has more elements than 32 bits can count. 64
+    bits are needed if elements of a view are farther apart. With `strict_bounds`, the kernel asserts that index tiles
+    lie inside their axes. `marks` gives the subjects of a timeline, as `dsl/lowering/passes/marks.py` reads them, and
+    "" means none.
+
+    `choices` gives options by key. These options override the schedule. The caller must check that the variant has a
+    choice for each key. `strides` gives the strides of strided tensors, as classes of strides with the same code (see
+    `stride_class`). `follows` is given for a launch after others in its call. `follows` names the tensors that no
+    earlier launch of the call writes. `leads` says that another launch follows (`dsl/lowering/passes/overlap.py`).
     """
 
     kernel: str
@@ -73,18 +79,21 @@ class Request:
 
 
 def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
-    """The representative of a class of strides, in elements: 1 along the last axis that has it, else the power of two
-    in each stride, with its sign. Calls of one class share a variant.
+    """The representative of a class of strides, in elements. Calls of the same class share a variant.
+
+    The representative is 1 along the last axis with stride 1. Along other axes, the representative is the power of two
+    in the stride (3 for an odd stride), with the stride's sign.
 
     >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, -5))
     ((8, 1), (1, 8), (3, -3))
     """
-    # Axes of one element may have stride 1, too. In row-major order the last one is the axis of neighbours.
+    # An axis with one element may also have stride 1. In row-major order, the last axis with stride 1 has the
+    # neighbouring elements.
     unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
     powers = [min(pow2_divisor(stride), MAX_DIVISOR) for stride in strides]
     signs = [-1 if stride < 0 else 1 for stride in strides]
     return tuple(
-        # 3 stands for odd strides. 1 would say that elements are neighbours.
+        # 3 stands for odd strides, because 1 would mean that elements are neighbours.
         1 if axis == unit else sign * (power if power > 1 else 3)
         for axis, (power, sign) in enumerate(zip(powers, signs, strict=True))
     )
@@ -104,18 +113,19 @@ class Variant:
 
     @property
     def grid(self) -> list[Any]:
-        """The extents of its grid, as trees of the header."""
+        """The extents of the grid, as expression trees of the header."""
         return self.function.grid
 
 
 def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
-    """Constants for a header: numbers, and the names of functions."""
+    """The constants for a header: numbers, and the names of functions."""
     known = {name: value for name, value in constants.items() if isinstance(value, int | float | bool | ast.Def)}
     return {name: value.name if isinstance(value, ast.Def) else value for name, value in known.items()}
 
 
 def _decided(tree: Any, constants: Mapping[str, Any]) -> Any:
-    """A tree without the `where`s that constants decide. A persistent kernel computes the rest of it itself."""
+    """Simplifies an expression tree. If constants decide a `where`, its chosen branch replaces it. A persistent kernel
+    computes the rest of the tree itself."""
     from dsl.runtime.expressions import compile_expression
 
     if not isinstance(tree, list):
@@ -132,22 +142,23 @@ def source_digest(text: str) -> str:
 def build_variant(
     program: Program, request: Request, budget: Budget | None = None, resolved: Resolved | None = None
 ) -> Variant:
-    """Resolves names, types and constants, and builds the kernel's body. TileError or Errors with all mistakes. budget:
-    the steps that building may take, in place of the usual budget. resolved: of the request, if it is known."""
+    """Resolves names, types and constants, and builds the kernel's body. Raises TileError, or Errors with all mistakes.
+    `budget` replaces the usual limit of building steps. `resolved` is the request's resolved schedule, if it is
+    known."""
     with deep_recursion():
         return _Variant(program, request).build(budget, resolved)
 
 
 def resolve(program: Program, request: Request) -> Resolved:
-    """The schedule and the facts of a request, without building the variant. TileError as for building it."""
+    """The schedule and the facts of a request, without building the variant. Raises TileError as building does."""
     return _Variant(program, request).resolve()
 
 
 @dataclass(slots=True)
 class Resolved:
-    """A schedule evaluated for the dims and scalars of a request. constants: numbers and functions. special:
-    specialised dims and scalars with their values. divisors: of dims; they may decide the code. `family` has all else
-    that decides it."""
+    """A schedule evaluated for the dims and scalars of a request. `constants` are numbers and functions. `special`
+    holds specialised dims and scalars with their values. `divisors` holds divisors of dims, which may decide the code.
+    `family` holds everything else that decides the code."""
 
     request: Request
     schedule: ResolvedSchedule
@@ -159,14 +170,14 @@ class Resolved:
 
     @property
     def family(self) -> tuple:
-        """A hashable key, equal for requests whose variants differ at most in the divisors of dims."""
+        """A hashable key that is equal for requests whose variants differ at most in the divisors of dims."""
         schedule, request = self.schedule, self.request
         constants = {**schedule.constants, **self.constants}
         named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
         pins = {n: pin.parts for n, pin in schedule.pins.items()}
         instructions = {n: named.name for n, named in schedule.instructions.items()}
         swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
-        # A choice that the caller forces replaces that of the schedule.
+        # A choice that the caller forces replaces the schedule's choice.
         choices = {**{key: forced.option for key, forced in schedule.choices.items()}, **request.choices}
         parts = (
             named,
@@ -179,7 +190,8 @@ class Resolved:
             schedule.attrs,
             choices,
         )
-        # Of strides, only the axis of 1 and the signs are part of the key: their divisors are in `divisors`.
+        # For strides, the key contains only the axis of stride 1 and the signs. The strides' divisors are in
+        # `divisors`.
         units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
         signs = sorted((name, [stride < 0 for stride in strides]) for name, strides in request.strides.items())
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
@@ -200,11 +212,11 @@ class Unset(TileError):
 
 
 def as_parameter(value: Any, dtype: DType) -> Any:
-    """A number as a scalar parameter of this type: floats are rounded to it, once. A value that is not a number, or too
-    large, is returned unchanged: the launch refuses it."""
+    """Converts a number to the value of a scalar parameter with type `dtype`. A float is rounded to the type once. A
+    value that is too large, or not a number, is returned unchanged, and the launch refuses it."""
     if not dtype.is_float or isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    # A bf16 scalar by way of f32 would be rounded twice: 1 + 2^-8 + 2^-40 became 1.
+    # Converting to bf16 through f32 would round twice: 1 + 2^-8 + 2^-40 became 1.
     near = nearest_number(value, dtype)
     return value if isinf(near) and abs(value) != inf else near
 
@@ -261,7 +273,7 @@ class _Variant:
         kernel, request = self.kernel, self.request
         resolved = resolved or self.resolve()
         schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
-        # wgmma exists on the `a` target alone: PTX of other kernels stays valid for later devices.
+        # wgmma exists only on the `a` target. PTX of kernels without wgmma stays valid for later devices.
         self.target = target_of(self.target, schedule.instructions.values())
         builder = KernelBuilder(kernel, self.program.functions)
         function = builder.function = self._function(resolved, builder)
@@ -281,11 +293,11 @@ class _Variant:
         except TileError as error:
             builder.errors += error.errors
         builder.statements(body[1:], collect=True)
-        # Once for a program: the check reads the text, which is the same for all variants.
+        # Runs once per program, because the check reads only the text, which all variants share.
         builder.errors += self.program.once(repeated_commits, kernel.name)
         if builder.errors:
             raise Errors(builder.errors)
-        # Dims that every launch has equal are one value: conditions and strides of both fold.
+        # Dims that are equal in every launch become the same value, so that their conditions and strides fold.
         replace_uses(function.body, builder.same_dims)
         builder.end_of_build(function.body)
         void_uncalled(function)
@@ -302,7 +314,7 @@ class _Variant:
         return Variant(request, self.target, function, schedule, plain, requires, tables)
 
     def _function(self, resolved: Resolved, builder: KernelBuilder) -> Function:
-        """The function of the IR, still without parameters, with all that the schedule and the caller set."""
+        """The IR's function without parameters, with all settings of the schedule and the caller."""
         kernel, request, schedule = self.kernel, self.request, resolved.schedule
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, resolved.index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)
@@ -320,7 +332,8 @@ class _Variant:
         function.lines = schedule.lines
         function.choices.plugins = self.program.plugins
         function.choices.forced |= schedule.choices
-        # A call has several kernels, and a key belongs to one of them: the caller checks that each key met some kernel.
+        # A call has several kernels, and a key belongs to one of them. The caller checks that each key matched some
+        # kernel.
         function.choices.force(request.choices, "--choose", must=False)
         large = resolved.is_large or request.index_bits == 64
         function.index_bits = function.choices.choose(
@@ -371,7 +384,7 @@ class _Variant:
                 out[constant.name] = self.program.function(out[constant.name])
             if not isinstance(out[constant.name], bool | int | float | ast.Def):
                 raise TileError("constant", constant.loc, f"constant '{constant.name}' is a number or a function")
-        # All constants that are missing, at once.
+        # Reports all missing constants at once.
         if unset:
             raise Errors([*unset])
         return out
@@ -403,16 +416,16 @@ class _Variant:
         return as_parameter(value, self._dtype(parameter.type.dtype, parameter.loc))
 
     def _is_large(self, dims: Mapping[str, int]) -> bool:
-        """Whether a tensor has more elements than 32 bits count."""
+        """Whether a tensor has more elements than 32 bits can count."""
         for array in self.head.arrays.values():
             extents = [dims.get(d, 1) if isinstance(d, str) else d or 1 for d in array.dims]
-            # An extent counts by itself, since another one may be 0.
+            # Each extent is also checked alone, because another extent may be 0.
             if max(prod(extents), *extents) > most_elements(32):
                 return True
         return False
 
     def _rows_of_boxes(self, schedule: ResolvedSchedule) -> set[str]:
-        """The first dims of tensors that TMA moves and whose elements are neighbours along this dim."""
+        """The first dims of those tensors that TMA moves and whose elements are contiguous along their first dim."""
         moved = (name for name, how in schedule.attrs.get("stage", {}).items() if how == "tma")
         return {
             first
@@ -424,8 +437,8 @@ class _Variant:
     def _divisors(
         self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any], rows: set[str]
     ) -> dict[str, int]:
-        """The divisors of dims and strides that may decide the code: dims that decide the widths of accesses
-        (`KernelHead.widths`), dims of TMA boxes, and dims that are multiples of the kernel's tiles, which need no
+        """The divisors of dims and strides that may decide the code. Dims count if they decide the widths of accesses
+        (`KernelHead.widths`), belong to TMA boxes, or are multiples of the kernel's tiles. Multiples of a tile need no
         mask."""
         strides = {
             stride_name(name, axis): stride
@@ -446,7 +459,7 @@ class _Variant:
         return strides | wide
 
     def _tile(self, node: ast.Expr, names: Mapping[str, Any]) -> int | None:
-        """The extent of a tile, if it is known before the kernel is built and above 1; else None."""
+        """The extent of a tile, if it is above 1 and known before the kernel is built. Otherwise None."""
         try:
             value = Numbers({**names, **self.types})(node)
         except TileError:
@@ -455,7 +468,7 @@ class _Variant:
 
     def _divisor(self, function: Function, name: str, most: int) -> int:
         power = min(pow2_divisor(most), MAX_DIVISOR)
-        # Every smaller power of two is right, too: `--choose` tries narrower accesses with it.
+        # Every smaller power of two is also valid. `--choose` tries narrower accesses with it.
         options = {str(each): each for each in (most, *(power >> i for i in range(power.bit_length())))}
         why = "its tiles, and its known divisor up to 16"
         return function.choices.choose("divisor", name, options, str(most), because=why, loc=self.kernel.loc)
@@ -501,8 +514,8 @@ class _Variant:
             self._refuse_fp8(p, dtype)
             if p.name in special:
                 function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
-                # A constant of the parameter's type, not a Python number: 255 of u8 and 1 are 0, as without
-                # `specialize`.
+                # A constant of the parameter's type instead of a Python number. For u8, 255 and 1 add up to 0, as
+                # without `specialize`.
                 scope[p.name] = builder.literal(special[p.name], dtype, p.loc)
                 return
             value = Value(TileType((), dtype), name=p.name)
@@ -512,8 +525,8 @@ class _Variant:
             dtype = self._dtype(p.type.dtype, p.type.loc)
             self._refuse_fp8(p, dtype)
             length = Numbers({**constants, **special}).integer(p.type.length, "the length of a table")
-            # Tables are part of the kernel's parameters, for which every target has 4,096 bytes. A quarter is left for
-            # the others.
+            # Tables are part of the kernel's parameters, which have 4,096 bytes on every target. A quarter is left for
+            # other parameters.
             if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
                 raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
             value = Value(TableType(length, dtype), name=p.name)
@@ -574,7 +587,7 @@ class _Variant:
             for axis in range(len(dims)):
                 stride = Value(TileType((), INDEX), name=f"{p.name}_stride{axis}")
                 made.strides.append(stride)
-                # A stride that is known not to be negative lets addresses be divided as those of row-major tensors are.
+                # If a stride is known not to be negative, its addresses can be divided like those of row-major tensors.
                 if axis >= len(known) or known[axis] < 0:
                     function.attrs.setdefault("backward", {})[stride_name(p.name, axis)] = True  # type: ignore[index]
                 strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
@@ -621,11 +634,11 @@ class _Variant:
             out.append(LevelCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
             at, is_equal = schedule.places["specialize", name].line, isinstance(value, int) or value * value > 0
-            # By `same` for zeros and NaN: 0.0 == -0.0, though their variants differ, and NaN equals nothing.
+            # Zeros and NaN are compared by `same`. 0.0 == -0.0, although their variants differ, and NaN equals nothing.
             tree = ["==" if is_equal else "same", name, in_json(value)]
             out.append(LevelCondition(tree, f"{name} == {value}", at, "specialised"))
         for name, divisor in function.divisors.items():
-            # A specialised dim is checked for equality already.
+            # A specialised dim is already checked for equality.
             if divisor == 1 or name in special:
                 continue
             out.append(
@@ -642,15 +655,15 @@ class _Variant:
         return out
 
     def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:
-        """The definitions that depend on these dims, as trees of the launch. Within others, a constant of the kernel
-        stands for itself; any other name for its tree."""
+        """The definitions that depend on these dims, as expression trees for the launch. Inside other definitions, a
+        constant of the kernel is kept as a name. Any name that is not a constant is replaced by its tree."""
         out: dict[str, Any] = {}
 
         def tree(definition: Definition, known: dict[str, Any]) -> Any:
-            # A name behind an `and` that was false was not evaluated for this request. The launch may need it for
-            # another.
+            # A name after an `and` whose left side was false was not evaluated for this request. The launch may need it
+            # for other dims.
             for name in definition.reads() & schedule.unasked.keys() - known.keys():
-                known[name] = None  # ends a cycle among names that nothing evaluated
+                known[name] = None  # ends a cycle of names that nothing evaluated
                 known[name] = tree(schedule.unasked[name], known)
             if definition.name in names_in(definition.value):  # it reads the definition that it replaces
                 under = definition.under
@@ -666,7 +679,7 @@ class _Variant:
 
 
 def record_access(function: Function) -> None:
-    """Sets each tensor parameter's `access` from the effects of the operations that are left in the body."""
+    """Sets each tensor parameter's `access` from the effects of the operations that remain in the body."""
     modes: dict[Value, set[str]] = {}
     for op in walk(function.body):
         for effect in op.spec.access.effects(op):
@@ -678,7 +691,7 @@ def record_access(function: Function) -> None:
 
 
 def _product(builder: KernelBuilder, a: int | Value, b: int | Value) -> int | Value:
-    """The product of two extents, a number if both are."""
+    """The product of two extents. The product is a number if both extents are numbers."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     return builder.ir.value("mul", *(v if isinstance(v, Value) else builder.ir.index(v) for v in (a, b)))

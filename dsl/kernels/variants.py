@@ -1,4 +1,4 @@
-"""The compiled variants of a program: each is compiled once for all requests with the same code."""
+"""The compiled variants of a program. Each variant is compiled once for all requests with the same code."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from dsl.text.program import Program
 
 Kernel = TypeVar("Kernel")
 MOST_WAITING = 16
-"""Lowered variants that are kept for a launch: `fits` lowers one, and mostly it is launched next."""
+"""The most lowered variants that are kept for a launch. `fits` lowers a variant, and usually the variant is launched
+next."""
 
 
 MOST_REQUESTS = 4096
-"""Requests whose kernel or error is known at once. For others the schedule is evaluated again, which finds the
-kernel."""
+"""The most requests whose kernel or error is found at once. For other requests the schedule is evaluated again, which
+finds the kernel."""
 
 
 def request_key(request: Request) -> tuple:
-    # By `exact_key`: 0.0 and -0.0, and 1, 1.0 and True, are equal in Python and are different requests.
+    # Uses `exact_key`, because 0.0 and -0.0 are equal in Python, and so are 1, 1.0 and True. They are different
+    # requests.
     def frozen(m: Mapping[str, Any]) -> tuple:
         return tuple((k, exact_key(m[k] if isinstance(m[k], int | float) else str(m[k]))) for k in sorted(m))
 
@@ -49,12 +51,12 @@ def request_key(request: Request) -> tuple:
 
 
 def kind_of(family: tuple, resolved: Resolved) -> tuple:
-    """The key of requests that have the same code ahead of LLVM."""
+    """The key of requests that have the same code before LLVM."""
     return family, tuple(sorted(resolved.divisors.items()))
 
 
 def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Adds an entry. If there are more than `most`, the oldest is removed."""
+    """Adds an entry. If there are more than `most` entries, removes the oldest."""
     known[key] = value
     if len(known) > most:
         known.pop(next(iter(known)), None)
@@ -62,8 +64,8 @@ def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Member(Generic[Kernel]):
-    """A variant of a family; members differ in the divisors of dims alone. code: LLVM's text. body: the PTX after the
-    header."""
+    """A variant of a family. Members of a family differ only in the divisors of dims. `code` is the LLVM IR, and `body`
+    the PTX after the header."""
 
     divisors: Mapping[str, int]
     code: str
@@ -72,7 +74,8 @@ class Member(Generic[Kernel]):
     kernel: Kernel
 
     def asks_less(self, divisors: Mapping[str, int]) -> bool:
-        """Whether dims with these divisors also have this member's divisors, so that it can serve them."""
+        """Whether this member can serve dims with these divisors. Each of the member's divisors must divide the given
+        divisor of the same dim."""
         return all(divisors.get(name, 1) % divisor == 0 for name, divisor in self.divisors.items())
 
     def asks_more(self, divisors: Mapping[str, int]) -> bool:
@@ -80,16 +83,18 @@ class Member(Generic[Kernel]):
 
 
 class Variants(Generic[Kernel]):
-    """Variants by request. made: turns a compiled variant into the object that is kept. Divisors of dims mostly decide
-    the widths of accesses. If variants of two divisors have the same code, the one with fewer divisors serves both, and
-    all requests between them: LLVM runs once for each code."""
+    """Variants by request. `made` turns a compiled variant into the object that is kept.
+
+    Divisors of dims mostly decide the widths of accesses. Variants for two sets of divisors may have the same code.
+    Then the variant with fewer divisors serves both sets, and all sets between them. So LLVM runs once for each
+    code."""
 
     def __init__(self, program: Program, made: Callable[[Compiled], Kernel]):
         self.program, self.made = program, made
         self._kernels: dict[Any, Kernel] = {}  # by request
         self._families: dict[Any, list[Member[Kernel]]] = {}
-        self._resolved: dict[Any, Resolved] = {}  # by request, until it is compiled
-        self._waiting: dict[Any, Lowered] = {}  # lowered and not compiled, by `kind_of`
+        self._resolved: dict[Any, Resolved] = {}  # by request, until the request is compiled
+        self._waiting: dict[Any, Lowered] = {}  # lowered but not compiled, by `kind_of`
         self._refused: dict[Any, TileError] = {}
 
     def kernel(self, request: Request, **options: Any) -> Kernel:
@@ -103,12 +108,12 @@ class Variants(Generic[Kernel]):
         return kernel
 
     def __iter__(self) -> Iterator[Kernel]:
-        """The kernels so far, each once."""
+        """The kernels compiled so far, each once."""
         made = (member.kernel for members in self._families.values() for member in members)
         return iter({id(kernel): kernel for kernel in made}.values())
 
     def built(self, request: Request) -> Variant:
-        """The lowered variant of a request. Compiling it later does not lower it again. Raises TileError."""
+        """The lowered variant of a request. Compiling the variant later does not lower it again. Raises TileError."""
         resolved = self._resolve(request)
         family = resolved.family
         for member in self._families.get((family, ()), ()):
@@ -117,7 +122,8 @@ class Variants(Generic[Kernel]):
         return self._lowered(family, resolved).variant
 
     def _resolve(self, request: Request) -> Resolved:
-        """The evaluated schedule of a request, kept between `built`, for `fits`, and `kernel`."""
+        """The evaluated schedule of a request. The schedule is kept between `built` (which `fits` calls) and
+        `kernel`."""
         key = request_key(request)
         found = self._resolved.pop(key, None) or resolve(self.program, request)
         keep(self._resolved, key, found, MOST_WAITING)
@@ -125,7 +131,7 @@ class Variants(Generic[Kernel]):
 
     def _lowered(self, family: tuple, resolved: Resolved) -> Lowered:
         kind = kind_of(family, resolved)
-        # A refused request is often repeated: `fits` is evaluated at each call of new shapes.
+        # A refused request is often repeated, because `fits` is evaluated at each call with new shapes.
         if kind in self._refused:
             raise self._refused[kind]
         if kind not in self._waiting:
@@ -144,8 +150,8 @@ class Variants(Generic[Kernel]):
         less = [member for member in members if member.asks_less(divisors)]
         more = {member.code for member in members if member.asks_more(divisors)}
         for member in less:
-            # One member with fewer divisors has the same code as one with more: so has all between them, without
-            # lowering it.
+            # A member that requires less has the same code as a member that requires more. Then all divisors between
+            # them give the same code, and nothing needs to be lowered.
             if member.divisors == divisors or member.code in more:
                 return member.kernel
         llvm_level = options.pop("llvm_level", None)
@@ -160,8 +166,8 @@ class Variants(Generic[Kernel]):
         before = {id(m.kernel) for m in members}
         served = [m for m in members if m.code == member.code and member.asks_less(m.divisors)]
         members[:] = [replace(m, kernel=member.kernel) if m in served else m for m in members]
-        # A kernel may serve requests of several divisors, and the new one only some of them. To replace it for all made
-        # 47 of 300 random calls of attention fail (requires t % 2 == 0).
+        # A kernel may serve requests with several divisors, and the new kernel only some of them. Replacing the kernel
+        # for all of them made 47 of 300 random calls of attention fail (requires t % 2 == 0).
         gone = before - {id(m.kernel) for m in members}
         self._kernels |= {key: member.kernel for key, known in self._kernels.items() if id(known) in gone}
         members.append(member)

@@ -1,4 +1,4 @@
-"""One pale colour for each lane: neighbours have similar colours, so that order shows as a rainbow."""
+"""A pale colour for each lane. Neighbouring lanes have similar colours, so that their order looks like a rainbow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dsl.lowering.ir.targets import WARP
 @cache
 def colour(lane: int) -> str:
     """The colour of a lane as #rrggbb."""
-    # 0.86 of the circle: at its end the hues would return to those of the first lanes.
+    # Uses 0.86 of the colour circle. At the end of the circle, the hues would return to the hues of the first lanes.
     red, green, blue = hls_to_rgb(lane % WARP / WARP * 0.86, 0.82, 0.75)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 
 
 def background(lane: int) -> str:
-    """The colour of a lane as a style of rich."""
+    """The colour of a lane, as a style of the package `rich`."""
     return f"black on {colour(lane)}"

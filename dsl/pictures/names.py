@@ -13,14 +13,14 @@ from dsl.lowering.layouts.layout import Layout, LayoutError, bits_of
 from dsl.lowering.machine.tensor_cores import Mma, accumulator, product
 
 AXES = {1: ("element",), 2: ("row", "column")}
-"""Names of the axes by rank; axes of higher ranks have numbers."""
+"""The names of the axes by rank. In higher ranks, axes have numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnFragment:
-    """A tile's part in an MMA: which operand of which instruction ("A", "B", "C", "A transposed", "rows of C" …).
+    """A tile's part in an MMA: the instruction, and the operand ("A", "B", "C", "A transposed", "rows of C" …).
 
-    box: the extents that one instruction takes of the tile.
+    `box` is the extents that one instruction takes from the tile.
     """
 
     instruction: Mma
@@ -34,7 +34,7 @@ class DrawnFragment:
 
 @dataclass(frozen=True, slots=True)
 class DrawnValue:
-    """A tile that a kernel names: its line, and its value with a layout, in registers or in shared memory."""
+    """A tile that a kernel names, in registers or in shared memory: its line, and its value with a layout."""
 
     line: int
     value: Value
@@ -50,13 +50,13 @@ class DrawnValue:
 
 
 def named_tiles(function: Function) -> list[DrawnValue]:
-    """The named tiles of the kernel and its functions, each name once for each layout, in program order."""
+    """The named tiles of the kernel and its functions, in program order. A name is listed once for each layout."""
     found: dict[tuple[str, object], DrawnValue] = {}
 
     def add(value: Value, op: Op) -> None:
         type = value.type
         if value.name is not None and isinstance(type, TileType | SharedType) and type.shape:
-            # Several shared tiles may have one name and type, for example scratch memory.
+            # Several shared tiles may have the same name and type, for example scratch memory.
             key = value if isinstance(type, SharedType) else type
             found.setdefault((value.name, key), DrawnValue(line_of(op.loc, function), value))
 
@@ -70,7 +70,8 @@ def named_tiles(function: Function) -> list[DrawnValue]:
 
 
 def line_of(loc: Loc | None, function: Function) -> int:
-    """The innermost line in the kernel's own file, out of inlined calls; 0 without one."""
+    """The innermost line in the kernel's own file. Code that was inlined from another file has the line of the call. It
+    is 0 without a place."""
     home = function.loc.source if function.loc else None
     while loc is not None and loc.source is not home and loc.caller is not None:
         loc = loc.caller
@@ -90,7 +91,7 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
         m, n, k = instruction.m, instruction.n, instruction.k
         for name, layout, box in (("C", spread.c, (m, n)), ("A", spread.a, (m, k)), ("B", spread.b, (k, n))):
             found.setdefault(layout, DrawnFragment(instruction, name, box))
-        # `dot(a.T, b)` reads a transposed tile: the layout is the fragment's with its axes exchanged.
+        # `dot(a.T, b)` reads a transposed tile. Its layout is the fragment's layout with the axes exchanged.
         for name, layout, box in (("A", spread.a, (k, m)), ("B", spread.b, (n, k))):
             found.setdefault(layout.transpose((1, 0)), DrawnFragment(instruction, f"{name} transposed", box))
         # A reduced accumulator keeps the layout of its rows or columns, with or without the reduced axis.
@@ -102,20 +103,20 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
 
 
 def describe(layout: Layout, spread: dict[Layout, DrawnFragment]) -> str:
-    """One line: how a schedule would request this layout, and how many threads hold each element.
+    """One line that describes a layout: how a schedule would request it, and how many threads hold each element.
 
-    spread: the layouts that matrix products require.
+    `spread` maps the layouts that matrix products require to fragments.
 
     >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), {})
     'vector [1, 8], lanes [1, 32], warps [4, 1]'
     """
-    # A reshape keeps the places, and changes the shape alone.
+    # A reshape keeps the places and changes only the shape.
     other = next((o for o in spread if o.places == layout.places and prod(o.shape) == prod(layout.shape)), None)
     if layout in spread:
         text = fragment_words(layout, spread[layout])
     elif (blocked := blocked_form(layout)) is not None:
         text = blocked_words(*blocked)
-    # One axis: a schedule writes such a layout for a column.
+    # A layout with one axis. A schedule writes such a layout for a column.
     elif len(layout.shape) == 1 and (blocked := blocked_form(layout.reshape((*layout.shape, 1)))) is not None:
         text = f"as [{layout.shape[0]}, 1]: {blocked_words(*blocked)}"
     elif other is not None:
@@ -137,22 +138,22 @@ def blocked_words(vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[
 
 
 def copies_of(layout: Layout) -> int:
-    """How many threads hold each element."""
+    """The number of threads that hold each element."""
     return 1 << len(layout.flat) - bits_of(prod(layout.shape))
 
 
 def warps_of(layout: Layout) -> tuple[int, ...]:
-    """How many warps lie along each axis; warps with equal elements count once."""
+    """The number of warps along each axis. Warps that hold the same elements count once."""
     return _along(layout, layout.warp)
 
 
 def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
-    """The `contiguous` of an accumulator's layout, if it has one."""
+    """The `contiguous` value of an accumulator's layout, if it has one."""
     # Only an accumulator's layout can be chosen.
     if fragment.operand != "C" or copies_of(layout) > 1:
         return ""
     (rows, columns), (along_m, along_n) = layout.shape, warps_of(layout)
-    # A search over powers of two: the layout does not say which of them made it.
+    # Searches powers of two, because the layout does not record which of them made it.
     for near_m, near_n in _factors(2, (rows, columns)):
         near = (near_m, near_n)
         try:
@@ -165,7 +166,7 @@ def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
 
 
 def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
-    """(vector, lanes, warps) for which `Layout.blocked` gives this layout, or None."""
+    """The arguments (vector, lanes, warps) for which `Layout.blocked` gives this layout, or None."""
     shape, rank = layout.shape, len(layout.shape)
     for lanes in _at_least(_along(layout, layout.lane), len(layout.lane)):
         for warps in _at_least(_along(layout, layout.warp), len(layout.warp)):
@@ -176,18 +177,19 @@ def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tupl
 
 
 def _along(layout: Layout, bases: tuple[int, ...]) -> tuple[int, ...]:
-    """How many lanes or warps lie along each axis; those with equal elements count once."""
+    """The number of lanes or warps along each axis. Lanes or warps that hold the same elements count once."""
     masks = [layout.axis_mask(axis) for axis in range(len(layout.shape))]
     return tuple(1 << sum(bool(basis & mask) for basis in bases) for mask in masks)
 
 
 def _at_least(least: tuple[int, ...], bits: int) -> list[tuple[int, ...]]:
-    """All rows of powers of two with the product 2 to the `bits` that are at least `least`; the excess holds copies."""
+    """All tuples of powers of two whose product is 2 to the power of `bits`. On each axis, a tuple is at least `least`.
+    The excess over `least` holds copies."""
     return [row for row in _splits(1 << bits, len(least)) if all(r >= n for r, n in zip(row, least, strict=True))]
 
 
 def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:
-    """All rows of `rank` powers of two with the product `count`, the last axis largest first."""
+    """All tuples of `rank` powers of two whose product is `count`. Tuples with a large last element come first."""
     if rank == 1:
         yield (count,)
         return
@@ -199,10 +201,10 @@ def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> Iterator[tuple[int, ...]]:
-    """All rows of powers of two up to `most` along each axis and with products up to `product`, small products
-    first."""
+    """All tuples of powers of two whose product is at most `product`. On each axis, a tuple is at most `most`. Tuples
+    with small products come first."""
     limit = prod(most) if product is None else product
-    # Small products first: the simplest description wins.
+    # Small products come first, so that the simplest description is found first.
     size = 1
     while size <= limit:
         for row in _splits(size, rank):
@@ -212,11 +214,12 @@ def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> It
 
 
 def swizzle_words(type: SharedType) -> str:
-    """The swizzle of a shared tile as a schedule writes it, else bit by bit; empty without one."""
+    """The swizzle of a shared tile as a schedule writes it. A swizzle that no schedule can write is described bit by
+    bit. Empty without a swizzle."""
     if not type.swizzle:
         return ""
     first, mask = type.swizzle[0]
-    # The usual form moves a run of bits by one distance: BITS, BASE, SHIFT.
+    # The usual form moves a run of bits by the same distance: BITS, BASE, SHIFT.
     base = mask.bit_length() - 1
     if type.swizzle == tuple((first + i, 1 << base + i) for i in range(len(type.swizzle))):
         return f"swizzle {len(type.swizzle)}, {base}, {first - base}"

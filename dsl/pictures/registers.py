@@ -1,4 +1,4 @@
-"""The picture of a tile in registers: its bits, a corner cell by cell, and how the corner repeats."""
+"""The picture of a tile in registers: the bits of a coordinate, the cells of a corner, and how the corner repeats."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dsl.lowering.layouts.layout import Layout, bits_of
 from dsl.pictures.names import AXES
 
 MOST_LINES = 32
-"""Most lines of cells in a corner."""
+"""The most lines of cells in a corner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`count` neighbours along the last axis, from `column` on, in registers of one thread, from `register` on."""
+    """`count` neighbouring elements along the last axis, starting at `column`. One thread holds the elements in
+    consecutive registers, starting at `register`."""
 
     column: int
     count: int
@@ -31,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class PictureLine:
-    """A row of cells; the first begins at `start`, a coordinate of the tile."""
+    """A row of cells. The first cell begins at `start`, a coordinate of the tile."""
 
     start: tuple[int, ...]
     cells: tuple[Cell, ...]
@@ -39,9 +40,10 @@ class PictureLine:
 
 @dataclass(frozen=True, slots=True)
 class DrawnStep:
-    """The change of place from an element of the corner to the element `distance` further along `axis`.
+    """The change of place between an element of the corner and the element that is `distance` further along `axis`.
 
-    exact: the change is added to every place in the corner; else it is an exclusive or.
+    If `exact`, the change is added to every place in the corner. If not `exact`, the change is combined with the place
+    by XOR.
     """
 
     axis: int
@@ -52,10 +54,13 @@ class DrawnStep:
 
 @dataclass(frozen=True, slots=True)
 class RegisterPicture:
-    """bits: for each axis the places, by name, whose XOR is each bit of the coordinate, the highest first; idle: bits
-    of lanes and warps that move along no axis.
+    """The picture of a layout.
 
-    corner: extents of the part that `lines` show, from the tile's origin on; `steps` lead to all other parts.
+    `bits` has a tuple for each axis. The tuple names, for each bit of the coordinate, the places whose XOR is the bit,
+    highest bit first. `idle` names the bits of lanes and warps that move along no axis.
+
+    `corner` has the extents of the part that `lines` show. This part starts at the tile's origin. `steps` lead to all
+    other parts.
     """
 
     layout: Layout
@@ -72,12 +77,12 @@ class RegisterPicture:
 
     @property
     def has_warps(self) -> bool:
-        """True if the corner has elements of several warps."""
+        """Whether the corner has elements of several warps."""
         return len({cell.warp for line in self.lines for cell in line.cells}) > 1
 
     @property
     def wraps(self) -> bool:
-        """True if a row of the corner takes several lines."""
+        """Whether a row of the corner takes several lines."""
         return len(self.lines) > prod(self.corner[:-1])
 
     @property
@@ -88,14 +93,15 @@ class RegisterPicture:
 def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> RegisterPicture:
     """The picture of a layout, with lines of at most `cells` cells (a power of two).
 
-    The corner is the box that a warp's lanes reach with the fewest registers, at least `box`, at most MOST_LINES lines.
+    The corner is the box that a warp's lanes reach with the fewest registers. The corner is at least as large as `box`,
+    and has at most MOST_LINES lines.
     """
     inverse = layout.invert()
     run = run_of(layout, inverse)
     corner = [max(extents) for extents in zip(reach(layout, run), box or (1,) * len(layout.shape), strict=True)]
-    # A tall tile would scroll away: the steps say how it continues.
+    # A tall tile would scroll off the terminal. The steps say how it continues.
     while prod(corner[:-1]) * -(-corner[-1] // (run * cells)) > MOST_LINES:
-        # Outer axes are cut first: rows stay whole.
+        # Outer axes are cut first, so that rows stay whole.
         axis = next((i for i, extent in enumerate(corner[:-1]) if extent > 1), len(corner) - 1)
         corner[axis] //= 2
     return RegisterPicture(
@@ -109,12 +115,12 @@ def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> R
 
 
 MOST_BLOCKS = 16
-"""Most repeats of the corner along an axis in the map of repeats."""
+"""The most repeats of the corner along an axis in the map of repeats."""
 
 
 def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
-    """The map of the corner's repeats, row by row: the place of the first element in words, and its warp. Ranks 1 and
-    2."""
+    """The map of the corner's repeats, row by row, for ranks 1 and 2. A repeat has the place of its first element, in
+    words, and the element's warp."""
     layout, inverse = picture.layout, picture.layout.invert()
     # A map of thousands of repeats would hide the picture.
     counts = [min(e // c, MOST_BLOCKS) for e, c in zip(layout.shape, picture.corner, strict=True)]
@@ -132,7 +138,8 @@ def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
 
 
 def bits(layout: Layout, axis: int) -> Iterator[str]:
-    """The places whose XOR is each bit of a coordinate, the highest first: `w1`, `l0^r2`."""
+    """Yields, for each bit of a coordinate, the places whose XOR is the bit, such as `w1` or `l0^r2`. The highest bit
+    comes first."""
     lowest = stride(layout, axis)
     for bit in reversed(range(bits_of(layout.shape[axis]))):
         parts = (
@@ -146,19 +153,19 @@ def stride(layout: Layout, axis: int) -> int:
 
 
 def run_of(layout: Layout, inverse: Layout) -> int:
-    """How many neighbours along the last axis lie in successive registers of one thread, from each multiple of it
-    on."""
+    """One thread holds runs of neighbouring elements along the last axis in consecutive registers. Returns the length
+    of these runs. Each run begins at a multiple of the length."""
     n, most = 0, min(len(layout.register), bits_of(layout.shape[-1]))
     while n < most and inverse.flat[n] == 1 << n:
         n += 1
-    # The lower bits of all other places must be zero, or a run would not begin at a multiple.
+    # The lower bits of all other places must be zero. Otherwise a run would not begin at a multiple of its length.
     while n and any(place & (1 << n) - 1 for place in inverse.flat[n:]):
         n -= 1
     return 1 << n
 
 
 def reach(layout: Layout, run: int) -> tuple[int, ...]:
-    """The smallest box, of powers of two, that a warp's lanes reach with their first `run` registers."""
+    """The smallest box, in powers of two, that a warp's lanes reach with their first `run` registers."""
     out = []
     for axis in range(len(layout.shape)):
         mask, lowest = layout.axis_mask(axis), stride(layout, axis)
@@ -194,7 +201,7 @@ def lines(layout: Layout, inverse: Layout, corner: tuple[int, ...], run: int, ce
 
 
 def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[DrawnStep]:
-    """One for each bit of a coordinate beyond the corner."""
+    """Yields a step for each bit of a coordinate beyond the corner."""
     every = inverse.flat
     for axis in reversed(range(len(layout.shape))):
         lowest = stride(layout, axis)
@@ -202,6 +209,6 @@ def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[
             number = bits_of(lowest) + bit
             change = every[number]
             places = tuple((name, value) for name, value in reversed(split(layout, change).items()) if value)
-            # Bits that no other coordinate touches are added as they are.
+            # Bits that no other coordinate touches are simply added.
             exact = not any(change & other for i, other in enumerate(every) if i != number)
             yield DrawnStep(axis, 1 << bit, places, exact)

@@ -1,4 +1,4 @@
-"""The picture of a shared tile: which banks its elements lie in, and which banks each access touches."""
+"""The picture of a shared tile: which banks hold its elements, and which banks each access touches."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from dsl.lowering.shared.shared_map import (
 from dsl.pictures.names import AXES, line_of
 
 MOST_LINES = 8
-"""Most lines of 128 bytes in a picture."""
+"""The most lines of 128 bytes in a picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTouch:
-    """One lane of a phase: its number, and the offset of its first byte in a stage."""
+    """A lane of a phase: its number, and the offset of its first byte in a stage."""
 
     lane: int
     offset: int
@@ -39,10 +39,11 @@ class DrawnTouch:
 
 @dataclass(frozen=True, slots=True)
 class DrawnAccess:
-    """One kind of access: its operation, the line of the kernel, bytes a lane, and the number of such operations.
+    """A kind of access: its operation, the line of the kernel, the bytes per lane, and the number of such operations.
 
-    beyond: passes over the banks of a phase, beyond the one that is needed; None if unknown; touches: the lanes of one
-    phase, which begins at offset 0 (all other phases are equal up to an exclusive or); empty if offsets are data."""
+    `beyond` is the number of passes over the banks in a phase, minus the one pass that is always needed. `beyond` is
+    None if the number of passes is unknown. `touches` has the lanes of one phase. The phase begins at offset 0. All
+    other phases have the same lanes and offsets, up to an XOR. `touches` is empty if the offsets are data."""
 
     name: str
     line: int
@@ -53,16 +54,17 @@ class DrawnAccess:
 
     @property
     def passes(self) -> tuple[tuple[tuple[int, str], ...], ...]:
-        """For each pass over the banks, the banks in order, with the lanes whose word each serves."""
+        """The passes over the banks. A pass is a list of (bank, lanes), in the order of the banks. A bank serves one
+        word, and the lanes read this word."""
         words: dict[int, list[int]] = {}
         for touch in self.touches:
             for byte in range(touch.offset // WORD * WORD, touch.offset + self.bytes, WORD):
-                # Lanes that read the same word are served together: one word counts once.
+                # Lanes that read the same word are served together, so the word counts once.
                 words.setdefault(byte, []).append(touch.lane)
         queue: dict[int, list[str]] = {}
-        # In the order of lanes: each pass reads as a row of the access.
+        # Sorted by lane, so that each pass looks like a row of the access.
         for byte, lanes in sorted(words.items(), key=lambda item: (item[1], item[0])):
-            # A bank serves one word a pass.
+            # A bank serves one word per pass.
             queue.setdefault(byte % BANKS // WORD, []).append(ranges(lanes))
         deepest = max(map(len, queue.values()), default=0)
         return tuple(
@@ -72,17 +74,17 @@ class DrawnAccess:
 
     @property
     def group(self) -> int:
-        """How many banks one lane takes."""
+        """The number of banks that one lane takes."""
         return max(1, self.bytes // WORD)
 
     @property
     def rows(self) -> list[dict[int, str]]:
-        """For each pass the lanes that it serves, by the first bank of each."""
+        """The passes over the banks. A pass maps the first bank of each lane to the lanes that are served."""
         return [{bank: lanes for bank, lanes in row if bank % self.group == 0} for row in self.passes]
 
     @property
     def heads(self) -> dict[int, str]:
-        """The names of the banks of one lane, by the first of them."""
+        """The names of the banks of one lane, by the lane's first bank."""
         return {bank: bank_name(bank, self.group) for bank in range(0, BANKS // WORD, self.group)}
 
     @property
@@ -94,8 +96,9 @@ class DrawnAccess:
 
 @dataclass(frozen=True, slots=True)
 class SharedPicture:
-    """type: of the tile; unit: bytes of a place in `lines`; lines: for each 128 bytes, the coordinates in a stage of
-    the first element of each place."""
+    """The picture of a shared tile. `type` is the tile's type. `unit` is the size of a place in `lines`, in bytes.
+    `lines` has an entry for each 128 bytes. An entry has the coordinates, within a stage, of the first element in each
+    place."""
 
     type: SharedType
     unit: int
@@ -104,7 +107,7 @@ class SharedPicture:
 
     @property
     def stage(self) -> tuple[int, ...]:
-        """Extents of a stage, or of the whole tile without a ring."""
+        """The extents of a stage. If the tile is not a ring, the stage is the whole tile."""
         return self.type.shape[1:] if self.type.ring else self.type.shape
 
     @property
@@ -119,7 +122,8 @@ class SharedPicture:
         return AXES.get(rank, tuple(f"axis {i}" for i in range(rank)))
 
     def shade(self, coordinates: tuple[int, ...]) -> int:
-        """A lane whose colour stands for a place: equal for places that lie below each other without a swizzle."""
+        """The lane whose colour is used for a place. Places that would be in the same column without a swizzle have the
+        same colour."""
         place = 0
         for extent, coordinate in zip(self.stage, coordinates, strict=True):
             place = place * extent + coordinate
@@ -131,7 +135,7 @@ class SharedPicture:
 
 
 def ranges(numbers: list[int]) -> str:
-    """Numbers as ranges: `0-3,8`."""
+    """Numbers as ranges, such as `0-3,8`."""
     parts: list[list[int]] = []
     for number in sorted(numbers):
         if parts and number == parts[-1][-1] + 1:
@@ -150,7 +154,7 @@ def bank_name(first: int, count: int) -> str:
 
 
 def accesses(function: Function, memory: Value) -> list[DrawnAccess]:
-    """The accesses of a shared tile, with the number of each kind."""
+    """The accesses to a shared tile, with the number of each kind."""
     maps = SharedMaps(facts_of(function))
     found: dict[DrawnAccess, int] = {}
     for op in shared_accesses(walk(function.body)):
@@ -179,11 +183,11 @@ def access_of(function: Function, maps: SharedMaps, op: Op) -> DrawnAccess:
 
 
 def picture(function: Function, memory: Value) -> SharedPicture:
-    """The picture of a shared tile of a function after all passes."""
+    """The picture of a shared tile, in a function after all passes."""
     type = memory.type
     assert isinstance(type, SharedType)
     every = tuple(accesses(function, memory))
-    # A swizzle moves units whole: the lowest bit that it moves is the unit, at most 16 bytes.
+    # A swizzle moves whole units. The lowest bit that it moves gives the size of a unit, at most 16 bytes.
     unit = min([16, *(mask & -mask for _, mask in type.swizzle)])
     # An element is never split.
     unit = max(unit, type.dtype.bytes)
@@ -192,9 +196,9 @@ def picture(function: Function, memory: Value) -> SharedPicture:
 
 
 def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """The coordinates of the elements in the banks, 128 bytes a line, up to the swizzle's period."""
+    """The coordinates of the elements in the banks, up to the swizzle's period. Each line has 128 bytes."""
     type = picture.type
-    # Beyond the highest bit that a swizzle reads, the pattern repeats.
+    # The pattern repeats beyond the highest bit that a swizzle reads.
     period = max((2 << bit for bit, _ in type.swizzle), default=2 * BANKS)
     end = min(period, MOST_LINES * BANKS, picture.stage_bytes)
     for line in range(0, end, BANKS):
@@ -203,9 +207,9 @@ def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
 
 
 def coordinates(picture: SharedPicture, offset: int) -> tuple[int, ...]:
-    """The coordinates, in a stage, of the element whose byte offset before the swizzle is `offset`.
+    """The coordinates, within a stage, of the element whose byte offset before the swizzle is `offset`.
 
-    A swizzle is its own inverse, since it moves none of the bits that it reads.
+    A swizzle is its own inverse, because a swizzle moves none of the bits that it reads.
     """
     out: list[int] = []
     rest = offset // picture.type.dtype.bytes

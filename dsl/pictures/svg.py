@@ -1,4 +1,4 @@
-"""Pictures as SVG: one sheet, the pictures below each other."""
+"""Pictures as SVG. A sheet shows the pictures one below the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Canvas:
             f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{fill}" text-anchor="{anchor}"{weight}>'
             f"{escape(text)}</text>"
         )
-        # An SVG has no layout: the width of text is estimated.
+        # SVG does not measure text, so the width of the text is estimated.
         reach = len(text) * LETTER * size / 11
         self.width = max(self.width, x + (reach if anchor == "start" else reach / 2 if anchor == "middle" else 0))
 
@@ -51,10 +51,11 @@ class Canvas:
     def grid(
         self, heads: list[str], rows: Iterable[tuple[str, list[tuple[str, str, str]]]], x: float = MARGIN
     ) -> float:
-        """Adds rows of cells (text, colour, ink) with labels at the left and headings above; returns the right end."""
+        """Adds rows of cells (text, colour, ink), with labels on the left and headings above. Returns the position of
+        the right end."""
         rows = list(rows)
         label = max((len(name) for name, _ in rows), default=0) * LETTER + 8
-        # One width for all cells: columns line up.
+        # All cells have the same width, so that columns line up.
         letters = max((len(text) for _, row in rows for text, _, _ in row), default=1)
         width = max([letters, *map(len, heads)]) * LETTER + 10
         self.y += ROW
@@ -80,7 +81,7 @@ def sheet(pictures: list[tuple[str, str, RegisterPicture | SharedPicture]]) -> s
         else:
             draw_registers(canvas, picture)
         canvas.y += 2 * GAP
-    # Known only now: the document grows with its elements.
+    # The size is known only after all elements have been added.
     width, height = round(canvas.width) + MARGIN, round(canvas.y)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
     head += 'font-family="ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace">'
@@ -88,7 +89,7 @@ def sheet(pictures: list[tuple[str, str, RegisterPicture | SharedPicture]]) -> s
 
 
 def draw_registers(canvas: Canvas, picture: RegisterPicture) -> None:
-    """Draws the bits of each axis, the corner's cells by lane, and where the corner repeats."""
+    """Draws the bits of each axis, the corner's cells by lane, and the repeats of the corner."""
     most = max(map(len, picture.bits))
     rows = []
     for axis, names in zip(picture.axes, picture.bits, strict=True):
@@ -115,7 +116,7 @@ def draw_registers(canvas: Canvas, picture: RegisterPicture) -> None:
     if picture.is_whole:
         return
     canvas.y += GAP
-    # A map of repeats is flat: tiles of more axes list the steps.
+    # A map of repeats is two-dimensional. Tiles with more axes list the steps.
     if len(picture.corner) <= 2 and (found := blocks(picture)):
         canvas.line("repeats of this part: warp, first register")
         canvas.grid(
@@ -139,7 +140,8 @@ PLACES = {"l": "#cfe3ff", "r": "#ffe3c2", "w": "#d6f2d0"}
 
 
 def draw_shared(canvas: Canvas, picture: SharedPicture) -> None:
-    """Draws which element lies in which bank, then each access, pass by pass: lanes of later passes are red."""
+    """Draws which bank holds which element, then the passes of each access. Lanes of all passes after the first are
+    red."""
     canvas.line(f"contents of the banks by byte offset: {', '.join(picture.axes)} of every {picture.unit} bytes")
     rows = []
     for i, line in enumerate(picture.lines):

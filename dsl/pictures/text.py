@@ -1,4 +1,4 @@
-"""Pictures for the terminal: readable without colours, coloured if the terminal has colours."""
+"""Pictures for the terminal. The pictures are readable without colours, and coloured if the terminal has colours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DIM, TITLE, CONFLICT = "dim", "bold", "bold white on red"
 
 
 def registers(picture: RegisterPicture) -> list[Text]:
-    """The bits of each axis, the corner, and the steps to the parts outside of it."""
+    """The bits of each axis, the corner, and the steps to the parts outside of the corner."""
     return [*bit_table(picture), Text(), *corner(picture), *step_lines(picture)]
 
 
 def bit_table(picture: RegisterPicture) -> list[Text]:
-    """One line for each axis: the bit of a place that is each bit of the coordinate."""
+    """A line for each axis. The line names, for each bit of the coordinate, the bit of the place that gives it."""
     most = max(map(len, picture.bits))
     cells = max((len(name) for names in picture.bits for name in names), default=1) + 2
     # Columns line up with or without colours.
@@ -39,11 +39,11 @@ def bit_table(picture: RegisterPicture) -> list[Text]:
 
 
 def corner(picture: RegisterPicture) -> list[Text]:
-    """The cells: lane, then registers; with the warp in front if the corner has several."""
+    """The cells, each with lane and registers. If the corner has several warps, a cell begins with its warp."""
     start = slice(None, None if picture.wraps or len(picture.corner) == 1 else -1)
     labels = [", ".join(map(str, line.start[start])) for line in picture.lines]
     rows = [[cell_text(picture, cell) for cell in line.cells] for line in picture.lines]
-    # One width for all cells.
+    # All cells have the same width.
     size = max(len(text) for row in rows for text in row)
     head = ", ".join(picture.axes[start])
     label = max(map(len, (*labels, head)))
@@ -87,9 +87,10 @@ def step_words(step: DrawnStep) -> str:
 
 
 def shared(picture: SharedPicture, width: int) -> list[Text]:
-    """Which element lies in which bank, then for each access the lanes that each pass over the banks serves.
+    """Shows which bank holds which element. Then each access is shown with the lanes that each pass over the banks
+    serves.
 
-    width: columns of the terminal; longer lines of banks are broken.
+    `width` is the number of columns of the terminal. Longer lines of banks are broken.
     """
     out = memory(picture, width)
     for access in picture.accesses:
@@ -98,7 +99,7 @@ def shared(picture: SharedPicture, width: int) -> list[Text]:
 
 
 def memory(picture: SharedPicture, width: int) -> list[Text]:
-    """The coordinates of the elements in the banks, a line for every 128 bytes."""
+    """The coordinates of the elements in the banks, with a line for every 128 bytes."""
     cells = [[", ".join(map(str, at)) for at in line] for line in picture.lines]
     size = max(len(text) for row in [picture.heads, *cells] for text in row)
     label = max(len(str(BANKS * len(cells))), len("byte"))
@@ -118,18 +119,19 @@ def memory(picture: SharedPicture, width: int) -> list[Text]:
 
 
 def parts(count: int, size: int, width: int) -> Iterator[slice]:
-    """`count` cells of `size` letters in lines that fit the width: a power of two in each line."""
-    # A power of two: each line begins at a bank that is easy to find.
+    """Splits `count` cells of `size` letters into lines that fit the width. The number of cells in a line is a power of
+    two."""
+    # With a power of two, each line begins at a bank that is easy to find.
     per = 1 << max(1, (width - len(INDENT) - 1) // (size + 2)).bit_length() - 1
     return (slice(first, first + per) for first in range(0, count, per))
 
 
 def access_lines(access: DrawnAccess, width: int) -> list[Text]:
-    """An access, its verdict, and pass by pass the lanes that are served."""
+    """An access with its verdict, and the lanes that each pass serves."""
     times = f", {access.count} times" if access.count > 1 else ""
     head = Text(f"{INDENT}line {access.line}: {access.name}, {access.bytes} bytes a lane{times}: ")
     out = [head.append(access.verdict, CONFLICT if access.beyond else TITLE)]
-    # Offsets that are data have no picture: the verdict says so.
+    # If the offsets are data, there is no picture. The verdict says so.
     if not access.touches:
         return out
     banks, label = list(access.heads), len("pass 32")

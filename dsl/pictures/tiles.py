@@ -1,4 +1,4 @@
-"""A named tile of a kernel, in one line and as a picture."""
+"""A named tile of a kernel, as a line of text and as a picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.pictures.shared import SharedPicture
 from dsl.pictures.svg import sheet
 
 CELLS = 16
-"""Cells of a line in the pictures of a page."""
+"""The number of cells in a line, for the pictures on a page."""
 
 
 def pictured(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
@@ -23,7 +23,7 @@ def pictured(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFra
 
 
 def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
-    """The layout of a tile in one line."""
+    """The layout of a tile on one line."""
     type = tile.value.type
     if not isinstance(type, SharedType):
         layout = tile.value.tile.layout
@@ -34,7 +34,7 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
     words = (
         ["no bank conflicts" if not any(known) else f"up to {max(known) + 1} passes over the banks"] if known else []
     )
-    # A mask or data may decide the lanes: no number would be right.
+    # A mask or data may decide the lanes. Then no number would be right.
     words += ["conflicts of some accesses unknown"] if None in beyond else []
     return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"
 
@@ -42,8 +42,8 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
 def drawn(
     function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment], cells: int
 ) -> RegisterPicture | SharedPicture:
-    """The picture of a tile; for one in registers with lines of at most `cells` cells (a power of two). spread: the
-    layouts that matrix products require."""
+    """The picture of a tile. For a tile in registers, lines have at most `cells` cells (a power of two). `spread` maps
+    the layouts that matrix products require to fragments."""
     if isinstance(tile.value.type, SharedType):
         return shared.picture(function, tile.value)
     layout = tile.value.tile.layout

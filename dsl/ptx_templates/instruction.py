@@ -1,6 +1,6 @@
 """An instruction of the PTX ISA as data: asm text, operands, fragments, effects and semantics.
 
-`reader.py` builds these objects from TOML rows; this module reads no files.
+`reader.py` builds these objects from TOML rows. This module reads no files.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-# Operand type → (inline-asm constraint, LLVM type) of a register in LLVM's NVPTX back end.
-# Predicates are i1 with the constraint `b`, so a guard needs no setp of its own.
+# Maps the type of an operand to (inline-asm constraint, LLVM type) of a register in LLVM's NVPTX back end. Predicates
+# are i1 with the constraint `b`, so a guard needs no setp of its own.
 _LLVM = {
     "b16": ("h", "i16"),
     "b32": ("r", "i32"),
@@ -28,18 +28,18 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """How the elements of a tile lie in the registers of one or several warps: a linear map over F2.
+    """A linear map over F2 that says where the registers of one or several warps hold the elements of a tile.
 
-    `register[i]` is the (row, column) offset of bit i of an element's index within its lane. Elements of the first
-    register come first; within a register, those in the lowest bits. `lane[i]` is the offset of bit i of the lane, and
-    `warp[i]` that of bit i of the warp's number in the instruction. An operand may have fewer elements than its index
-    bits can count: an accumulator of 24 columns, for example.
+    `register[i]` is the (row, column) offset for bit i of an element's index within its lane. Elements of the first
+    register come first. Within a register, elements in the lowest bits come first. `lane[i]` is the offset for bit i of
+    the lane number. `warp[i]` is the offset for bit i of the warp's number in the instruction. An operand may have
+    fewer elements than its index bits can count, for example an accumulator with 24 columns.
 
-    A coordinate is the XOR of the offsets of all set bits. Offsets of different bits share no bit, so XOR is addition.
-    A lane bit with offset (0, 0) means that both lanes hold the same elements.
+    A coordinate is the XOR of the offsets of all set bits. Offsets of different bits share no bit, so XOR equals
+    addition. If a lane bit has the offset (0, 0), lanes that differ only in this bit hold the same elements.
 
     Example: the f32 accumulator of `mma.sync.m16n8k16` has `register = [(0, 1), (8, 0)]` and
-    `lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]`. Lane 5 = 0b00101, element 3 = 0b11:
+    `lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]`. Element 3 = 0b11 of lane 5 = 0b00101 has the coordinate
     (0, 2) ^ (1, 0) ^ (0, 1) ^ (8, 0) = row 9, column 3.
     """
 
@@ -50,7 +50,7 @@ class Fragment:
     warp: tuple[tuple[int, int], ...] = ()
 
     def coordinate(self, lane: int, element: int, warp: int = 0) -> tuple[int, int]:
-        """The (row, column) of element number `element` of `lane` in `warp`."""
+        """The (row, column) of the element with number `element` in lane `lane` of warp `warp`."""
         row = column = 0
         for bases, index in ((self.register, element), (self.lane, lane), (self.warp, warp)):
             for bit, (row_offset, column_offset) in enumerate(bases):
@@ -64,7 +64,7 @@ class Fragment:
 class MatrixProduct:
     """The extents and types of a matrix product: d[m, n] = a[m, k] @ b[k, n] + c.
 
-    a, b, c: element types. modifier: the PTX modifier `satfinite`, `xor.popc` or `and.popc`, or "".
+    `a`, `b` and `c` are element types. `modifier` is the PTX modifier `satfinite`, `xor.popc` or `and.popc`, or "".
     """
 
     m: int
@@ -80,9 +80,10 @@ class MatrixProduct:
 class Operand:
     """An operand in the asm text: `count` registers of PTX type `type`.
 
-    count: None for a plain register; a number, 1 included, for a vector in braces. A `pred` operand is an i1, an
-    `immediate` a constant. element: the type in the registers, where `type` does not say it (`s8`, `f16`; `descriptor`
-    of a tile in shared memory). fragment: where in the tile each element lies.
+    `count` is None for a plain register. For a vector in braces, `count` is a number, which may be 1. A `pred` operand
+    is an i1, and an `immediate` operand is a constant. `element` is the element type in the registers, if `type` does
+    not determine it. Examples of `element` are `s8`, `f16`, and `descriptor` for the descriptor of a tile in shared
+    memory. `fragment` says where in the tile each element is.
     """
 
     name: str
@@ -94,7 +95,7 @@ class Operand:
 
     @property
     def registers(self) -> int:
-        """The number of registers; each is one LLVM value of `llvm_type`."""
+        """The number of registers. Each register is one LLVM value of type `llvm_type`."""
         return 1 if self.count is None else self.count
 
     @property
@@ -107,13 +108,18 @@ class Operand:
 class Effect:
     """One effect of an instruction besides its result.
 
-    action: `reads`, `writes` or `updates` (both), of `bytes` in `space`, by one thread or, for convergent instructions,
-        by the warp; bytes is None where an operand has the count.
-        `synchronizes`: the threads of `scope` meet. `orders`: memory accesses, for `scope`. `commits`, `waits`: a group
-        of copies of `completion`. `arrives`: at an mbarrier; a wait for it orders nothing while its predicate is false.
-    order: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel` or `sc`, as in PTX; `constant` where nobody
-        may write.
-    scope: `warp`, `warpgroup`, `cta`, `cluster`, `gpu` or `sys`. proxy: `generic`, `async` or `tensormap`.
+    action: one of these words.
+        `reads`, `writes`, `updates` (both): one thread accesses `bytes` bytes in `space`. In a convergent instruction,
+        the whole warp accesses `bytes` bytes. `bytes` is None if an operand gives the number.
+        `synchronizes`: the threads of `scope` wait for one another.
+        `orders`: memory accesses are ordered for the threads of `scope`.
+        `commits`, `waits`: the instruction closes a group of copies, or waits for it. `completion` is the group's kind.
+        `arrives`: the instruction arrives at an mbarrier. A wait for the mbarrier orders nothing while the wait's
+        predicate is false.
+    order: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel` or `sc`, as in PTX. The order is `constant`
+        if no thread may write the memory.
+    scope: `warp`, `warpgroup`, `cta`, `cluster`, `gpu` or `sys`.
+    proxy: `generic`, `async` or `tensormap`.
     completion: `at once`, `commit group`, `bulk group`, `wgmma group` or `mbarrier`.
     """
 
@@ -130,11 +136,11 @@ class Effect:
 class Instruction:
     """One instruction.
 
-    arch: the least sm number; with `feature` "a", the instruction exists only on exactly that target.
-    ptx: the least PTX version, (major, minor). section: the anchor in
-        https://docs.nvidia.com/cuda/parallel-thread-execution/.
-    meaning: the semantics as a Python expression: of whole tiles for operands with a fragment, else of the values of
-        one lane; `a[i]` is the value of lane i, and `mask` a set of lanes.
+    arch: the least sm number. If `feature` is "a", the instruction exists only on exactly this target.
+    ptx: the least PTX version, (major, minor).
+    section: the anchor in https://docs.nvidia.com/cuda/parallel-thread-execution/.
+    meaning: the semantics as a Python expression. An operand with a fragment stands for its whole tile. Any other
+        operand stands for the value of one lane. `a[i]` is the value of lane i, and `mask` is a set of lanes.
     """
 
     name: str
@@ -150,7 +156,7 @@ class Instruction:
     meaning: str
 
     def __getitem__(self, operand: str) -> Operand:
-        """The operand with this name; KeyError if there is none."""
+        """The operand with this name. Raises KeyError if there is none."""
         for candidate in self.operands:
             if candidate.name == operand:
                 return candidate
@@ -158,12 +164,14 @@ class Instruction:
 
     @cached_property
     def outputs(self) -> tuple[Operand, ...]:
-        """Operands that the instruction writes, in order: the results of the asm call, flattened."""
+        """The operands that the instruction writes, in order. The registers of these operands are the results of the
+        asm call."""
         return tuple(operand for operand in self.operands if operand.role != "in")
 
     @cached_property
     def inputs(self) -> tuple[Operand, ...]:
-        """Operands that the instruction reads, in order: the arguments of the asm call, flattened."""
+        """The operands that the instruction reads, in order. The registers of these operands are the arguments of the
+        asm call."""
         return tuple(operand for operand in self.operands if operand.role != "out")
 
     @property
@@ -172,7 +180,8 @@ class Instruction:
         return f"sm_{self.arch}{self.feature}"
 
     def available(self, arch: str, ptx: tuple[int, int] | None = None) -> bool:
-        """Whether target `arch` (`sm_86`, `sm_100a`) has the instruction, in PTX version `ptx` if given."""
+        """Whether the target `arch` (`sm_86`, `sm_100a`) has the instruction. If `ptx` is given, the instruction must
+        exist in this PTX version."""
         if ptx is not None and ptx < self.ptx:
             return False
         if self.feature:  # PTX of an `a` target runs on no other architecture
@@ -180,16 +189,16 @@ class Instruction:
         return int(arch.removeprefix("sm_").rstrip("af")) >= self.arch
 
     def filled(self, **places: str) -> Instruction:
-        """A copy with texts in the places of some operands, which are then no operands any more."""
+        """A copy in which text replaces some operands. The replaced operands are no longer operands of the copy."""
         asm = _PLACE.sub(lambda match: places.get(match[1], match[0]), self.asm)
         return replace(self, asm=asm, operands=tuple(o for o in self.operands if o.name not in places))
 
     def llvm(self) -> tuple[str, str]:
         """The text and the constraint string of an LLVM inline-asm call.
 
-        Results are the registers of `outputs`, arguments those of `inputs`, in order. An `inout` operand is a result
-        and an argument tied to it. Instructions with effects clobber `~{memory}`. The caller marks the call
-        `convergent` if the instruction is.
+        The results are the registers of `outputs`, and the arguments the registers of `inputs`, in order. An `inout`
+        operand is both a result and an argument that is tied to the result. Instructions with effects clobber
+        `~{memory}`. If the instruction is convergent, the caller must mark the call `convergent`.
         """
         places: dict[str, str] = {}
         constraints: list[str] = []
@@ -198,7 +207,7 @@ class Instruction:
             places[operand.name] = _places(operand, number)
             constraints += ["=" + _LLVM[operand.type][0]] * operand.registers
             number += operand.registers
-        # LLVM numbers results first, then arguments; an `inout` argument names the number of its result.
+        # LLVM numbers results first, then arguments. An `inout` argument names the number of its result.
         tied = 0
         for operand in self.operands:
             if operand.role == "out":
@@ -213,7 +222,7 @@ class Instruction:
                 number += operand.registers
         if self.effects:
             constraints.append("~{memory}")
-        text = _PLACE.sub(lambda match: places[match[1]], self.asm.replace("$", "$$"))  # `$` is LLVM's own sign
+        text = _PLACE.sub(lambda match: places[match[1]], self.asm.replace("$", "$$"))  # LLVM itself uses `$`
         return text, ",".join(constraints)
 
 
@@ -225,10 +234,10 @@ def _places(operand: Operand, first: int) -> str:
 
 
 def joined(name: str, operands: Iterable[Operand], steps: Iterable[str | Instruction]) -> Instruction:
-    """Several instructions and text between them as one asm, so that LLVM puts nothing between them.
+    """Several instructions, and text between them, as a single asm call. So LLVM inserts nothing between them.
 
-    Operands with one name share registers. The result exists where all of the instructions exist, and has the effects
-    of all. It has no semantics of its own.
+    Operands with the same name share registers. The result exists on targets where all of the instructions exist, and
+    has the effects of all of them. It has no semantics of its own.
     """
     steps = list(steps)
     rows = [step for step in steps if isinstance(step, Instruction)]

@@ -1,23 +1,28 @@
 """Reads the families of instructions, one TOML file each, and expands their rows.
 
-A file has top-level keys, which all its rows share, and then `[[instruction]]` rows. Besides the fields of
-`Instruction`, a row may have:
+A file has top-level keys, which all of its rows share, followed by `[[instruction]]` rows. Besides the fields of
+`Instruction`, a row may have these keys:
 
-- `for = { cache = ["", ".cg"], width = "width" }`: one instruction for each combination of the variables. A text names
-  a list under `[values]`. The name must contain all variables, in this order. In any text of the row, `{width}` is the
-  value of the variable, and `{bytes(width)}` its entry in the table `[table.bytes]` of the file.
-- `predicated = true`: each instruction has a twin, named with a leading `@`, that is guarded by a last operand `mask`.
-  If the mask is false, the instruction does nothing, so its outputs become `inout` and keep their values.
-- `product = { m = 16, n = 8, k = 16, a = "f16", b = "f16", c = "f32" }`: the fields of `MatrixProduct`. Its `modifier`
-  begins with a dot, as in the name.
+- `for = { cache = ["", ".cg"], width = "width" }` makes one instruction for each combination of the variables' values.
+  A text instead of a list names a list under `[values]`. The row's name must contain all variables, in the order of
+  `for`. In any text of the row, `{width}` is the value of the variable. `{bytes(width)}` is the entry for this value in
+  the file's table `[table.bytes]`.
+- `predicated = true` gives each instruction a twin, whose name has a leading `@`. The twin is guarded by an additional
+  last operand `mask`. If the mask is false, the twin does nothing. Therefore the twin's outputs become `inout` and keep
+  their values.
+- `product = { m = 16, n = 8, k = 16, a = "f16", b = "f16", c = "f32" }` gives the fields of `MatrixProduct`. The
+  `modifier` begins with a dot, as in the name.
 
-Operands are texts, `"in a b32*4 s8 A16x32_8"`: role, name, PTX type with the count of a vector, then, where the type is
-not enough, the element type and the fragment. A fragment is a row of `[fragment]`: `C16x8 = { shape = "16x8", register
-= "c1 r8", lane = "c2 c4 r1 r2 r4" }` has the offsets of `Fragment` in rows or columns; `warp` those of several warps.
-The shape may have variables, for tiles of many sizes; offsets beyond it are left out.
+An operand is a text such as `"in a b32*4 s8 A16x32_8"`. An operand has a role, a name, and a PTX type. The PTX type of
+a vector is followed by its number of registers. If the PTX type is not enough, the element type and the fragment
+follow.
 
-Only the requested family is read, and a row becomes an `Instruction` only when it is looked up: all rows together are
-thousands of instructions.
+A fragment is a row of `[fragment]`, such as `C16x8 = { shape = "16x8", register = "c1 r8", lane = "c2 c4 r1 r2 r4" }`.
+A fragment has the offsets of `Fragment`: `r` for rows, `c` for columns. A key `warp` has the offsets for several warps.
+The shape may contain variables, for tiles of many sizes. Offsets beyond the shape are left out.
+
+Only the requested family is read, and a row becomes an `Instruction` only when the name is looked up. All rows together
+would make thousands of instructions.
 """
 
 import re
@@ -33,8 +38,8 @@ from dsl.ptx_templates.instruction import OPERAND_TYPES, ROLES, Effect, Fragment
 
 _DIRECTORY = Path(__file__).parent
 _VARIABLE = re.compile(r"\{(\w+)(?:\((\w+)\))?\}")
-_OPCODE_WORDS = 3  # most words of an opcode that select a file: `cp.async.bulk` is in another file than `cp.async`
-# Action → the field of `Effect` that its value in a row sets.
+_OPCODE_WORDS = 3  # the most words of an opcode that select a file, as in `cp.async.bulk`
+# Maps an action to the field of `Effect` that the action's value in a row sets.
 _ACTIONS = {
     "reads": "space",
     "writes": "space",
@@ -48,7 +53,7 @@ _ACTIONS = {
 
 
 class UnknownInstruction(KeyError):
-    """There is no instruction, or no family, with this name. The message has similar names."""
+    """There is no instruction or family with this name. The message lists similar names."""
 
     def __init__(self, what: str, name: str, where: str, known: list[str]):
         from difflib import get_close_matches  # takes 6 ms to import, and only errors need it
@@ -63,7 +68,7 @@ class UnknownInstruction(KeyError):
 
 
 class Family(Mapping[str, Instruction]):
-    """Name → instruction, for one file, in its order."""
+    """Maps names to instructions, for one file, in the order of the file."""
 
     def __init__(self, name: str, text: str):
         data = tomllib.loads(text)
@@ -78,20 +83,21 @@ class Family(Mapping[str, Instruction]):
             self._expand(shared | row)
 
     def _expand(self, row: dict[str, Any]) -> None:
-        """Records the name of each combination of a row's variables. ValueError for names that repeat or lack one."""
+        """Records a name for each combination of values of a row's variables. Raises ValueError for a repeated name, or
+        if the name lacks a variable."""
         variables: dict[str, list[str] | str] = row.get("for", {})
         if _VARIABLE.findall(row["name"]) != [(variable, "") for variable in variables]:
             raise ValueError(f"{self.name}.toml: {row['name']!r} must have the variables of `for`, in their order")
         lists = [self._values[values] if isinstance(values, str) else values for values in variables.values()]
         literals = _VARIABLE.sub("%s", row["name"].replace("%", "%%"))
         names = {literals % values: (row, values) for values in product(*lists)}
-        # Checked when the file is read: a row that hides another one would otherwise never be noticed.
+        # Checked when the file is read. Otherwise a row that hides another row would never be noticed.
         if not names.keys().isdisjoint(self._rows) or len(names) != prod(map(len, lists)):
             raise ValueError(f"{self.name}.toml: {row['name']!r} repeats a name")
         self._rows |= names
 
     def _fill(self, text: str, bindings: dict[str, str]) -> str:
-        """`text` with its variables replaced. Places of operands, which also have braces, stay."""
+        """`text` with its variables replaced. The places of operands, which also have braces, are kept."""
 
         def value(match: re.Match[str]) -> str:
             if match[2] is not None:
@@ -119,14 +125,16 @@ class Family(Mapping[str, Instruction]):
                 yield "@" + name
 
     def product(self, name: str) -> MatrixProduct:
-        """What an instruction multiplies. The instruction is not built: 82 of `mma.sync` take 28 ms.
+        """The matrix product that an instruction computes.
+
+        The instruction is not built, because building all 82 instructions of `mma.sync` takes 28 ms.
 
         >>> family("mma_sync").product("mma.sync.m16n8k16.f32.f16.f16.f32")
         MatrixProduct(m=16, n=8, k=16, a='f16', b='f16', c='f32', modifier='')
         """
         row, values = self._rows[name]
         bindings = dict(zip(row.get("for", ()), values, strict=True))
-        # A wrong row must name its file and itself: plug-ins have rows, too.
+        # The error for a wrong row must name the file and the row, because plug-ins also have rows.
         try:
             fields = {k: self._fill(v, bindings) if isinstance(v, str) else v for k, v in row["product"].items()}
             return MatrixProduct(**fields | {"modifier": fields.get("modifier", "").removeprefix(".")})
@@ -150,7 +158,7 @@ class Family(Mapping[str, Instruction]):
             operands.append(Operand("mask", "in", "pred"))
         places = {match[1] for match in _VARIABLE.finditer(asm)}
         if places != {operand.name for operand in operands}:
-            # An operand without a place would be computed for nothing; a place without one is not valid PTX.
+            # An operand without a place would be computed for nothing. A place without an operand is not valid PTX.
             raise ValueError(f"the places {sorted(places)} of the asm text are not the operands")
         arch = re.fullmatch(r"sm_(\d+)(a?)", fill("arch"))
         if arch is None:
@@ -202,7 +210,7 @@ class Family(Mapping[str, Instruction]):
 
 
 def _bases(text: str, rows: int, columns: int) -> tuple[tuple[int, int], ...]:
-    """The text `"c1 r8"` as (row, column) offsets ((0, 1), (8, 0)), without offsets beyond the tile."""
+    """The text `"c1 r8"` as (row, column) offsets ((0, 1), (8, 0)). Offsets beyond the tile are left out."""
     bases = ((int(base[1:]), 0) if base[0] == "r" else (0, int(base[1:])) for base in text.split())
     return tuple((row, column) for row, column in bases if row < rows and column < columns)
 
@@ -215,7 +223,7 @@ def families() -> tuple[str, ...]:
 
 @cache
 def family(name: str) -> Family:
-    """The instructions of one family. UnknownInstruction if there is no such file."""
+    """The instructions of one family. Raises UnknownInstruction if there is no such file."""
     if name not in families():
         raise UnknownInstruction("family", name, "ptx_templates", list(families()))
     return Family(name, (_DIRECTORY / f"{name}.toml").read_text(encoding="utf-8"))
@@ -223,7 +231,8 @@ def family(name: str) -> Family:
 
 @cache
 def _family_of_opcode() -> dict[str, str]:
-    """Opcode, or its first words → family. The first line of each file lists its opcodes, so files are not parsed."""
+    """Maps an opcode, or the first words of an opcode, to the instruction family. The first line of each file lists its
+    opcodes, so files are not parsed."""
     opcodes: dict[str, str] = {}
     for name in families():
         with (_DIRECTORY / f"{name}.toml").open(encoding="utf-8") as file:
@@ -233,7 +242,8 @@ def _family_of_opcode() -> dict[str, str]:
 
 @cache
 def instruction(name: str) -> Instruction:
-    """The instruction with this PTX name; a leading `@` gives the guarded form. UnknownInstruction if there is none.
+    """The instruction with this PTX name. A leading `@` selects the guarded form. Raises UnknownInstruction if there is
+    none.
 
     >>> instruction("shfl.sync.bfly.b32").llvm()
     ('shfl.sync.bfly.b32 $0, $1, $2, $3, $4;', '=r,r,r,r,r')

@@ -1,1 +1,1 @@
-"""Building and verifying IR; loops in closed form; copies of iterations."""
+"""Construction and verification of IR, closed forms of loops, and copies of iterations."""

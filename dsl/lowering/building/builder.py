@@ -1,4 +1,4 @@
-"""Builds operations: infers types, folds constants, shares equal operations."""
+"""Builds operations: infers types, folds constants and shares equal operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from dsl.lowering.ops import OPS, Mismatch
 
 
 def attribute_key(attrs: dict[str, Any]) -> tuple:
-    """Attributes as a hashable key. 0.0 and -0.0 are equal numbers but different attributes, so floats go by `repr`."""
+    """Attributes as a hashable key. 0.0 and -0.0 are equal numbers but different attributes, so a float is represented
+    by its `repr`."""
 
     if not attrs:
         return ()
@@ -30,15 +31,16 @@ def attribute_key(attrs: dict[str, Any]) -> tuple:
 
 
 MAX_TILE = 1 << 20
-"""Most elements of a tile in registers."""
+"""Maximum number of elements of a tile in registers."""
 COPIED = 6
-"""log2 of the table entries that count as one step of the budget: copying so many takes about the time of a step."""
+"""log2 of the number of table entries that count as one step of the budget. To copy this many entries takes about the
+time of a step."""
 
 
 class Builder:
     """Appends operations to `block`. Equal pure operations in a block and the blocks around it are shared.
 
-    facts: if given, operations that ranges and divisors decide are folded, too.
+    If `facts` is given, the builder also folds operations whose result follows from ranges and divisors.
     """
 
     def __init__(self, loc: Loc, facts: Analysis | None = None):
@@ -61,12 +63,12 @@ class Builder:
 
     @contextmanager
     def region(self, block: Block) -> Iterator[Block]:
-        """A context in which operations go to `block`. TileError `limit` for too many nested regions."""
+        """A context in which operations go to `block`. Raises TileError `limit` for too many nested regions."""
         if self.depth > MAX_REGIONS:
             message = f"branches and loops are nested more than {MAX_REGIONS} deep, functions inlined"
             raise TileError("limit", self.loc, message, "one 'if' can test several conditions with 'and'")
         outer, self.block = self.block, block
-        # Nested regions copy the table again and again, so copying counts against the budget.
+        # Each nested region copies the table, so copies count against the budget.
         self.budget.spend_steps(len(self._shared[-1]) >> COPIED, *self.place)
         self._shared.append(dict(self._shared[-1]))
         try:
@@ -77,8 +79,8 @@ class Builder:
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """A context in which operations go to the function's own block, before the loops and branches that are being
-        built."""
+        """A context in which operations go to the function's own block. The operations come before the loops and
+        branches that are under construction."""
         inner, self.block = self.block, self.outermost
         try:
             yield
@@ -86,7 +88,7 @@ class Builder:
             self.block = inner
 
     def op(self, name: str, operands: Sequence[Value] = (), regions: Sequence[Block] = (), /, **attrs: Any) -> Op:
-        """Appends a new operation. TileError `type` if it does not take these operands."""
+        """Appends a new operation. Raises TileError `type` if the operation does not take these operands."""
         spec = OPS[name]
         try:
             types = spec.infer(operands, attrs)
@@ -98,13 +100,13 @@ class Builder:
         return made
 
     def access(self, name: str, operands: Mapping[str, Value | None], /, **attrs: Any) -> Op:
-        """Appends an operation with named operands, which its attribute `has` lists. Operands that are None are left
-        out."""
+        """Appends an operation with named operands. The attribute `has` lists the names of the operands. Operands that
+        are None are omitted."""
         given = {name: value for name, value in operands.items() if value is not None}
         return self.op(name, list(given.values()), has=list(given), **attrs)
 
     def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
-        """The result of a pure operation, which is folded, shared or new."""
+        """The result of a pure operation. The operation is folded, shared or new."""
         key = (name, operands, attribute_key(attrs))
         known = self._shared[-1].get(key)
         if known is None:
@@ -116,12 +118,13 @@ class Builder:
         return known
 
     def own(self, value: Value) -> Value:
-        """A value equal to `value` that no other use shares: a copy, unless `value` has just been built."""
+        """A value equal to `value` that no other use shares. The result is a copy, unless `value` has just
+        been built."""
         op = value.op
         if op is None or not op.spec.pure:
             return value
         last = self.block.ops[-1] if self.block.ops else None
-        # Only the operation that was built last has no other use yet; one with a name belongs to that name.
+        # Only the operation that was built last has no other use yet. An operation with a name belongs to that name.
         if op is not last or value.name is not None:
             self.spare(op)
             copy = self.op(op.name, op.operands, **op.attrs)
@@ -132,14 +135,15 @@ class Builder:
         return value
 
     def spare(self, op: Op, others: Sequence[Op] = ()) -> None:
-        """Lets `leave_out_unused` remove an operation if nothing uses it, and `others` with it."""
+        """Lets `leave_out_unused` remove an operation if nothing uses it. `others` are then removed, too."""
         self._spare.append((op, list(others)))
 
     def leave_out_unused(self, body: Block) -> set[Op]:
         """Removes unused operations of `spare` and returns them.
 
-        `p, q = dot(x, y), dot(x, z)` builds both products before either has its name, so `own` copies them, and
-        directives would see four. A load of a part of memory that a def only stores to is removed, too.
+        `p, q = dot(x, y), dot(x, z)` builds both products before either product has its name. `own` therefore copies
+        the products, and directives would see four of them. If a `def` only stores to a part of memory, the load of
+        that part is also removed.
         """
         users, gone = uses(body), set[Op]()
         for op, others in reversed(self._spare):
@@ -150,7 +154,7 @@ class Builder:
         return gone
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
-        # The type is part of the key: True == 1 == 1.0 in Python.
+        # The type is part of the key, because True == 1 == 1.0 in Python.
         key = (dtype, type(value), repr(value) if type(value) is float else value)
         known = self._shared[-1].get(key)
         if known is None:
@@ -179,7 +183,7 @@ class Builder:
         return self.value("reshape", value, shape=shape)
 
     def same_shape(self, values: Sequence[Value]) -> list[Value]:
-        """The values broadcast to their common shape. TileError `shape` if they have none."""
+        """The values broadcast to their common shape. Raises TileError `shape` if the values have no common shape."""
         shapes = {value.tile.shape for value in values}
         if len(shapes) == 1:
             return list(values)

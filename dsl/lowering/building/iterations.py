@@ -12,7 +12,7 @@ from dsl.lowering.ops import OPS
 
 
 def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: int) -> Block:
-    """The body of a loop that does `factor` iterations of `op` in one."""
+    """A loop body whose single iteration does `factor` iterations of `op`."""
     main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
     values = main.args[1:]
     for i in range(factor):
@@ -28,8 +28,8 @@ def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: i
 
 
 def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | None]) -> list[Value]:
-    """Lets nested loops, the outermost first, carry values from iteration to iteration. Returns them as arguments of
-    the innermost body. `hand_on` must then set what iterations hand on."""
+    """Lets nested loops carry values from iteration to iteration. `loops` starts with the outermost loop. Returns the
+    values as arguments of the innermost body. `hand_on` must then set the values for the next iteration."""
     for loop in loops:
         args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
         loop.operands += states
@@ -40,14 +40,15 @@ def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | No
 
 
 def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
-    """Sets what an iteration of the innermost loop hands on for the values of the last `carry`."""
-    for loop in reversed(loops):  # what an inner loop ends with is what the iteration of the outer one hands on
+    """Sets the values of the last `carry` for the next iteration. `following` has the values at the end of an iteration
+    of the innermost loop."""
+    for loop in reversed(loops):  # the results of an inner loop are the next values of the loop around it
         loop.regions[0].ops[-1].operands += following
         following = loop.results[len(loop.results) - len(following) :]
 
 
 def known_iterations(loop: Op) -> int | None:
-    """The number of iterations of a loop; None if it is not constant."""
+    """The number of iterations of a loop. Returns None if the number is not constant."""
     start, stop, step = (constant_of(v) for v in loop.operands[:3])
     if start is None or stop is None or not step:
         return None

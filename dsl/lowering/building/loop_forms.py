@@ -1,8 +1,9 @@
-"""Scalars that loops count, as linear forms of iterations.
+"""Linear forms of scalars that loops count, in terms of iterations.
 
-A carried value to which each iteration adds the same is start + step · iteration; behind the loop, it is start + step ·
-number of iterations. So a counter, a stage that continues from tile to tile and a stage that runs ahead can be
-compared, whatever their names are and however loops are nested or unrolled.
+If each iteration adds the same number to a carried value, the value is start + step · iteration. After the loop the
+value is start + step · number of iterations. Such forms make several kinds of values comparable: a counter, a stage
+that continues from tile to tile, and a stage that runs ahead. The comparison does not depend on names, on the nesting
+of loops, or on unrolling.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Form = tuple[dict[int, int], int]
 """Σ factor · value + constant: ({identity of a value: factor}, constant)."""
 
 EXACT = 0
-"""The modulus of forms that hold exactly: 0, which is a multiple of each modulus."""
+"""The modulus of forms that hold exactly. It is 0, which is a multiple of each modulus."""
 
 
 def number(constant: int) -> Form:
@@ -35,14 +36,14 @@ def plus(a: Form, b: Form, times: int = 1) -> Form:
 
 
 def reduced(form: Form, modulus: int) -> Form:
-    """The form modulo a modulus."""
+    """The form, reduced modulo `modulus`."""
     if modulus == EXACT:
         return form
     return {v: k % modulus for v, k in form[0].items() if k % modulus}, form[1] % modulus
 
 
 def substituted(form: Form, forms: dict[int, Form]) -> Form:
-    """The form with some values replaced by forms."""
+    """The form with values replaced by their forms in `forms`."""
     out: Form = number(form[1])
     for value, factor in form[0].items():
         out = plus(out, forms.get(value, ({value: 1}, 0)), factor)
@@ -50,24 +51,26 @@ def substituted(form: Form, forms: dict[int, Form]) -> Form:
 
 
 def iterations_of(start: int, stop: int, step: int) -> int:
-    """The number of iterations of a loop of constants. Not `len(range(…))`, which fails from 2^63 on."""
+    """The number of iterations of a loop with constant bounds. `len(range(…))` would fail from 2^63 on."""
     return max(0, -(-(stop - start) // step))
 
 
 def remainder(value: Value) -> tuple[Value, int | None]:
-    """(i, n) of an index `i % n` or `i & (n - 1)`, which round down as stages do; else (value, None)."""
+    """Returns (i, n) for an index `i % n` or `i & (n - 1)`. Both operations round down, as stages do. Returns (value,
+    None) for other values."""
     rule = value.op.spec.elements.remainder if value.op is not None else None
     return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """An integer that a loop carries, or its iteration: the form in the first iteration, the identity in the body, the
-    form behind the loop, and (under a modulus) the form in the next iteration."""
+    """An integer that a loop carries, or the loop's iteration number. An entry has the form in the first iteration, the
+    identity in the body, the form behind the loop, and the form in the next iteration. That last form holds under
+    `modulus`."""
 
     start: Form
     inside: int
-    behind: Form | None  # None for a counter whose end is not known
+    behind: Form | None  # None for a counter whose end is unknown
     next: Form
     modulus: int = EXACT
 
@@ -78,7 +81,7 @@ class _Scalar:
 
     start: Value
     inside: list[Value]  # in each region of the loop
-    following: Value | int  # of a counter, the step
+    following: Value | int  # for a counter, the step
     behind: Value | None
 
 
@@ -86,10 +89,10 @@ class _Scalar:
 class LoopForms:
     """The forms of one function's scalars.
 
-    forms: identity → (form, modulus under which it holds), for values that loops count.
-    carried: loop → its iteration, then the carried values without such a form.
-    names: loop → (its iteration, its number of iterations), as values of their own.
-    values: identity → value, for identities in forms.
+    `forms` maps the identity of a value that loops count to its form, and to the modulus under which the form holds.
+    `carried` maps a loop to its iteration, followed by the carried values without such a form. `names` maps a loop to
+    its iteration and its number of iterations, as values of their own. `values` maps the identities in forms to their
+    values.
     """
 
     analysis: Analysis
@@ -99,13 +102,13 @@ class LoopForms:
     values: dict[int, Value] = field(default_factory=dict)
 
     def form(self, value: Value) -> Form:
-        """The form of a scalar integer, as far as definitions show."""
+        """The form of a scalar integer, as far as its definitions are known."""
         terms, constant = linear(value)
         self.values.update((id(v), v) for v in terms)
         return {id(v): k for v, k in terms.items()}, constant
 
     def canonical(self, form: Form, modulus: int = EXACT) -> Form:
-        """The form with all counted values replaced by iterations. Factors are reduced by the modulus."""
+        """The form with all counted values replaced by iterations. Factors are reduced by `modulus`."""
         while True:
             known = {v: found for v in form[0] if (found := self._told(v, modulus)) is not None}
             if not known:
@@ -114,7 +117,8 @@ class LoopForms:
         return reduced(form, modulus)
 
     def _told(self, value: int, modulus: int) -> Form | None:
-        """The form of a value under a modulus, in terms of what it depends on; None if there is none."""
+        """The form of a value under a modulus, in terms of the operands that it depends on. Returns None if there is no
+        such form."""
         form, under = self.forms.get(value, (None, EXACT))
         if form is not None and holds(under, modulus):
             return form
@@ -137,8 +141,8 @@ class LoopForms:
         self.names[loop] = iteration, count
         total = self._total(loop) or ({id(count): 1}, 0)
         carried = [Carried(number(0), id(iteration), total, ({id(iteration): 1}, 1))]
-        # (what an iteration adds, known only at run time) → the first value to which it is added. Others differ from it
-        # by a constant.
+        # Maps the run-time number that an iteration adds to the first value to which it is added. Other values with the
+        # same number differ from the first value by a constant.
         alike: dict[tuple, _Scalar] = {}
         for scalar in _scalars(loop):
             inside = id(scalar.inside[-1])
@@ -149,7 +153,8 @@ class LoopForms:
             if counts and not added[0]:
                 self._set(scalar, modulus, plus(start, ({id(iteration): 1}, 0), added[1]), plus(start, total, added[1]))
                 continue
-            # The values of a `while` have one identity in the condition and another one in the body: no form below.
+            # The values of a `while` have one identity in the condition and another in the body, so they get no form
+            # below.
             if not loop.spec.control.counters:
                 continue
             if counts and behind is not None and inside not in added[0]:
@@ -189,7 +194,7 @@ class LoopForms:
         return exact, EXACT
 
     def _total(self, loop: Op) -> Form | None:
-        """The number of iterations as a linear form; None if it is not one."""
+        """The number of iterations as a linear form. Returns None if the number is not linear."""
         if not loop.spec.control.counters:
             return None
         start, stop = loop.operands[:2]
@@ -200,7 +205,7 @@ class LoopForms:
         if first is not None and end is not None:
             return number(iterations_of(int(first), int(end), int(step)))
         distance = plus(self.of(stop), self.of(start), -1)
-        # A loop in steps of one ends exactly at its bound, unless it begins behind it. Others need `exact`.
+        # A loop in steps of one ends exactly at its bound, unless it begins behind the bound. Other loops need `exact`.
         if not loop.attrs.get("exact"):
             low, high = (start, stop) if step > 0 else (stop, start)
             if abs(step) != 1 or start.dtype.kind != "index" or not in_order(low, high, self.analysis):
@@ -217,12 +222,12 @@ def loop_forms_of(function: Function, analysis: Analysis) -> LoopForms:
 
 
 def holds(modulus: int, wanted: int) -> bool:
-    """Whether a form that holds under one modulus also holds under another."""
+    """Whether a form that holds under `modulus` also holds under `wanted`."""
     return modulus == EXACT if wanted == EXACT else modulus % wanted == 0
 
 
 def _scalars(loop: Op) -> Iterator[_Scalar]:
-    """The scalar integers of a loop, its counter first if it has one."""
+    """The scalar integers of a loop. The counter comes first if the loop has one."""
     if loop.spec.control.counters:
         step = constant_of(loop.operands[2])
         if step is not None:

@@ -1,4 +1,4 @@
-"""The verifier: what well-formed tile IR is. Tests run it after each pass."""
+"""The verifier: checks that tile IR is well-formed. Tests run the verifier after each pass."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from dsl.lowering.ops.kinds import flaw_of_kinds
 
 
 class Malformed(Exception):
-    """A bug of the compiler: which operation breaks which rule, after which pass."""
+    """A bug of the compiler. The message states which operation breaks which rule, and after which pass."""
 
 
 Known = dict[Op, list[object]]
-"""Operations without a flaw → the parts that were checked."""
+"""Maps operations without a flaw to the parts that were checked."""
 
 
 def verify(function: Function, after: str = "", known: Known | None = None) -> None:
-    """Malformed unless operands are defined before use, arities and types agree with the rows, and regions end right.
+    """Raises Malformed if an operand is used before its definition, if arities or types do not agree with the rows, or
+    if a region has a wrong end.
 
-    known: operations that were right before; updated. A pass leaves most operations as they are. Those with the same
-    parts are not checked again, which was two thirds of the time.
+    `known` has the operations that were correct before. The function updates `known`. A pass leaves most operations
+    unchanged. Operations with the same parts are not checked again, which saves two thirds of the time.
     """
     with_layouts = any(isinstance(r.type, TileType) and r.tile.layout for op in function.body.ops for r in op.results)
     _block(function.body, set(function.body.args), after, with_layouts, {} if known is None else known)
@@ -49,7 +50,7 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool, kn
 
 
 def parts_of(op: Op, with_layouts: bool) -> list[object]:
-    """Everything on which the flaws of an operation without regions depend, in a list."""
+    """Lists all parts that can cause a flaw in an operation without regions."""
     parts: list[object] = [with_layouts, op.spec, op.name, *op.operands, None, *op.results]
     parts += [value.type for value in op.operands]
     parts += [value.type for value in op.results]
@@ -61,16 +62,17 @@ def parts_of(op: Op, with_layouts: bool) -> list[object]:
 
 
 def are_same(before: Sequence[object], now: Sequence[object]) -> bool:
-    """Whether these are the same objects, not only equal ones: 1 == 1.0, but 1.0 would be wrong as an extent."""
+    """Whether these are the same objects, not only equal objects: 1 == 1.0, but 1.0 would be wrong as an extent."""
     return len(before) == len(now) and all(map(is_, before, now))
 
 
 def flaw(op: Op, with_layouts: bool) -> str | None:
-    """What is wrong with an operation by itself, in words; None if nothing. with_layouts: tiles must have layouts."""
+    """The flaw of a single operation, in words. Returns None if there is none. If `with_layouts`, tiles must have
+    layouts."""
     spec, count = op.spec, len(op.operands)
     if op.name != spec.name:
         return f"its row is that of '{spec.name}'"
-    # Cheap checks first: `infer` below may assume the right number of operands, and all attributes.
+    # Cheap checks come first: `infer` below may assume the right number of operands, and all attributes.
     least, most = spec.arity if isinstance(spec.arity, tuple) else (spec.arity, spec.arity)
     if count < least or (most is not None and count > most):
         return f"{count} operands"
@@ -95,7 +97,7 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
 
 
 def flaw_of_layouts(op: Op) -> str | None:
-    """What is wrong with the layouts of an operation's values, compared with each other."""
+    """A disagreement between the layouts of an operation's values. Returns None if there is none."""
     if op.spec.placement.exchange is None and (found := flaw_of_picks(op)) is not None:
         return found
     if op.spec.access.kind and not op.attrs.get("in_place"):
@@ -106,7 +108,7 @@ def flaw_of_layouts(op: Op) -> str | None:
 
 
 def flaw_of_picks(op: Op) -> str | None:
-    """What is wrong with the layouts of an operation that only renames registers."""
+    """The flaw in the layouts of an operation that only renames registers. Returns None if there is none."""
     picks = op.spec.placement.picks
     if picks is None:
         return None
@@ -117,7 +119,8 @@ def flaw_of_picks(op: Op) -> str | None:
 
 
 def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
-    """What is wrong with an operation's regions: their ends, and the values that go through them."""
+    """The flaw of an operation's regions: in their ends, or in the values that flow through them. Returns None if there
+    is none."""
     for number, region in enumerate(op.regions):
         end = "condition" if op.spec.control.loops and not op.spec.control.counters and not number else "yield"
         if not region.ops or region.ops[-1].name != end:
@@ -136,7 +139,7 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
 
 
 def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
-    """What is wrong with the values that go through an operation's regions."""
+    """The flaw in the values that flow through an operation's regions. Returns None if there is none."""
     for region in op.regions:
         counters = region.args[: op.spec.control.counters] if op.spec.control.loops else []
         counted = op.operands[: len(counters)]
@@ -168,11 +171,12 @@ def plain(type: Type) -> Type:
 
 
 def flaw_of_result(op: Op, result: Value, type: Type, with_layouts: bool) -> str | None:
-    """What is wrong with a result. type: what the operation's rule infers."""
+    """The flaw of a result. `type` is the type that the operation's rule infers. Returns None if there is no flaw."""
     own = result.type
     if not isinstance(own, TileType):
         return None if own == type else f"the result is {own}, its rule says {type}"
-    # The identity test comes first: mostly the rule returns the type object of an operand, and the result has it, too.
+    # The identity test comes first: usually the rule returns the type object of an operand, and the result has the same
+    # object.
     if own is not type and not (isinstance(type, TileType) and own.shape == type.shape and own.dtype == type.dtype):
         return f"the result is {own}, its rule says {type}"
     if not with_layouts or not own.shape:

@@ -1,6 +1,7 @@
-"""What a schedule does to a kernel: each directive is one file, and one rewrite of the tile IR.
+"""The directives of a schedule: each directive is one file, and one rewrite of the tile IR.
 
-A file states what its directive needs of the kernel (a located error says what would fit), what it makes of it, and the
-default without a line. The result is ordinary operations, as in a kernel written by hand: no later pass knows a
-directive. docs/directives.md is their page.
+A file states the requirements of its directive, the result of the rewrite, and the default if the schedule has no line.
+If a requirement is not met, a located error says what would fit. The result of a rewrite consists of ordinary
+operations, as in a kernel written by hand. So no later pass knows about directives. The page docs/directives.md
+describes the directives.
 """

@@ -4,15 +4,15 @@
     top = max(v)                    →     top = maximum(max(v), max(w))
     y[start + c] = v - top, c < n         y[first + p] = v - top, p < whole         y[…] = w - top
 
-A row has a body, from its first multiple of 8 elements to its last, and edges of fewer than 8 elements before and
-behind. The edges are one more part, which a reduction joins with the body's elements of the same thread. All accesses
-with the same offsets go this way, and so does `arange` along the row. With `loop`, the body is computed in parts. Rows
-that are known to begin at multiples stay as they are.
+A row has a body, from its first multiple of 8 elements to its last multiple. Edges of fewer than 8 elements are in
+front of the body and behind it. The edges form one more part. A reduction joins the edges with the body's elements of
+the same thread. The rewrite covers all accesses with the same offsets, and `arange` along the row. With `loop`, the
+body is computed in parts. Rows that are known to begin at multiples of 8 elements are not changed.
 
-Each column of the tile is there once, also behind the row's end, since a kernel may count them. Places without a column
-are left out of reductions, unless they change nothing, as -∞ in a maximum.
+Each column of the tile occurs once, also past the end of the row, because a kernel may use those columns. Reductions
+ignore positions without a column, unless such positions change nothing, such as -∞ in a maximum.
 
-Default: rows that are reduced, 16 bytes at a time.
+By default, rows that are reduced are accessed 16 bytes at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 
 LEAST = 32
-"""Default: the fewest elements of a row that is aligned without a line."""
+"""Default for the fewest elements of a row that is aligned without a line."""
 WAYS = {"as they begin": False, "at multiples": True}
 
 
@@ -59,7 +59,7 @@ def align(function: Function, target: Target) -> None:
         if not tiles:
             unknown_tile(function, about, "align")
         for value in tiles if step > 1 else ():
-            if any(value.op in block.ops for block in blocks_of(function.body)):  # else a region before had it, too
+            if any(value.op in block.ops for block in blocks_of(function.body)):  # else an earlier region contained it
                 if not value.shape:
                     raise about.refused("it is a number", "a tile of rows")
                 about.axis = len(value.shape) - 1
@@ -75,7 +75,8 @@ def align(function: Function, target: Target) -> None:
 
 def _by_itself(function: Function, target: Target) -> None:
     """Aligns rows that are reduced and have no line, as far as possible."""
-    # 64 rows of 1023 columns of f16 take 23,808 warp instructions so (softmax), 33,152 element by element.
+    # 64 rows of 1023 columns of f16 take 23,808 warp instructions with aligned rows (softmax), and 33,152 element by
+    # element.
     wide = [op for op in walk(function.body) if is_load(op) and op.result.shape[-1] >= LEAST]
     if not wide or not any(is_join(op) for op in walk(function.body)):
         return
@@ -95,13 +96,13 @@ def _by_itself(function: Function, target: Target) -> None:
                 continue
             rows.check_joins(part, function.threads)
         except TileError:
-            continue  # no line asks for it, so such rows stay as they are
+            continue  # no line requests it, so such rows stay as they are
         _align(function, target, region, rows, "they begin anywhere")
         around = Surroundings(function)
 
 
 def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows, because: str) -> None:
-    """Aligns the rows of a region, unless all begin at multiples."""
+    """Aligns the rows of a region, unless all rows begin at multiples of the step."""
     about = region.about
     if is_aligned(function, rows) or not function.choices.choose(
         "align",
@@ -120,7 +121,7 @@ def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows
 
 
 def _line(function: Function, region: WideRegion) -> str | None:
-    """The value whose `loop` line computes this region in parts; None if there is none."""
+    """The value whose `loop` line computes this region in parts. Returns None if there is no such line."""
     lines = function.by_subject("loop", tuple)
     for value, axis in region.axes.items():
         line = lines.get(value.name or "")
@@ -130,7 +131,7 @@ def _line(function: Function, region: WideRegion) -> str | None:
 
 
 def _part(function: Function, region: WideRegion) -> int:
-    """Elements of a part: of the region's `loop` line, else the default."""
+    """Number of elements of a part, from the region's `loop` line or from the default."""
     name, usual = _line(function, region), usual_part(region.extent)
     part: int = usual if usual > 1 else region.extent
     return part if name is None else function.by_subject("loop", tuple)[name][1]
@@ -139,8 +140,8 @@ def _part(function: Function, region: WideRegion) -> int:
 def _parts(
     function: Function, target: Target, region: WideRegion, rows: AnyRows
 ) -> tuple[int, bool, list[Kept]] | None:
-    """How the body is computed: elements of a part, whether parts are written out, what stays in shared memory. None
-    if a choice leaves no way."""
+    """How the body is computed: elements of a part, whether parts are unrolled, and values that stay in shared memory.
+    Returns None if a choice excludes every way."""
     name, lines = _line(function, region), function.by_subject("loop", tuple)
     if name is None:
         wrong = out_of_order(region, True)
@@ -154,7 +155,7 @@ def _parts(
     way = way_of(function, region, about, part, static, kept)
     if way is not None:
         return part, way, kept
-    try:  # a choice leaves the tile whole: then one part has all of it
+    try:  # a choice keeps the tile whole, so one part has all elements
         rows.check_joins(region.extent, function.threads)
     except TileError:
         return None

@@ -1,4 +1,4 @@
-"""What is computed at places behind the end of a row, where its loads are masked off: a number, if it is known."""
+"""Numbers that a kernel computes at positions past the end of a row, where the loads are masked off."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from dsl.lowering.ops import operand
 
 
 class MostOfRow:
-    """The greatest element of a row. It is -∞ only if the whole row is; -∞ minus it is NaN at all places then."""
+    """The greatest element of a row. This element is -∞ only if all elements are -∞. In that case, -∞ minus this
+    element is NaN at all positions."""
 
 
 Told = float | int | bool | MostOfRow
 MOST = MostOfRow()
 EXACT = {*range(-128, 128), float("inf"), float("-inf")}
-"""Results that no type rounds, so that they are the same in each type. -128 to 127 fit 8-bit integers."""
+"""Results that no type rounds, so that they are the same in each type. Integers of 8 bits hold -128 to 127."""
 
 
 class Beyond(Forms[Told]):
-    """Values of a region at places that are no columns of their rows. inside: the flags that say which places are."""
+    """Values of a region at positions past the end of a row. `inside` has the flags that are true for positions in the
+    row."""
 
     def __init__(self, region: WideRegion, inside: set[Value]):
         self.region, self.inside = region, inside
         self.known: dict[Value, Told | None] = {}
 
     def of(self, value: Value) -> Told | None:
-        """The number at such places; None if it is not known."""
+        """The number at such positions. Returns None if the number is unknown."""
         if value not in self.known:
             self.known[value] = self._of(value)
         return self.known[value]
@@ -49,7 +51,7 @@ class Beyond(Forms[Told]):
         return self._computed(op) if found is None and op.spec.elementwise else found
 
     def _computed(self, op: Op) -> Told | None:
-        """The result of an operation on known numbers, if it is the same in each type."""
+        """The result of an operation on known numbers. Returns None unless the result is the same in each type."""
         numbers = [self.of(each) for each in op.operands]
         if any(number is None or isinstance(number, MostOfRow) for number in numbers):
             return None
@@ -65,11 +67,11 @@ class Beyond(Forms[Told]):
         return None
 
     def leaves(self, sink: Op) -> bool:
-        """Whether such places leave a reduction as it is."""
+        """Whether positions past the end of a row leave the result of a reduction unchanged."""
         number = starts_with(sink)
         return number is not None and self.of(sink.operands[0]) == number
 
-    # ---- answers by the form of an operation ----
+    # ---- rules by the form of an operation ----
 
     def added(self, op: Op, sign: int) -> Told | None:
         a, b = (self.of(each) for each in op.operands)

@@ -1,30 +1,30 @@
 """`l2_group 8`, `persistent 1`, `cluster 2`, and the order of tiles: which tiles blocks take, and when.
 
 **l2_group.** Blocks start in the order of the grid's first axis. The blocks that run at once cover all rows of tiles
-and few columns, so together they read nearly all of one operand. In groups of 8 rows of tiles they read about as much
-of both operands, which the L2 holds. Default, if an operand of an MMA in a loop depends on `block(0)` and not on
-`block(1)`, and another one on `block(1)` alone.
+and few columns, so together these blocks read nearly all of one operand. In groups of 8 rows of tiles, the blocks read
+about as much of one operand as of the other, and the L2 cache holds both parts. Groups are the default if an operand of
+an MMA in a loop depends on `block(0)` and not on `block(1)`, and another operand depends on `block(1)` alone.
 
 **tile_order** (a choice). Blocks start in the order of their numbers, and the device waits for the last one.
-`descending` gives the first block the greatest `block(0)`. Default, if the trip count of a loop grows with `block(0)`,
-as in causal attention: the longest blocks start first, and none is left to run alone. It is refused if blocks may wait
-for others.
+`descending` gives the first block the greatest `block(0)`. Descending order is the default if the trip count of a loop
+grows with `block(0)`, as in causal attention. The longest blocks then start first, and no long block runs alone at the
+end. The choice is refused if blocks may wait for other blocks.
 
-**tile_columns** (a choice). Then each column of tiles (`block(1)`, a head) begins with its longest blocks. The last
-column does, too, and its longest blocks still run when all others are done. So 4 columns go side by side, the longest
-tiles of all first.
+**tile_columns** (a choice). In descending order each column of tiles (`block(1)`, such as a head) begins with its
+longest blocks. The longest blocks of the last column then still run when all others are done. So 4 columns go side by
+side, and the longest tiles of all 4 columns start first.
 
-**persistent.** Only as many blocks are launched as run at once, N on each SM. Block i of B takes tiles i, i + B, … in a
-loop around the whole kernel, and copies of `pipeline` continue from tile to tile. Never by default. Tiles are dealt
-statically. If trip counts differ along a column, each block gets pairs: the longest tile that is left of some columns,
-and the shortest one (choice `deal`).
+**persistent.** The launch has only as many blocks as run at once, N on each SM. Block i of B blocks takes tiles i, i +
+B, … in a loop around the whole kernel, and copies of `pipeline` continue from tile to tile. No kernel is persistent by
+default. Tiles are assigned statically. If trip counts differ along a column, each block gets pairs of tiles (choice
+`deal`). A pair consists of the longest and the shortest tile that are left in a group of columns.
 
 **cluster.** With TMA copies, the blocks of a cluster take neighbouring tiles along the first axis at the same time, so
-that each may copy for all (`multicast.py`). Clusters are dealt instead of blocks, and each block takes the tile of its
-rank. A block past the last tile of a row repeats that tile and does not store it, since all blocks of a cluster must
-have the same iterations.
+that each block may copy for all of them (`multicast.py`). Tiles are assigned to clusters, and each block takes the tile
+of its rank in the cluster. All blocks of a cluster must have the same iterations. So a block past the last tile of a
+row repeats that tile, and does not store it.
 
-`block(i)` and `grid(i)` keep their values for the kernel: they are recomputed from the number of the tile.
+`block(i)` and `grid(i)` keep their values for the kernel, which recomputes them from the number of the tile.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
 
 USUAL, ABREAST = 8, 4
-"""Defaults: rows of a group, and columns that go side by side."""
-# 64 causal heads of 4096 keys are 2048 blocks for 132 SMs. The last one ends at 1.06 of an equal share if one column
-# follows the other, and at 1.00 of it with four side by side. More columns read more of the L2.
+"""Defaults: the number of rows in a group, and the number of columns that go side by side."""
+# 64 causal heads of 4096 keys are 2048 blocks for 132 SMs. If columns follow one another, the last block ends at 1.06
+# times an equal share of the work. With four columns side by side it ends at 1.00 times that share. More columns read
+# more of the L2.
 TILE = "tile"
-"""The counter of a block's tiles, for `pipeline tile: 2`."""
+"""Name of the loop counter over the tiles of a block, as in `pipeline tile: 2`."""
 GROUPS = (1, 2, 4, 8, 16)
 MOST = 1024
 AT_ONCE = (0, 1, 2, 4)
@@ -61,13 +62,13 @@ ORDERS = {"ascending": False, "descending": True}
 
 
 def grid(function: Function) -> None:
-    """Rewrites which tile a block takes. Raises TileError `schedule` where a line cannot be kept."""
+    """Rewrites which tile a block takes. Raises TileError `schedule` if a line cannot be honoured."""
     cluster = _blocks_of_cluster(function)
     at_once = _blocks_at_once(function, cluster)
     group = max(1, _rows_of_group(function) // cluster)  # a row of clusters is `cluster` rows of tiles
     falls = _descends(function)
     columns = 1 if group > 1 else _columns_of_group(function, falls)
-    # A pair takes the first and the last tile of a group of columns, so columns must be even.
+    # A pair takes the first and the last tile of a group of columns, so the number of columns must be even.
     in_pairs = bool(at_once) and cluster == 1 and columns % 2 == 0 and _deals_pairs(function, falls)
     order = TileOrder(group, falls, columns, in_pairs)
     if at_once:
@@ -77,25 +78,25 @@ def grid(function: Function) -> None:
 
 
 def may_deal(function: Function) -> bool:
-    """Whether this pass may change which tiles blocks take; `dsl verify` then compares what all blocks leave."""
+    """Whether this pass may change which tiles blocks take. `dsl verify` then compares the results of all blocks."""
     is_named = bool(function.number("persistent", 0)) or _blocks_of_cluster(function) > 1
     is_named = is_named or _wished(function, "tile_columns") is not None or _growth(function) < 0
     return is_named or _may_group(function) or _may_descend(function)
 
 
-# ---- what is chosen ----
+# ---- choices ----
 
 
 def _rows_of_group(function: Function) -> int:
-    """How many rows of tiles a group has; 1: no groups. Raises TileError `schedule` if the kernel's grid has no two
-    axes."""
+    """Number of tile rows in a group. The number is 1 if tiles are not grouped. Raises TileError `schedule` if the
+    kernel's grid does not have two axes."""
     named, loc = function.number("l2_group", 0), _line(function, "l2_group")
     if named > 1 and not _reads_both(function):
         message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
         raise TileError("schedule", loc, message, "tiles of a grid of two axes are grouped")
     if not _may_group(function):
         return 1
-    rule = named or (1 if _wished(function, "tile_columns") else USUAL)  # groups of rows and of columns exclude another
+    rule = named or (1 if _wished(function, "tile_columns") else USUAL)  # groups of rows exclude groups of columns
     group: int = function.choices.choose(
         "l2_group",
         "grid",
@@ -111,7 +112,7 @@ def _rows_of_group(function: Function) -> int:
 
 
 def _columns_of_group(function: Function, falls: bool) -> int:
-    """How many columns of tiles go side by side; 1: one column after the other."""
+    """Number of tile columns that go side by side. The number is 1 if one column follows the other."""
     wished = _wished(function, "tile_columns")
     if wished is not None and wished.option != "1":
         _check_order(function, wished, {0, 1})
@@ -136,7 +137,7 @@ def _may_go_abreast(function: Function, falls: bool) -> bool:
 
 
 def _deals_pairs(function: Function, falls: bool) -> bool:
-    """Whether a persistent block gets a long and a short tile in turn."""
+    """Whether a persistent block takes a long and a short tile alternately."""
     if not _may_go_abreast(function, falls):
         return False
     deals: bool = function.choices.choose(
@@ -151,7 +152,7 @@ def _deals_pairs(function: Function, falls: bool) -> bool:
 
 
 def _no_group(value: Any) -> str:
-    """What is wrong with a plug-in's number of rows or columns; "" if nothing is."""
+    """The error in a plug-in's number of rows or columns. The result is "" if there is no error."""
     return "" if type(value) is int and 1 <= value <= MOST else f"a group has 1 to {MOST} of them"
 
 
@@ -174,13 +175,13 @@ def _descends(function: Function) -> bool:
 
 
 def _wished(function: Function, kind: str) -> Forced | None:
-    """What a user has chosen for this choice of the grid, if anything. The choice is then made even if the rule would
-    not consider it."""
+    """The user's option for this choice of the grid, or None. With an option, the choice is made even where the rule
+    would not consider it."""
     return function.choices.wished(kind, "grid")
 
 
 def _check_order(function: Function, wished: Forced, axes: set[int]) -> None:
-    """Raises TileError `schedule` where blocks cannot take tiles in another order along these axes of the grid."""
+    """Raises TileError `schedule` if blocks cannot take tiles in another order along `axes` of the grid."""
     loc, bond = wished.loc or function.loc, _bond(function)
     if not axes <= _axes_read(function):
         read = " and ".join(f"block({axis})" for axis in sorted(axes))
@@ -192,7 +193,7 @@ def _check_order(function: Function, wished: Forced, axes: set[int]) -> None:
 
 
 def _may_descend(function: Function) -> bool:
-    """Whether there is a choice of the order along the first axis."""
+    """Whether there is a choice of tile order along the first axis."""
     return _wished(function, "tile_order") is not None or (_growth(function) > 0 and not _asks(function))
 
 
@@ -202,14 +203,16 @@ def _is_first(op: Op) -> bool:
 
 
 def _growth(function: Function) -> int:
-    """1 if a trip count grows with `block(0)` and none shrinks; -1 if one shrinks and none grows; else 0."""
+    """1 if some trip count grows with `block(0)` and none shrinks; -1 if some trip count shrinks and none grows; else
+    0."""
     known = _Slopes()
     slopes = {known.of_iterations(op) for op in walk(function.body) if op.spec.control.counters} - {0, None}
     return slopes.pop() or 0 if len(slopes) == 1 else 0
 
 
 class _Slopes(Forms[int]):
-    """Whether scalars rise with `block(0)` (1), fall (-1), or do not depend on it (0); None where that is not known."""
+    """Slopes of scalars in `block(0)`: 1 if a scalar rises with it, -1 if it falls, 0 if it does not depend on it. The
+    slope is None if it is unknown."""
 
     def __init__(self) -> None:
         self.known: dict[Value, int | None] = {}
@@ -217,7 +220,7 @@ class _Slopes(Forms[int]):
     def of(self, value: Value) -> int | None:
         op = value.op
         if op is None:
-            return 0  # a dim, a scalar, or the counter of an outer loop: the same for all blocks
+            return 0  # a dim, a scalar, or the counter of an outer loop: equal in all blocks
         if value not in self.known:
             self.known[value] = self.told(value)
             if self.known[value] is None and not op.regions and all(self.of(each) == 0 for each in op.operands):
@@ -275,7 +278,7 @@ def _line(function: Function, name: str) -> Loc | None:
 
 
 def _may_group(function: Function) -> bool:
-    """Whether tiles may be taken in groups of rows."""
+    """Whether blocks may take tiles in groups of rows."""
     return _reads_both(function) and ("l2_group" in function.attrs or (_crosses(function) and not _asks(function)))
 
 
@@ -284,12 +287,13 @@ def _reads_both(function: Function) -> bool:
 
 
 def _axes_read(function: Function) -> set[int]:
-    """The axes of the grid along which the kernel reads the number of its block."""
+    """The grid axes along which the kernel reads its block number."""
     return {op.attrs["axis"] for op in walk(function.body) if op.spec.elements.of_grid == "block"}
 
 
 def _crosses(function: Function) -> bool:
-    """Whether MMAs in loops have operands that depend on one axis of the grid each."""
+    """Whether MMAs in loops have one operand that depends on axis 0 of the grid alone, and one that depends on axis 1
+    alone."""
     users = uses(function.body)
     hang: set[frozenset[int]] = set()
     for loop in walk(function.body):
@@ -301,7 +305,7 @@ def _crosses(function: Function) -> bool:
 
 
 def _axes_of(values: list[Value]) -> set[int]:
-    """The axes of the grid on whose block number these values depend."""
+    """The grid axes whose block number affects `values`."""
     todo, seen, found = list(values), set(values), set[int]()
     while todo:
         op = todo.pop().op
@@ -315,7 +319,8 @@ def _axes_of(values: list[Value]) -> set[int]:
 
 
 def _bond(function: Function) -> str | None:
-    """The operation by which blocks wait for others, or signal that they are done; None: there is none."""
+    """The operation by which blocks wait for other blocks, or signal that they are done. Returns None if there is no
+    such operation."""
     for op in walk(function.body):
         if any(e.kind in BONDS for e in op.spec.access.effects(op)):
             return f"'{op.name}'" + ("" if op.loc is None else f" in line {op.loc.line}")
@@ -323,9 +328,9 @@ def _bond(function: Function) -> str | None:
 
 
 def _asks(function: Function) -> bool:
-    """Whether a block may wait for another one. Then only a line of the schedule changes which block starts first."""
-    # A block that polls the flag of the block before it must not start first: on a full GPU, it would wait forever for
-    # a block that has no room to start. Flags are polled by volatile loads, or by atomics whose result is used.
+    """Whether a block may wait for another block. Only a line of the schedule then changes which block starts first."""
+    # A block that polls the flag of the block before it must not start first. On a full GPU it would wait forever for a
+    # block that has no room to start. Blocks poll flags by volatile loads, or by atomics whose result is used.
     users = uses(function.body)
     return _bond(function) is not None or any(
         (op.attrs.get("cache") == "volatile" and op.spec.access.kind == "read" and space_of(op.operands[0]) == "global")
@@ -335,16 +340,16 @@ def _asks(function: Function) -> bool:
 
 
 def _blocks_of_cluster(function: Function) -> int:
-    """How many blocks take neighbouring tiles together; 1: each takes tiles by itself."""
-    # Without TMA copies nothing is shared. Blocks that wait for others need a tile each.
+    """Number of blocks that take neighbouring tiles together. The number is 1 if each block takes tiles by itself."""
+    # Without TMA copies, blocks of a cluster share no copies. Blocks that wait for other blocks need a tile each.
     is_tma = TMA in function.by_subject("stage", str).values()
     reads = any(_is_first(op) for op in walk(function.body))
     return function.number("cluster", 1) if is_tma and reads and _bond(function) is None else 1
 
 
 def _blocks_at_once(function: Function, cluster: int) -> int:
-    """How many blocks of a persistent kernel an SM has; 0: there is a block for each tile. Raises TileError
-    `schedule`."""
+    """Number of blocks per SM of a persistent kernel. The number is 0 if the launch has one block for each tile. Raises
+    TileError `schedule`."""
     named, loc = function.number("persistent", 0), _line(function, "persistent")
     if not named:
         return 0
@@ -366,11 +371,11 @@ def _blocks_at_once(function: Function, cluster: int) -> int:
     return at_once
 
 
-# ---- what is made ----
+# ---- the rewrite ----
 
 
 def _make_ordered(function: Function, order: TileOrder, cluster: int) -> None:
-    """Renumbers the tiles at the kernel's start: still one tile a block."""
+    """Renumbers the tiles at the start of the kernel. Each block still computes one tile."""
     b, head = Builder(located(function, function.body.ops[0])), Block()
     with b.region(head):
         rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
@@ -395,21 +400,21 @@ def _make_ordered(function: Function, order: TileOrder, cluster: int) -> None:
 
 
 def _clusters(b: Builder, tiles: Value, cluster: int) -> Value:
-    """How many clusters a row of so many tiles needs."""
+    """Number of clusters for a row of `tiles` tiles."""
     return b.value("floordiv", b.value("add", tiles, b.index(cluster - 1)), b.index(cluster))
 
 
 def _tile_of_block(
     b: Builder, function: Function, place: Value, tiles: Value, cluster: int
 ) -> tuple[Value, Value | None]:
-    """The tile of a block whose cluster has this place in a row of `tiles`, and whether the block stores it. None for
-    the latter: all blocks do."""
+    """The tile of a block, and whether the block stores it. `place` is the position of the block's cluster in a row of
+    `tiles` tiles. The second value is None if all blocks store their tile."""
     rank = b.value("cluster_rank", axis=0, blocks=cluster)
     number = b.value("add", b.value("mul", place, b.index(cluster)), rank)
     known = constant_of(tiles)
     if known is not None and int(known) % cluster == 0:
         return number, None
-    # A block past the end repeats the last tile. A mask can stop its stores, but no other visible effect.
+    # A block past the end repeats the last tile. A mask can disable its stores, but no other visible effect.
     for op in walk(function.body):
         of_program = (
             op.spec.control.flows
@@ -425,7 +430,7 @@ def _tile_of_block(
 
 
 def _write_where(function: Function, there: Value | None) -> None:
-    """Masks all accesses to the tensors that a kernel writes with this condition."""
+    """Adds the condition `there` to the masks of all accesses to tensors that the kernel writes."""
     if there is None:
         return
     written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
@@ -439,7 +444,7 @@ def _write_where(function: Function, there: Value | None) -> None:
             with b.region(before):
                 on = b.broadcast(there, offset.tile.shape) if mask is None else also(b, mask, there)
             leave_out(op, "mask")
-            of_box = {"there": there} if "box" in op.attrs else {}  # a TMA store has no mask, but one condition
+            of_box = {"there": there} if "box" in op.attrs else {}  # a TMA store has no mask, only one condition
             op.operands += [on, *of_box.values()]
             op.attrs["has"] = [*op.attrs["has"], "mask", *of_box]
             at = block.ops.index(op)
@@ -447,8 +452,8 @@ def _write_where(function: Function, there: Value | None) -> None:
 
 
 def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: int) -> None:
-    """Puts a loop over tiles around the kernel. A block, or cluster, starts at its own number and steps by how many
-    there are."""
+    """Puts a loop over tiles around the kernel. Each block starts at the tile of its own number, and steps by the
+    number of blocks. With clusters, each cluster does so."""
     body = function.body
     b = Builder(located(function, body.ops[0]))
     before, inside = Block(), Block()
@@ -473,21 +478,21 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
     end = Op(OPS["yield"], [], [], {}, (), b.loc)
     loop = Block([turn])
     loop.ops = [*inside.ops, *rest, end]
-    # `unroll` 1: the body is the whole kernel.
+    # `unroll` is 1 because the body is the whole kernel.
     made = Op(OPS["for"], [zero, count, one], [], {"unroll": 1, "tiles": True}, [loop], b.loc)
     body.ops = [*kept, *before.ops, made]
-    most: Any = ["*", "sms", at_once]  # the launch knows how many SMs there are
+    most: Any = ["*", "sms", at_once]  # the launch knows the number of SMs
     if cluster > 1:
         function.grid[0], most = ["cdiv", function.grid[0], cluster], ["max", ["//", most, cluster], 1]
-    # No more blocks than tiles: one without a tile would start for nothing.
+    # There are at most as many blocks as tiles: a block without a tile would start for nothing.
     blocks: Any = ["min", ["*", ["*", *function.grid[:2]], function.grid[2]], most]
     function.grid = [blocks if cluster == 1 else ["*", blocks, cluster], 1, 1]
     function.deals += 1
 
 
 def replace_grid(function: Function, numbers: Sequence[Value], sizes: Sequence[Value]) -> None:
-    """Replaces what the kernel reads of the grid along each axis: the number of its block by `numbers`, how many blocks
-    there are by `sizes`."""
+    """Replaces the kernel's reads of the grid. Along each axis, `numbers` replaces the block number, and `sizes`
+    replaces the number of blocks."""
     made = {}
     for op in walk(function.body):
         known = {"block": numbers, "blocks": sizes}.get(op.spec.elements.of_grid, ())
@@ -497,12 +502,12 @@ def replace_grid(function: Function, numbers: Sequence[Value], sizes: Sequence[V
 
 
 IN_IR = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "min": "minimum", "max": "maximum"}
-"""Operators of the expressions that a launch evaluates, as operations on indices."""
+"""Maps the operators of launch expressions to operations on indices."""
 
 
 def in_ir(b: Builder, function: Function, tree: Any, loc: Loc | None) -> Value:
-    """An extent of the grid, computed by the kernel. Raises TileError `schedule` at `loc` for what only a launch
-    knows."""
+    """An extent of the grid, computed by the kernel. Raises TileError `schedule` at `loc` if only the launch knows a
+    term."""
     if isinstance(tree, str):
         tree = function.constants.get(tree, tree)
     if isinstance(tree, int) and not isinstance(tree, bool):

@@ -4,9 +4,9 @@
     copy sx2, x[i - 1 : i + 7, j : j + 8]        →
     …                                                … load sx[0 : 8, 0 : 8] … load sx[0 : 8, 1 : 9] …
 
-Nine taps of 3 x 3 read nine tiles, from the L2. With its halo, a tile of 8 x 8 pixels has 100 rows in place of
-64, and is read once. The rows of the box lie one behind the other in shared memory. A tap reads rows that start
-elsewhere, and skips the halo where a row of pixels ends.
+The nine taps of 3 x 3 read nine tiles from the L2. A tile of 8 x 8 pixels with its halo has 100 rows instead of 64, and
+is read once. The rows of the box are contiguous in shared memory. The rows of a tap start at another offset, and skip
+the halo where a row of pixels ends.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dsl.lowering.known.forms import linear
 
 @dataclass(frozen=True, slots=True)
 class Halo:
-    """box: all that several windows read, the columns of the tile first, then axes along its rows; starts: where each
-    window starts along those axes; extents: of each window along those axes."""
+    """A box that covers several windows. In `box`, the columns of the tile come first, then the axes along its rows.
+    `starts` has the start of each window along these axes. `extents` has the extents of a window along these axes."""
 
     box: CopiedBox
     starts: tuple[tuple[int, ...], ...]
@@ -40,7 +40,7 @@ class Halo:
         return tuple(axis for axis in self.box.axes if axis.along == 0)
 
     def row(self, b: Builder, number: int) -> Value:
-        """For each row of a window, which row of the box it is: a tile [rows]."""
+        """Maps each row of a window to its row in the box, as a tile [rows]."""
         total, step = b.broadcast(b.index(0), (prod(self.extents),)), 1
         counted = b.value("arange", extent=prod(self.extents))
         for axis, start, extent in zip(self._along_rows, self.starts[number], self.extents, strict=True):
@@ -51,8 +51,8 @@ class Halo:
         return total
 
     def window(self, number: int) -> tuple[int, int] | None:
-        """The first row of a window, and the distance from eight of its rows to the next eight; None if that differs.
-        A descriptor of wgmma can say just these two."""
+        """The first row of a window, and the distance from a group of eight rows to the next group. Returns None if the
+        distance is not constant. A wgmma descriptor can express only these two numbers."""
         axes = self._along_rows
         first = sum(start * axis.step for axis, start in zip(axes, self.starts[number], strict=True))
         if len(axes) == 1:
@@ -65,8 +65,8 @@ def _over(b: Builder, value: Value, by: int) -> Value:
 
 
 def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
-    """The box that has all windows with their halo; None if there is none, or it has no fewer rows than all windows
-    together."""
+    """The box that covers all windows with their halo. Returns None if there is no such box, or if it has as many rows
+    as all windows together or more."""
     first = boxes[0]
     rows = [i for i, axis in enumerate(first.axes) if axis.along == 0]
     is_plain = len(boxes) > 1 and rows and not any(box.walks for box in boxes)
@@ -89,14 +89,15 @@ def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
 
 
 def _all_distances(boxes: Sequence[CopiedBox]) -> list[list[int]]:
-    """How much further than the first box each box starts, along each axis; empty if that is not known for one."""
+    """The distance of each box from the first box, along each axis. The list is empty if some distance is unknown."""
     found = [_distances(boxes[0], box) for box in boxes]
     known = [each for each in found if each is not None]
     return known if len(known) == len(found) else []
 
 
 def _distances(first: CopiedBox, box: CopiedBox) -> list[int] | None:
-    """How much further a box starts along each axis; None if that is no constant, or the boxes have other axes."""
+    """The distance of `box` from `first` along each axis. Returns None if a distance is not constant, or the boxes have
+    different axes."""
     found = []
     if len(first.axes) != len(box.axes):
         return None

@@ -1,14 +1,15 @@
-"""What a loop accumulates, and how the partial results of several blocks are combined.
+"""The accumulators of a loop, and the ways to combine their partial results from several blocks.
 
-A sum is its value of the iteration before, with something added: by `dot`, `+`, `maximum` and their like, also through
-inner loops and branches. Any other accumulation needs a reduction after the loop whose `def` combines two elements just
-as an iteration combines what it carries with a new element.
+An accumulator is a sum if each iteration only adds to its previous value. The additions may be `dot`, `+`, `maximum`
+and similar operations, and they may be in inner loops and branches. Any other accumulation needs a reduction after the
+loop. The `def` of that reduction must combine two elements in the same way as an iteration combines the carried values
+with a new element.
 
     v, k = first(v, k, load(…), i)                 the iteration
     best, at = reduce(first, (v, k), axis=0)       the reduction after the loop
 
-If only such a reduction reads the result of the loop, each block does it first, so that parts are as small as its
-results.
+If only such a reduction reads the result of the loop, each block does the reduction first. Parts are then as small as
+the results of the reduction.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dsl.lowering.ops.control import handed_on
 
 
 class Unsplit(Exception):
-    """Why a loop cannot be split, and what would fit."""
+    """The reason why a loop cannot be split, and a hint."""
 
     def __init__(self, message: str, hint: str):
         super().__init__(message)
@@ -36,10 +37,11 @@ class Unsplit(Exception):
 
 @dataclass(slots=True)
 class PartialSums:
-    """Results of which each block has a part.
+    """Results of a loop for which each block computes a part.
 
-    values: results of the loop, or of the reductions after it; join: a region that combines two, as a reduction has it;
-    name: of the first value; alone: the operations that each block does with its own sums, such as that reduction.
+    `values` are results of the loop, or of the reductions after it. `join` is a region that combines two parts, as in a
+    reduction. `name` is the name of the first value. `alone` has the operations that each block applies to its own
+    sums, such as that reduction.
     """
 
     values: list[Value]
@@ -54,7 +56,7 @@ def inside(op: Op) -> Iterator[Op]:
 
 
 def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
-    """All that a loop at the top of the kernel carries, as sums. Raises Unsplit if some of it is none."""
+    """All carried values of a loop at the top of the kernel, as sums. Raises Unsplit if a carried value is no sum."""
     if not loop.results:
         raise Unsplit("it carries no sum", "acc = acc + … in each iteration")
     ops = function.body.ops
@@ -71,7 +73,7 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
                 raise wrong
             found.append(group)
     for each in found:
-        # 2^17 f32 elements in 64 parts (8 warps) take 16,546 sectors so, in place of 32,834.
+        # With this rule, 2^17 f32 elements in 64 parts (8 warps) take 16,546 sectors instead of 32,834.
         while (reduction := _reduction_of(each, behind, users)) is not None:
             each.alone += [*_read_by(reduction, behind), reduction]
             each.values = list(reduction.results)
@@ -79,7 +81,8 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
 
 
 def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[Op]]) -> Op | None:
-    """The reduction that combines as these sums are combined, and is their only reader; None if there is none."""
+    """The reduction that combines in the same way as these sums, and is their only reader. Returns None if there is no
+    such reduction."""
     readers = {op for value in sums.values for op in users.get(value, ())}
     op = next(iter(readers), None)
     if op is None or len(readers) > 1 or op not in behind or not _reduces(op) or op.operands != sums.values:
@@ -89,7 +92,7 @@ def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[O
 
 
 def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
-    """The operations after the loop that the region of a reduction needs: they make scalars."""
+    """The operations after the loop that the region of a reduction depends on. These operations compute scalars."""
     return slice_of(behind, {v for op in inside(reduction) for v in op.operands})
 
 
@@ -97,15 +100,15 @@ def _reduces(op: Op) -> bool:
     return bool(op.spec.algebra.unordered)
 
 
-# ---- sums by their operations ----
+# ---- sums of operations that add ----
 
 
 @dataclass(slots=True)
 class LoopSum:
-    """A carried value that each iteration adds to. join: the operation that combines two parts of it.
+    """A carried value that each iteration adds to. `join` is the operation that combines two parts of the value.
 
-    values: on the way from its value before the iteration to that after it; uses: the operations on that way, each with
-    the number of the operand.
+    `values` has all values through which the sum passes in an iteration. `uses` has the operations that read these
+    values, each with the index of the operand.
     """
 
     name: str
@@ -122,7 +125,8 @@ class LoopSum:
         self.join = join
 
     def follow(self, value: Value, first: Value) -> None:
-        """Adds all that is on the way from `first` to `value`. Raises Unsplit if the way is no sum."""
+        """Records all values between `first` and `value`. Raises Unsplit if `value` is no sum that starts
+        from `first`."""
         self.values |= {value, first}
         if value is first:
             return
@@ -170,7 +174,7 @@ def _leads(value: Value, first: Value) -> bool:
 
 
 def _sum_of(loop: Op, number: int) -> PartialSums:
-    """The sum that a loop carries at this place. Raises Unsplit if it is none."""
+    """The sum that a loop carries at index `number`. Raises Unsplit if the carried value is no sum."""
     body, result, start = loop.regions[0], loop.results[number], loop.operands[3 + number]
     end = body.ops[-1]
     found = LoopSum(result.name or "a value")
@@ -180,7 +184,7 @@ def _sum_of(loop: Op, number: int) -> PartialSums:
         raise Unsplit(f"nothing is added to '{found.name}'", "carry sums alone")
     join = OPS[found.join]
     neutral = None if join.algebra.starts is None else join.algebra.starts(start.dtype)
-    # Every block adds the start. With `maximum`, `minimum`, `&` and `|`, combining it twice changes nothing.
+    # Every block adds the start value. With `maximum`, `minimum`, `&` and `|`, a repeated start value changes nothing.
     if not join.algebra.idempotent and constant_of(start) != neutral:
         shown = abs(neutral or 0)  # without the sign of -0.0
         message = f"'{found.name}' does not start at {shown:g}, and each block would add its start"
@@ -198,7 +202,7 @@ def _read_inside(name: str, op: Op) -> Unsplit:
 
 
 def region_of(name: str, value: Value) -> Block:
-    """A region that combines two elements by one operation."""
+    """A region that combines two elements by the operation `name`."""
     type = TileType((), value.dtype)
     region = Block([Value(type), Value(type)])
     made = Op(OPS[name], region.args, [type])
@@ -210,8 +214,9 @@ def region_of(name: str, value: Value) -> Block:
 
 
 class RegionMatch:
-    """Whether values are computed just as a region computes its results. args: what the region's arguments stand for,
-    as far as it is known; ops: the operations that compute the values."""
+    """Matches operations against a region: whether they compute values in the same way as the region computes its
+    results. `args` maps the region's arguments to the matching values found so far. `ops` has the matching operations.
+    """
 
     def __init__(self, region: Block):
         self.region = region
@@ -219,7 +224,7 @@ class RegionMatch:
         self.ops: set[Op] = set()
 
     def of(self, values: Sequence[Value], first: Sequence[Value]) -> bool:
-        """Whether the region gives `values` if the first half of its arguments are `first`. The other half may be
+        """Whether the region computes `values` if the first half of its arguments are `first`. The other half may be
         anything."""
         end = self.region.ops[-1].operands
         if len(values) != len(end) or len(first) * 2 != len(self.region.args):
@@ -242,7 +247,7 @@ class RegionMatch:
             return False
         orders = [op.operands, op.operands[::-1]] if op.spec.algebra.commutes else [op.operands]
         for operands in orders:
-            args, ops = dict(self.args), set(self.ops)  # to go back, if the order does not match
+            args, ops = dict(self.args), set(self.ops)  # restored if the order does not match
             if all(self._is(a, b) for a, b in zip(operands, wanted.op.operands, strict=True)):
                 self.ops.add(op)
                 return True
@@ -255,7 +260,7 @@ def _made_as(op: Op) -> tuple:
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Whether two values are the same, or equal pure operations compute them from the same values."""
+    """Whether two values are the same, or equal pure operations compute them from equal operands."""
     if a is b:
         return True
     one, other = a.op, b.op
@@ -267,8 +272,8 @@ def equal(a: Value, b: Value) -> bool:
 def _joined_as_behind(
     loop: Op, result: Value, behind: list[Op], users: dict[Value, list[Op]], loc: Loc
 ) -> PartialSums | None:
-    """The carried values that an iteration combines as a reduction after the loop does, `result` among them; None if
-    there is no such reduction. Raises Unsplit if an iteration reads them for anything else."""
+    """The carried values, including `result`, that an iteration combines in the same way as a reduction after the loop.
+    Returns None if there is no such reduction. Raises Unsplit if an iteration uses these values in any other way."""
     body = loop.regions[0]
     for op in users.get(result, ()):
         if op not in behind or not _reduces(op) or not all(v in loop.results for v in op.operands):
@@ -295,7 +300,8 @@ def _joined_as_behind(
 
 
 def _needed(body: Block) -> list[Op]:
-    """The operations of a body without its end, and without those whose results nothing reads."""
+    """The operations of a body that have effects, or whose results are used. The operation at the end of the body is
+    excluded."""
     ops = walk(body)
     wanted, found = set(ops[-1].operands), []
     for op in reversed(ops[:-1]):
@@ -306,8 +312,8 @@ def _needed(body: Block) -> list[Op]:
 
 
 def joins_once(region: Block, loc: Loc) -> bool:
-    """Whether any value combined with itself stays the same."""
-    # The builder folds while it builds: `where(take, w, v)` with equal sides becomes v.
+    """Whether every value stays the same when it is combined with itself."""
+    # The builder folds during the build: `where(take, w, v)` with equal sides becomes v.
     first = region.args[: len(region.args) // 2]
     found = joined(Builder(loc), region, first, first)
     return all(a is b for a, b in zip(found, first, strict=True))
@@ -320,8 +326,8 @@ def joined(
     right: Sequence[Value],
     now: Callable[[Value], Value] = lambda value: value,
 ) -> list[Value]:
-    """Combines two parts element by element, as a reduction with this region does. now: gives the current value for
-    one from outside the region."""
+    """Combines two parts element by element, with the region of a reduction. `now` maps a value from outside the region
+    to its current value."""
     table: dict[Value, Value] = dict(zip(region.args, (*left, *right), strict=True))
     shape, place = left[0].shape, b.place
 

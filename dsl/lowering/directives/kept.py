@@ -1,8 +1,9 @@
 """`stage v: shared` of a value that is computed in parts: it stays in shared memory between the loops over its parts.
 
-A load is kept in the type in which it is loaded, before conversions. If 4 aligned bytes are neighbours, asynchronous
-copies bring it, and all copies start before the first part is read. A computed value may take the place of a load of
-the same type that it is computed from: copies bring the load, and the first loop overwrites it with the value.
+A load is kept in the type that the tensor has, before conversions. If at least 4 aligned bytes are contiguous,
+asynchronous copies bring the data, and all copies start before the first part is read. A computed value may replace a
+load if the value depends on that load and has the same type. Copies then bring the loaded data, and the first loop
+overwrites the data with the value.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 
 @dataclass(slots=True)
 class Kept:
-    """A value that stays in shared memory. source: the load that copies bring: the value itself, or a load whose place
-    it takes. tile: where it lies, with a stage for each part; full: whether all parts are there."""
+    """A value that stays in shared memory. `source` is the load whose data arrives by copies. This load is the value
+    itself, or a load that the value replaces. `tile` is the shared tile, with a stage for each part. `full` states that
+    all parts have been written."""
 
     value: Value
     axis: int
@@ -39,13 +41,14 @@ class Kept:
 
     @property
     def op(self) -> Op:
-        """The operation that makes it."""
+        """The operation that computes the value."""
         assert self.value.op is not None
         return self.value.op
 
     @property
     def filling(self) -> tuple[Value, Value] | None:
-        """Mask of the load, and the value of masked elements; None if that is zero, as copies leave it."""
+        """The mask of the load, and the value of masked elements. Returns None if masked elements are zero, because
+        copies write zeros there."""
         if self.source is None or self.source.op is None:
             return None
         mask, other = operand(self.source.op, "mask"), operand(self.source.op, "other")
@@ -53,7 +56,7 @@ class Kept:
 
 
 def words_of(function: Function, names: Collection[str]) -> dict[str, str]:
-    """The `stage` lines of values with these names: `shared`, `tma` or `registers`. Lines of tensors do not count."""
+    """The `stage` lines of values with these names: `shared`, `tma` or `registers`. Lines of tensors are excluded."""
     tensors = {p.name for p in function.params}
     said = function.by_subject("stage", str)
     return {name: word for name, word in said.items() if name in names and name not in tensors}
@@ -67,8 +70,8 @@ def kept_of(
     static: bool,
     rows: AnyRows | None = None,
 ) -> list[Kept]:
-    """The values of a region that the schedule keeps in shared memory. Raises TileError for a value that cannot be
-    kept: `schedule`, `shared` or `instruction`."""
+    """The values of a region that the schedule keeps in shared memory. Raises TileError `schedule`, `shared` or
+    `instruction` for a value that cannot be kept."""
     facts, found = facts_now(function), []
     room = target.shared - sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
     for name, word in words_of(function, region.names).items():
@@ -97,12 +100,13 @@ def kept_of(
     values = {each.value for each in found}
     for each in found:
         if each.source is not None and any(values & {*op.results} for op in slices(places_of(each.source, each.axis))):
-            each.source = None  # its address comes from another kept value, whose copies arrive at the same time
+            each.source = None  # its address depends on another kept value, whose copies arrive at the same time
     return found
 
 
 def _source(region: WideRegion, kept: Kept, others: set[Value], facts: Analysis, rows: AnyRows | None) -> Value | None:
-    """The load that copies can bring to the place of a value; None if there is none."""
+    """The load that asynchronous copies can bring into the shared tile of a value. Returns None if there is no such
+    load."""
     made = slices([(kept.value, kept.axis)], others)
     loads = [op.result for op in region.block.ops if op in made and is_load(op)]
     alike = [load for load in loads if load.dtype is kept.value.dtype and load.shape == kept.value.shape]
@@ -110,13 +114,13 @@ def _source(region: WideRegion, kept: Kept, others: set[Value], facts: Analysis,
 
 
 def places_of(load: Value, axis: int) -> list[Wide]:
-    """The tiles that decide what a load reads, each with its axis."""
+    """The tiles that determine which elements a load reads, each with its axis."""
     assert load.op is not None
     return [(value, axis) for value in place_of(load.op) if value.shape]
 
 
 def _narrowest(value: Value, region: WideRegion) -> Value:
-    """The narrowest value that this one is a conversion of: f16 that becomes f32 takes half the bytes."""
+    """The narrowest value from which `value` was converted. An f16 that becomes f32 takes half the bytes."""
     op = value.op
     while op is not None and op.spec.algebra.keeps == "number" and op.operands[0] in region.axes:
         if op.operands[0].dtype.bits >= value.dtype.bits:

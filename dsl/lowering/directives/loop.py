@@ -1,4 +1,4 @@
-"""`loop v, 1: 512`: a wide tile, and all that is computed with it along axis 1, is computed in parts of 512 elements.
+"""`loop v, 1: 512`: a wide tile, and all values computed with it along axis 1, are computed in parts of 512 elements.
 
     v = load x[0 : 4096]              m = -inf
     top = max(v)                      for k: m = maximum(m, load x[k · 512 + …])
@@ -7,10 +7,10 @@
                                       for k: z = z + exp(load x[k · 512 + …] - top)
                                       …
 
-All that is between two reductions along the axis is one loop. Loops carry accumulators as wide as a part, which are
-reduced after the loop. `static` writes the parts out: values needed again stay in registers. A loop at run time
-recomputes them, loads too, unless `stage v: shared` keeps them. By default, a tile whose extent is no power of two is
-computed in static parts.
+All operations between two reductions along the axis form one loop. Loops carry accumulators as wide as a part, which
+are reduced after the loop. `static` unrolls the parts, and values that are needed again stay in registers. A loop at
+run time recomputes such values, and repeats their loads, unless `stage v: shared` keeps them. By default, a tile whose
+extent is no power of two is computed in static parts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from dsl.lowering.ir.types import TileType
 
 
 def loop(function: Function, target: Target) -> None:
-    """Computes in parts what the schedule names. Raises TileError `name`, `schedule` or `extent` for what cannot be."""
+    """Computes the values that the schedule names in parts. Raises TileError `name`, `schedule` or `extent` if a value
+    cannot be computed in parts."""
     staged: set[str] = set()
     for name, (axis, part, static) in function.by_subject("loop", tuple).items():
         about = WideSubject(name, axis, function.lines.get(("loop", name)))
@@ -62,18 +63,19 @@ def loop(function: Function, target: Target) -> None:
 
 
 LEAST = 256
-"""Default: the fewest elements of a part. A warp loads so many 16-bit floats at once, 16 bytes a lane."""
+"""Default for the fewest elements of a part. A warp loads 256 16-bit floats at once, 16 bytes a lane."""
 
 
 def usual_part(extent: int) -> int:
-    """Default elements of a part: the greatest power of two that divides the extent; 1 if that is less than LEAST."""
+    """Default number of elements of a part: the greatest power of two that divides the extent. The number is 1 if that
+    power of two is less than LEAST."""
     part = extent & -extent
     return part if part >= LEAST or part == extent else 1
 
 
 def _odd_ones(function: Function) -> None:
-    """Computes tiles whose extents are no powers of two in static parts, as far as that is possible."""
-    # 5003 columns are five parts of 1024, not eight: 5240 warp instructions of a block in place of 8120.
+    """Computes tiles in static parts if their extents are no powers of two, as far as that is possible."""
+    # 5003 columns are five parts of 1024 instead of eight. A block then has 5240 warp instructions instead of 8120.
     odd = [
         (op, axis)
         for op in walk(function.body)
@@ -97,7 +99,8 @@ def _odd_ones(function: Function) -> None:
 
 
 def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], rows: AnyRows | None = None) -> None:
-    """Computes a region in parts, written out or in loops at run time. Only the latter keep values in shared memory."""
+    """Computes a region in parts, unrolled or in loops at run time. Only loops at run time keep values in shared
+    memory."""
     if static:
         StaticParts(region, part, rows).run()
     else:
@@ -106,8 +109,8 @@ def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], 
 
 
 def _check_extents(function: Function) -> None:
-    """Removes tiles that parts have replaced. Raises TileError `extent` for one that is left, and has an extent that is
-    no power of two."""
+    """Removes tiles that parts have replaced. Raises TileError `extent` for any other tile whose extent is no power of
+    two."""
     needed: set[Value] = set()
     gone: set[Op] = set()
     for op in reversed(walk(function.body)):
@@ -134,8 +137,8 @@ def _tiles(function: Function) -> set[str]:
 
 
 def unknown_tile(function: Function, about: WideSubject, row: str) -> None:
-    """Raises TileError `name` for a line of this property, unless the name belongs to a branch that this variant leaves
-    out."""
+    """Raises TileError `name` for a line of property `row`. There is no error if the name belongs to a branch that this
+    variant leaves out."""
     if about.name in function.in_branches:
         function.void += [(about.name, about.loc)] if about.loc else []
         return
@@ -153,8 +156,8 @@ def _extent(value: Value, about: WideSubject) -> int:
 def way_of(
     function: Function, region: WideRegion, about: WideSubject, part: int, static: bool, kept: Sequence[Kept]
 ) -> bool | None:
-    """Whether parts are written out; None: the tile stays whole. Raises TileError `schedule` if neither way keeps the
-    order of loads and stores."""
+    """Whether parts are unrolled. Returns None if the tile stays whole. Raises TileError `schedule` if neither way
+    keeps the order of loads and stores."""
     if region.extent % part:
         message = f"{region.extent} elements are no multiple of {part}"
         raise about.refused(message, "a power of two that divides the extent")
@@ -179,7 +182,7 @@ def way_of(
 
 
 def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> list[Kept]:
-    """The values that the choice keeps in shared memory. The others are computed again."""
+    """The values that the choice keeps in shared memory. The other values are recomputed."""
     free = out_of_order(region, False) is None  # else a load would move behind a store, so there is no choice
     return [
         each
@@ -198,5 +201,6 @@ def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> lis
 
 
 def _recompute(function: Function, region: WideRegion) -> None:
-    """Marks `choose recompute.…` of these values as met: a loop over parts recomputes them where it needs them."""
+    """Marks `choose recompute.…` for these values as satisfied: a loop over parts recomputes them where it
+    needs them."""
     function.choices.excuse(*(f"recompute.{name}" for name in region.names))

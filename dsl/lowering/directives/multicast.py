@@ -6,9 +6,9 @@
     …                                    …
     consumer_release n                   consumer_release n, of 2 blocks
 
-The blocks of a cluster take neighbouring tiles along the grid's first axis (`grid.py`). A box is the same for all of
-them if its position does not depend on the rank of the block. Each block copies a part of its rows to the same place in
-all blocks. So all blocks must have the same iterations, and a stage is free when the warps of all blocks have read it.
+The blocks of a cluster take neighbouring tiles along the grid's first axis (`grid.py`). All blocks need the same box if
+its position does not depend on the rank of the block. Each block then copies a part of the box's rows to the same place
+in all blocks. So all blocks must have the same iterations. A stage is free when the warps of all blocks have read it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import names
 
 ARCH = "sm_90a"
-"""The target for multicast copies; for sm_90 ptxas 13.0 advises against them."""
+"""The target for multicast copies. For sm_90, ptxas 13.0 advises against them."""
 WAYS = {"halves": True, "none": False}
 
 
 def multicast(function: Function, target: Target, fetch: Block) -> int:
-    """Makes the producer's copies multicast where all blocks of a cluster need the same box. Gives the number of these
-    blocks; 1 if no copy is shared. Raises TileError `schedule` if the blocks have different iterations."""
+    """Makes the producer's copies multicast where all blocks of a cluster need the same box. Returns the number of
+    these blocks, or 1 if no copy is shared. Raises TileError `schedule` if the blocks have different iterations."""
     cluster = max((op.attrs["blocks"] for op in walk(fetch) if op.spec.elements.of_grid == "rank"), default=1)
     own, blocks = _of_rank(fetch), 1
     for op in [op for op in walk(fetch) if cluster > 1 and op.spec.access.at_pipeline == "fill" and "box" in op.attrs]:
@@ -39,7 +39,7 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
             wrong = f"{target.arch} has no multicast copies: {ARCH} has"
         elif own.intersection(v for v in box.operands.values() if v is not None):
             wrong = "each block has another box"
-        elif box.shared(cluster) is None:  # a swizzle goes by groups of 8 rows, so a part has whole groups
+        elif box.shared(cluster) is None:  # a swizzle repeats after 8 rows, so a part has whole groups
             wrong = f"its rows are no {cluster} equal parts of whole groups of 8"
         taken = function.choices.choose(
             "multicast",
@@ -57,8 +57,8 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
 
 
 def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None:
-    """Raises TileError `schedule` if a loop with copies may have other iterations in another block of the cluster."""
-    # A block with more iterations would wait for parts that the others never copy.
+    """Raises TileError `schedule` if a loop with copies may have different iterations in the blocks of a cluster."""
+    # A block with more iterations would wait for parts that the other blocks never copy.
     for op in walk(fetch):
         differs = op.spec.control.flows and own.intersection(op.operands[: op.spec.control.leading])
         if differs and any(each.spec.access.at_pipeline == "fill" for each in inside(op)):
@@ -68,7 +68,8 @@ def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None
 
 
 def _of_rank(block: Block) -> set[Value]:
-    """The values that depend on the rank of a block in its cluster. Values in a loop do not, if only its end does."""
+    """The values that depend on the rank of a block in its cluster. If only the end of a loop depends on the rank, the
+    values in the loop do not."""
     found: set[Value] = set()
     count = -1
     while count < len(found):  # until nothing is added: loops carry dependence backwards

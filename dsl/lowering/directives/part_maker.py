@@ -1,4 +1,4 @@
-"""Computes parts of tiles along an axis, from parts of what the tiles are computed from."""
+"""Computes parts of tiles along an axis. Each part is computed from parts of the tile's operands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dsl.lowering.hopper.boxes import CopiedBox, with_box
 from dsl.lowering.ir.function import Block, Op, Value, clone, walk
 
 EDGES = "its rows begin anywhere, and their edges are parts of their own"
-"""Why the accesses that `align` makes are no TMA boxes."""
+"""Why accesses that `align` has rewritten cannot be TMA boxes."""
 
 
 class PartMaker:
-    """Computes parts of `part` elements. memo: parts that are at hand; origin: where the current part starts.
+    """Computes parts of `part` elements. `memo` has the parts that are already available. `origin` is the start of the
+    current part.
 
-    rows: the extents of rows, if each row of a part has columns of its own; all parts then have these rows. named:
-    whether parts stand for the tile and have its name.
+    If each row of a part has columns of its own, `rows` has the extents of all rows. All parts then have these rows.
+    `named` states that parts stand for the tile and have its name.
     """
 
     def __init__(self, b: Builder, part: int):
@@ -35,7 +36,7 @@ class PartMaker:
         return found
 
     def compute(self, op: Op, value: Value, axis: int) -> None:
-        """Makes an operation again for the current part, and remembers its results."""
+        """Repeats an operation for the current part, and stores its results in `memo`."""
         through = op.spec.elements.along
         along = through(op, value, axis) if through is not None else None
         assert along is not None
@@ -61,18 +62,18 @@ class PartMaker:
             self.memo[old, along.get(old, axis)] = new
 
     def store(self, op: Op, operands: list[Value], axis: int, **more: object) -> None:
-        """Stores a part along this axis."""
+        """Stores a part along `axis`."""
         attrs = {**op.attrs, **more}
         if "box" in attrs:
             operands = with_box(attrs, operands, self.box(op, axis))
         self.b.op(op.name, operands, **attrs)
 
     def box(self, op: Op, axis: int) -> CopiedBox | str:
-        """The TMA box of a part, or why there is none."""
+        """The TMA box of a part, or the reason why there is none."""
         return CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else EDGES
 
     def counted(self) -> Value:
-        """The places of the part's elements in the tile."""
+        """The indices of the part's elements in the tile."""
         counted = self.b.value("arange", extent=self.part)
         return self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)
 
@@ -83,7 +84,7 @@ class PartMaker:
         return (*value.shape[:axis], self.part, *value.shape[axis + 1 :])
 
     def now(self, value: Value) -> Value:
-        """The current value for one that is not computed in parts."""
+        """The current value that replaces `value`, which is not computed in parts."""
         return value
 
     def region_of(self, region: Block) -> Block:

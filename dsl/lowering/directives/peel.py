@@ -7,13 +7,19 @@
                                                         x = where(seen, x, -inf)
                                                         …
 
-The flag joins comparisons by `&`. Both sides of a comparison are sums that are linear in the counter, so their least
-and greatest elements are known before the loop, and with them the first iteration in which some element is false. If a
-comparison becomes true during the loop, `j + arange(64) >= bound`, the second loop is the one without the flag. With
-both kinds, as a sliding window has them, there are three loops, and the second is the one without. A condition that is
-the same for all elements and does not depend on a counter may stand beside a comparison, `(left < 0) | (j + arange(64)
->= first)`: where it is true, that comparison does not count. The copies of `pipeline` continue from one loop to the
-next. Never by default: the code of the loop is there twice.
+The flag combines comparisons by `&`. Both sides of a comparison are sums that are linear in the counter, so the least
+and the greatest element of each side are known before the loop. The first iteration with a false element is therefore
+known before the loop, too.
+
+If a comparison becomes true during the loop, such as `j + arange(64) >= bound`, the flag is removed from the second
+loop. A sliding window has comparisons of both kinds. Such a flag gives three loops, and the second loop is without the
+flag.
+
+A uniform condition that does not depend on a counter may stand beside a comparison, as in `(left < 0) | (j + arange(64)
+>= first)`. Where the condition is true, the comparison is ignored.
+
+The copies of `pipeline` continue from one loop to the next. No loop is peeled by default, because peeling duplicates
+the code of the loop.
 """
 
 from __future__ import annotations
@@ -37,8 +43,8 @@ Range = tuple[Value, Value]
 
 
 def peel(function: Function) -> None:
-    """Splits the loops that the schedule names with a flag. Raises TileError `name` for an unknown flag, `schedule` for
-    one whose iterations are not known before the loop."""
+    """Splits the loops that the schedule names together with a flag. Raises TileError `name` for an unknown flag.
+    Raises `schedule` for a flag whose iterations are not known before the loop."""
     budget = Budget()
     for name, flag in function.by_subject("peel", str).items():
         found = _find(function.body, name, flag)
@@ -54,19 +60,19 @@ def peel(function: Function) -> None:
                 "peel", flag, ON_OFF, "on", loc=loop.loc, pinned=loc, because="the schedule peels what it names",
                 line=f"peel {name}: {flag}",
             ):  # fmt: skip
-                # Each line doubles or triples a loop, and several lines may name one loop.
+                # Each line doubles or triples the code of a loop, and several lines may name one loop.
                 budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
                 _FlagSplit(function, block, loop, value, loc).run()
 
 
 def _is_void(function: Function, flag: str) -> bool:
-    """Whether this variant has no such flag, as it leaves out the branch."""
+    """Whether this variant has no such flag, because it leaves out the branch."""
     return flag in function.in_branches
 
 
 def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
-    """The loops over a counter that compute a flag. Each comes with the block that holds it, and the last flag of that
-    name."""
+    """The loops over a counter that compute a flag. Each loop comes with the block that contains it, and with the last
+    flag of that name."""
     found: list[tuple[Block, Op, Value]] = []
     for op in block.ops:
         for region in op.regions:
@@ -133,14 +139,15 @@ class _Extremes(Forms[Range]):
 
 @dataclass(frozen=True, slots=True)
 class _Margin:
-    """A scalar. Where it is not negative, or the flag `unless` is true, all elements of a comparison are true."""
+    """A scalar for a comparison. All elements of the comparison are true if the scalar is not negative, or if the flag
+    `unless` is true."""
 
     value: Value
     unless: Value | None = None
 
 
 class _Margins(Forms[list[_Margin]]):
-    """The margins of a flag: where all of them hold, all its elements are true."""
+    """The margins of a flag: if all of them hold, all elements of the flag are true."""
 
     def __init__(self, b: Builder):
         self.b, self.extremes = b, _Extremes(b)
@@ -155,7 +162,7 @@ class _Margins(Forms[list[_Margin]]):
         return [] if constant_of(flag) else self.told(flag)
 
     def _either(self, *flags: Value) -> list[_Margin] | None:
-        """The margins of `a | b`, if one side is the same for all elements."""
+        """The margins of `a | b`. One of the two flags must be uniform."""
         for one, other in (flags, flags[::-1]):
             unless, margins = _scalar(one), self.of(other)
             if unless is not None and margins is not None:
@@ -179,7 +186,7 @@ class _Margins(Forms[list[_Margin]]):
 
 
 def _scalar(value: Value) -> Value | None:
-    """The scalar that all elements of a tile are; None if they may differ."""
+    """The scalar to which all elements of a tile are equal. Returns None if the elements may differ."""
     while value.tile.shape and value.op is not None and value.op.spec.elements.splat and value.op.operands:
         value = value.op.operands[0]
     return None if value.tile.shape else value
@@ -206,8 +213,8 @@ class _FlagSplit:
         bodies = [several_iterations(self.loop, self.body, self.counter.tile, 1, int(step)) for _ in ends]
         for begin, end, body in zip([start, *ends], ends, bodies, strict=False):
             types = [r.type for r in self.loop.results]
-            # goes_on: copies ahead past the end of this loop are for the next one. Dropped as past the end, the next
-            # loop read stages that nothing had written.
+            # `goes_on` states that copies ahead past the end of this loop serve the next loop. When these copies were
+            # dropped, the next loop read stages that nothing had written.
             attrs = {**self.loop.attrs, "exact": True, "goes_on": True}
             made.append(Op(self.loop.spec, [begin, end, by, *carried], types, attrs, [body], self.loop.loc))
             carried = list(made[-1].results)
@@ -230,8 +237,9 @@ class _FlagSplit:
         return TileError("schedule", self.loc or self.loop.loc, said, hint)
 
     def _ends(self, step: int) -> tuple[list[Value], int]:
-        """Where the loops except the last one end, and the number of the loop without the flag. That one starts at the
-        first iteration in which all rising comparisons are true, and ends at the first with a false element."""
+        """The ends of all loops except the last one, and the number of the loop without the flag. The loop without the
+        flag starts at the first iteration in which all rising comparisons are true. That loop ends at the first
+        iteration with a false element."""
         b = self.b
         made = Block()
         with b.region(made):
@@ -266,7 +274,7 @@ class _FlagSplit:
         return ends, 1 if rising else 0
 
     def _bound(self, scope: list[Op], margin: _Margin) -> Value:
-        """A margin, computed for counter 0."""
+        """The value of a margin for counter 0."""
         zero = {self.counter: self.b.index(0)}
         return made_anew(self.b, slice_of(scope, [margin.value]), zero, margin.value)
 
@@ -278,22 +286,22 @@ class _FlagSplit:
         return self.b.value("ge", self._bound(scope, margin), self.b.index(0))
 
     def _unless(self, scope: list[Op], margin: _Margin, free: Value, bound: Value) -> Value:
-        """A bound, or `free` where the margin does not count."""
+        """`bound`, or `free` where the flag `unless` of the margin is true."""
         if margin.unless is None:
             return bound
-        self._factor(scope, margin.unless, counts=False)  # for its errors
+        self._factor(scope, margin.unless, counts=False)  # called only for its errors
         unless = made_anew(self.b, slice_of(scope, [margin.unless]), {}, margin.unless)
         return self.b.value("select", unless, free, bound)
 
     def _iteration(self, end: Value, step: int) -> Value:
-        """`end`, rounded up to the start of an iteration, and at least the start of the loop."""
+        """`end`, rounded up to the start of an iteration. The result is at least the start of the loop."""
         b, start = self.b, self.loop.operands[0]
         iterations = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
         return b.value("add", start, b.value("mul", b.value("maximum", iterations, b.index(0)), b.index(step)))
 
     def _factor(self, scope: list[Op], margin: Value, counts: bool = True) -> int:
-        """The factor of the counter in a margin. Raises TileError unless the rest of it is known before the loop;
-        without `counts`, unless all of it is."""
+        """The factor of the counter in a margin. Raises TileError unless the other terms are known before the loop.
+        Without `counts`, the whole margin must be known before the loop."""
         terms = linear(margin)[0] if counts else {margin: 1}
         others = [v for v in terms if v is not self.counter]
         inside = {r for op in self.body.ops for r in op.results} | set(self.body.args)
@@ -307,7 +315,7 @@ class _FlagSplit:
         return terms.get(self.counter, 0)
 
     def _without_flag(self, body: Block, flag: Value) -> None:
-        """Replaces the flag by true in one of the loops. The select that used it folds away."""
+        """Replaces the flag by true in one of the loops. The select that uses the flag folds away."""
         always = Block()
         with self.b.region(always):
             true = self.b.constant(True, I1, flag.tile.shape)

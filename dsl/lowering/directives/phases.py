@@ -1,7 +1,7 @@
-"""The phases of a region, computed in parts: written out, or as loops at run time.
+"""The phases of a region, computed in parts: as unrolled code, or as loops at run time.
 
-Each part recomputes what it needs of the region's tiles, except what lies in shared memory or is still at hand.
-Unaligned rows have edges beside the parts of their bodies (`rows.py`).
+Each part recomputes the values that it needs of the region's tiles, except values that are in shared memory or still in
+registers. If rows are unaligned, the parts cover the bodies of the rows, and the edges are separate (`rows.py`).
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from dsl.lowering.ops.memory import writes
 from dsl.lowering.shared.atoms import offsets_within
 
 TOGETHER = 4
-"""Parts whose loads are in flight at once, in loops that load from global memory."""
+"""Number of parts whose loads are in flight at once, in loops that load from global memory."""
 AHEAD = 16
-"""Most parts that are written out so that their loads are in flight together with the copies of all parts, such as a
-mask of bytes beside the logits of a softmax. Waiting for the copies first, then for four loads at a time, takes 1.2
-times as long (H200, 32768 columns: 2297 µs in place of 1894)."""
+"""Maximum number of parts that are unrolled, so that their loads are in flight together with the copies of all parts.
+An example is a mask of bytes beside the logits of a softmax. It takes 1.2 times as long to wait for the copies first,
+and then for four loads at a time (H200, 32768 columns: 2297 µs instead of 1894)."""
 
 
 class PhaseMaker(PartMaker):
-    """Makes the parts of a region's tiles, phase by phase. aligned: the rows, if they are unaligned."""
+    """Computes the parts of a region's tiles, phase by phase. `aligned` describes the rows if they are unaligned."""
 
     def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
         loc = region.about.loc or located(region.function, region.block.ops[0])
         super().__init__(Builder(loc, facts_now(region.function)), part)
         self.region, self.count = region, region.extent // part
-        self.made: dict[Value, Value] = {}  # by result of a reduction, its new value
+        self.made: dict[Value, Value] = {}  # maps a result of a reduction to its new value
         self.stage = self.origin
         self.aligned = aligned
         self.row_parts: RowParts | None = None
         self.row_part: RowPart | None = None
-        self.edges: dict[Wide, Value] = {}  # by tile, its part for the edges of rows
+        self.edges: dict[Wide, Value] = {}  # maps a tile to its part for the edges of rows
 
     def run(self) -> None:
         for step in self.region.steps:
@@ -59,11 +59,11 @@ class PhaseMaker(PartMaker):
         replace_uses(self.region.function.body, self.made)
 
     def phase(self, phase: WidePhase) -> None:
-        """Makes one phase: all that is between two reductions."""
+        """Builds one phase: all operations between two reductions."""
         raise NotImplementedError
 
     def begin(self, stage: Value, memo: dict[Wide, Value]) -> None:
-        """Switches to another part. memo: what is at hand of it."""
+        """Switches to another part. `memo` has the values of that part that are already available."""
         self.stage, self.memo = stage, memo
         if self.aligned is None:
             self.origin = self.b.value("mul", stage, self.b.index(self.part))
@@ -71,9 +71,9 @@ class PhaseMaker(PartMaker):
             self.know(self.lie().body(stage))
 
     def lie(self) -> RowParts:
-        """Where the parts of unaligned rows lie."""
+        """The positions of the parts of unaligned rows."""
         assert self.aligned is not None
-        if self.row_parts is None:  # once, ahead of the first part: these numbers are the same for all
+        if self.row_parts is None:  # once, before the first part: all parts have the same numbers
             self.row_parts = RowParts(self.b, self.aligned, self.part, self.region.function.threads)
             self.rows = self.aligned.rows
         return self.row_parts
@@ -87,23 +87,24 @@ class PhaseMaker(PartMaker):
         return super().counted() if self.row_part is None else self.row_part.column
 
     def idle(self, sink: Op) -> bool:
-        """Whether the current part may have places without a column, and these would change the reduction."""
+        """Whether the current part may have positions without a column, and these positions would change the
+        reduction."""
         if self.aligned is None or sink in self.aligned.leave:
             return False
-        # Only the last parts have such places. A loop at run time leaves them out, and they are written out behind it,
-        # so their stage is a constant there.
+        # Only the last parts have such positions. A loop at run time excludes these parts. They are unrolled behind the
+        # loop, so their stage is a constant.
         stage = constant_of(self.stage)
         return not self.named or (stage is not None and int(stage) >= self.count - self.aligned.tail(self.part))
 
     def left_out(self, sink: Op, before: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
-        """The accumulators after a part with such places, which are left out."""
+        """The accumulators after a part that has positions without a column. The reduction ignores these positions."""
         assert self.row_part is not None
         here, number = self.row_part.here, starts_with(sink)
         if number is not None:
             none = self.b.constant(number, operands[0].dtype, operands[0].shape)
             operands = [self.b.value("select", here, operands[0], none)]
         if not before:
-            return list(operands)  # `reduce` leaves out edges where they are joined with the body
+            return list(operands)  # `reduce` ignores such positions of the edges when it joins them
         joined = self.joined(sink, before, operands)
         return joined if number is not None else self.where(here, joined, before)
 
@@ -112,7 +113,7 @@ class PhaseMaker(PartMaker):
 
     @contextmanager
     def edges_of_rows(self) -> Iterator[None]:
-        """Inside, parts are the edges of unaligned rows."""
+        """A context where parts are the edges of unaligned rows."""
         lie, part = self.lie(), self.part
         self.memo, self.part, self.named = self.edges, lie.edges, False
         self.know(lie.both_edges())
@@ -125,7 +126,8 @@ class PhaseMaker(PartMaker):
                 self.of(op.result, self.region.axes[op.result])
 
     def at_edges(self, phase: WidePhase) -> list[list[Value]]:
-        """Stores and reduces the edges of unaligned rows: the accumulators of each sink, none for aligned rows."""
+        """Stores and reduces the edges of unaligned rows. Returns the accumulators of each sink, or no accumulators for
+        aligned rows."""
         if self.aligned is None:
             return [[] for _ in phase.sinks]
         with self.edges_of_rows():
@@ -135,12 +137,12 @@ class PhaseMaker(PartMaker):
         return self.made.get(value, value)
 
     def joined(self, sink: Op, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        """Joins two parts element by element, as the reduction does."""
+        """Joins two parts element by element, with the operation of the reduction."""
         return joined(self.b, sink.regions[0], left, right, self.now)
 
     def sink(self, sink: Op, before: Sequence[Value]) -> list[Value]:
-        """Stores a part, or joins it to the accumulators `before` (none for the first part). Gives the new
-        accumulators."""
+        """Stores a part, or joins it to the accumulators `before`. `before` is empty for the first part. Returns the
+        new accumulators."""
         axis = self.region.sinks[sink]
         tiles = tiles_of(sink)
         operands = [self.of(v, axis) if v in tiles else self.now(v) for v in sink.operands]
@@ -153,15 +155,15 @@ class PhaseMaker(PartMaker):
         return self.joined(sink, before, operands) if before else operands
 
     def apart(self, sink: Op) -> dict[str, str]:
-        """The attribute of a store whose parts need no order."""
-        # Parts are different elements. They need no order if no other store, and no iteration of a loop around, writes
-        # them too.
+        """The attribute of a store whose parts need no order. The result is empty if the parts need an order."""
+        # Parts are different elements. They need no order if no other store writes these elements, and no iteration of
+        # a surrounding loop does.
         function, memory = self.region.function, sink.operands[0]
         stores = [op for op in walk(function.body) if writes(op) and op.operands[0] is memory]
         return {"order": "none"} if stores == [sink] and self.region.block is function.body else {}
 
     def reduce(self, sink: Op, accumulators: Sequence[Value], edges: Sequence[Value]) -> None:
-        """Reduces the accumulators of all parts and of the edges to the result of a reduction."""
+        """Reduces the accumulators of all parts and of the edges to the result of the reduction."""
         if not sink.results:
             return
         if edges:
@@ -175,7 +177,8 @@ class PhaseMaker(PartMaker):
             self.made[old] = new.stands_for(old)
 
     def gathered(self, sink: Op, accumulators: Sequence[Value]) -> list[Value]:
-        """Joins the elements that a lane has of a row. Body and edges then have the same shape, one element a lane."""
+        """Joins the elements of a row that one lane holds. Body and edges then have the same shape, one
+        element a lane."""
         rows, turns, lanes, near = self.lie().grouped(accumulators[0])
         values = [self.b.reshape(v, (*rows, turns, lanes, near)) for v in accumulators]
         if near > 1:
@@ -185,13 +188,14 @@ class PhaseMaker(PartMaker):
         return [self.b.reshape(v, (*rows, lanes)) for v in values]
 
     def joined_along(self, sink: Op, values: Sequence[Value], axis: int) -> list[Value]:
-        """Joins all elements along an axis, as the reduction does."""
+        """Joins all elements along `axis`, with the operation of the reduction."""
         self.b.place = (sink.loc or self.b.loc, None)
         return self.b.op(sink.name, values, [self.region_of(sink.regions[0])], **{**sink.attrs, "axis": axis}).results
 
 
 class StaticParts(PhaseMaker):
-    """All parts written out, one after the other. What a part has computed stays in registers for later phases."""
+    """All parts are unrolled, one after the other. The values that a part has computed stay in registers for later
+    phases."""
 
     def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
         super().__init__(region, part, aligned)
@@ -208,20 +212,20 @@ class StaticParts(PhaseMaker):
 
 @dataclass(slots=True)
 class _Part:
-    """A part in progress: its number, and what is at hand of it."""
+    """A part in progress: its number, and the values of the part that are already available."""
 
     stage: Value
     memo: dict[Wide, Value] = field(default_factory=dict)
 
 
 class LoopOfParts(PhaseMaker):
-    """A loop at run time for each phase. kept: values that stay in shared memory from one loop to the next."""
+    """One loop at run time for each phase. The values in `kept` stay in shared memory from one loop to the next."""
 
     def __init__(self, region: WideRegion, part: int, kept: Sequence[Kept], aligned: AnyRows | None = None):
         super().__init__(region, part, aligned)
         self.kept = {each.value: each for each in kept}
         self.sources = {each.source: each for each in kept if each.source not in (None, each.value)}
-        self.first: list[Kept] = []  # what this phase puts into shared memory
+        self.first: list[Kept] = []  # values that this phase stores in shared memory
 
     def run(self) -> None:
         allocated, taken = Block(), taken_names(self.region.function.body)
@@ -234,7 +238,7 @@ class LoopOfParts(PhaseMaker):
         self.region.function.body.ops[:0] = allocated.ops
 
     def of(self, value: Value, axis: int) -> Value:
-        """The part of a tile, read from shared memory if it lies there."""
+        """The part of a tile. The part is read from shared memory if it is stored there."""
         source = self.sources.get(value)
         kept = source if source is not None and source in self.first else self.kept.get(value)
         if kept is None or not self.named or (value, axis) in self.memo:
@@ -250,7 +254,8 @@ class LoopOfParts(PhaseMaker):
     def read(self, kept: Kept) -> Value:
         """Loads a part from shared memory."""
         self.b.place = (kept.op.loc or self.b.loc, None)
-        # Copies leave zeros where the mask is off. If the load has another value there, the first phase stores it.
+        # Copies write zeros where the mask is false. If the load has another value there, the first phase stores that
+        # value.
         if not kept.full and kept.filling is not None:
             mask, other = (self.of(each, kept.axis) for each in kept.filling)
             off = self.b.value("xor", mask, self.b.constant(True, I1, mask.shape))
@@ -279,8 +284,8 @@ class LoopOfParts(PhaseMaker):
         ]
         parts: list[_Part] = []
         if copied:
-            # Loads of the edges, and of few parts, start before the copies, so that all are in flight together. ptxas
-            # does not move loads across the loop of copies.
+            # Loads of the edges start before the copies, so that all are in flight together. So do loads of the parts,
+            # if there are few parts. ptxas does not move loads across the loop of copies.
             if self.aligned is not None:
                 self.load_edges(self.loads(phase, ()))
             if loads and self.count <= AHEAD:
@@ -298,15 +303,16 @@ class LoopOfParts(PhaseMaker):
         self.first = []
 
     def loads(self, phase: WidePhase, there: Collection[Value]) -> list[Op]:
-        """What a phase loads from global memory, in order. there: values that are in shared memory; neither they nor
-        loads whose addresses depend on them count."""
+        """The loads of a phase from global memory, in order. `there` has the values that are in shared memory. Loads of
+        these values are excluded, and so are loads whose addresses depend on them."""
         made = made_in(self.region, phase, there)
         loads = [op for op in self.region.block.ops if op in made and is_load(op) and op.result not in there]
         waited = {value.op for value in there}
         return [op for op in loads if not waited & slices(places_of(op.result, self.region.axes[op.result]))]
 
     def bring(self, copied: Sequence[tuple[Kept, Op]]) -> None:
-        """Starts the copies of all parts of kept values. copied: each with the load that its copies replace."""
+        """Starts the copies of all parts of kept values. `copied` pairs each value with the load that its copies
+        replace."""
         body = Block([Value(TileType((), INDEX))])
         with self.b.region(body):
             self.begin(body.args[0], {})
@@ -324,9 +330,11 @@ class LoopOfParts(PhaseMaker):
         self.b.op("commit")
 
     def loop(self, phase: WidePhase, loads: Sequence[Op], starts: list[list[Value]]) -> list[list[Value]]:
-        """The loop over the parts, from accumulators `starts`; gives them after it."""
-        # If it loads, TOGETHER parts share an iteration, so that their loads are in flight at once. The first part is
-        # done ahead if no start value is known, the last ones behind the loop if they may lack columns.
+        """The loop over the parts, which starts from the accumulators `starts`. Returns the accumulators after the
+        loop."""
+        # If the loop loads, TOGETHER parts share an iteration, so that their loads are in flight at once. The first
+        # part is computed before the loop if no start value is known. The last parts are computed behind the loop if
+        # they may lack columns.
         first, together = 0, min(self.count, TOGETHER) if loads else 1
         if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
             starts, first = self.iteration(phase, loads, [self.b.index(0)], starts), 1
@@ -348,7 +356,7 @@ class LoopOfParts(PhaseMaker):
     def iteration(
         self, phase: WidePhase, loads: Sequence[Op], stages: Sequence[Value], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
-        """Makes some parts, whose loads all start first. Gives the accumulators after them."""
+        """Computes some parts, whose loads all start first. Returns the accumulators after these parts."""
         parts = [_Part(stage) for stage in stages]
         self.load(parts, loads)
         return self.sinks(phase, parts, accumulators)
@@ -366,7 +374,7 @@ class LoopOfParts(PhaseMaker):
         return accumulators
 
     def start(self, sink: Op) -> list[Value]:
-        """The neutral accumulators of a reduction; none if no neutral number is known."""
+        """The neutral accumulators of a reduction. The list is empty if no neutral number is known."""
         if not sink.results:
             return []
         number, operand = starts_with(sink), sink.operands[0]

@@ -1,4 +1,4 @@
-"""`pingpong e`: one warp group at a time computes a value and starts the MMAs that take it.
+"""`pingpong e`: one warpgroup at a time computes a value and starts the MMAs that use it.
 
     consumer_wait n                  consumer_wait n
     x = dot(…)                       x = dot(…)
@@ -8,12 +8,13 @@
                                      pingpong_end n
                                      consumer_release n
 
-MMAs of a warp group run asynchronously once they have started. Without ping-pong, groups drift together: all compute at
-the same time, and then all wait for the tensor cores. With it, one group computes while the MMAs of another run.
+MMAs of a warpgroup run asynchronously once they have started. Without ping-pong, warpgroups drift together: all compute
+at the same time, and then all wait for the tensor cores. With ping-pong, one warpgroup computes while the MMAs of
+another run.
 
-Each group has one turn in each iteration of a pipeline, so the iteration tells whose turn it is. Group g waits until
-group g - 1 has ended its turn of the same iteration; the first group waits for the last group's turn of the iteration
-before. Each group has an mbarrier of the pipeline that counts the ends of its turns.
+Each warpgroup has one turn in each iteration of a pipeline, so the iteration determines whose turn it is. Group g waits
+until group g - 1 has ended its turn of the same iteration. The first group waits for the last group's turn of the
+previous iteration. For each group, the pipeline has an mbarrier that counts the ends of the group's turns.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ WAYS = {"one": True, "all": False}
 
 
 def pingpong(function: Function) -> None:
-    """Puts turns around what the schedule names. Raises TileError `schedule` where there are none to take."""
+    """Inserts the begin and end of a turn around each value that the schedule names. Raises TileError `schedule` if
+    warpgroups cannot take turns there."""
     for name, holds in function.by_subject("pingpong", bool).items():
         if holds:
             _take(function, name, function.lines.get(("pingpong", name)))
@@ -71,20 +73,21 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
         return
     pipeline, stages = roles.operands[0], sum(rings_of(roles))
     assert isinstance(pipeline.type, SharedType) and pipeline.op is not None
-    # One more mbarrier a group, behind the two of each stage.
+    # Each group adds one mbarrier, behind the two mbarriers of each stage.
     pipeline.op.attrs["type"] = pipeline.type = SharedType((2 * stages + groups,), pipeline.type.dtype)
     roles.attrs["pingpong"] = groups
     for block, filled, op, last in ways:
         assert last is not None
         operands, attrs = [pipeline, filled.operands[1]], {"stages": stages, "groups": groups}
-        # The turn ends when the last MMA has started, not when it is done. 2: the begin, inserted first, shifts it.
+        # The turn ends when the last MMA has started, not when it has finished. The index has + 2 because the begin,
+        # which is inserted first, shifts the operations behind it.
         for row, place in (("pingpong_begin", block.ops.index(op)), ("pingpong_end", block.ops.index(last) + 2)):
             block.ops.insert(place, Op(OPS[row], operands, [], dict(attrs), (), op.loc))
 
 
 def check_pingpong(function: Function) -> None:
-    """Raises TileError `schedule` for a barrier of the block within a turn. It would never end: groups that wait for
-    their turn do not come to it."""
+    """Raises TileError `schedule` for a barrier of the whole block within a turn. Such a barrier would be a deadlock:
+    groups that wait for their turn never arrive at it."""
     begun = False
     for op in walk(function.body):
         if op.spec.access.at_pipeline in ("begin", "end"):
@@ -97,7 +100,8 @@ def check_pingpong(function: Function) -> None:
 
 
 def _iterations(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
-    """Where a value of this name is made after the wait for an iteration: the block, the wait, the operation."""
+    """The operations that compute a value of this name after the wait for an iteration. Each entry has the block, the
+    wait and the operation."""
     found: list[tuple[Block, Op, Op]] = []
     filled: Op | None = None
     for op in block.ops:
@@ -111,7 +115,8 @@ def _iterations(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
 
 
 def _last_product(block: Block, op: Op) -> Op | None:
-    """The last MMA of a block that takes what an operation makes, or what is computed from that without an MMA."""
+    """The last MMA of a block that uses the results of `op`. The MMA may use the results directly, or through pure
+    operations other than MMAs."""
     made: set[Value] = set(op.results)
     last = None
     for each in block.ops[block.ops.index(op) + 1 :]:

@@ -8,11 +8,13 @@
                                              … load s[p] …
                                          wait 0
 
-`stage` has made the copies, or the kernel has them by hand: one group at the head of the body, waited for at once.
+Either `stage` has made the copies, or the kernel contains them. The copies are one group at the head of the body. A
+wait for that group follows directly.
 
-If a line names several loops of a loop nest, the iterations of the innermost one form one sequence. The copies have
-counters of their own, the cursor. If only the copies read the counters, the loop nest becomes one loop over all
-iterations. Otherwise the loops stay, and all of them carry the cursor. Past the last iteration nothing is copied.
+If a line names several loops of a loop nest, the iterations of the innermost loop form one sequence across all of them.
+The copies have counters of their own, the cursor. If only the copies read the counters, the loop nest becomes one loop
+over all iterations. Otherwise the loops stay, and all of them carry the cursor. Past the last iteration nothing is
+copied.
 """
 
 from __future__ import annotations
@@ -41,31 +43,32 @@ from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import writes
 
 USUAL = (3, 2)
-"""Default numbers of stages: the most that fit and leave an SM enough warps. Attention with heads of 128 takes 1.25
-times as long with one block on an SM as with two."""
+"""Default numbers of stages. The rule takes the greatest number that fits and leaves an SM enough warps. Attention with
+heads of 128 takes 1.25 times as long with one block on an SM as with two."""
 MOST = 8
 SPARE = 8
-"""One eighth of the shared memory stays free for layout conversions, which later passes make."""
+"""One eighth of the shared memory stays free for layout conversions, which later passes insert."""
 
 
 @dataclass(slots=True)
 class Nest:
-    """A loop nest, the outermost loop first. The innermost loop copies. block: holds the outermost loop."""
+    """A loop nest, with the outermost loop first. The copies are in the innermost loop. `block` contains the outermost
+    loop."""
 
     loops: list[Op]
     block: Block
     head: CopyHead
 
     def leave_tiles(self) -> None:
-        """Drops the loop over the tiles of a persistent block: the pipeline restarts at each tile."""
+        """Removes the loop over the tiles of a persistent block from the nest: the pipeline restarts at each tile."""
         self.block = self.loops[0].regions[0]
         del self.loops[0]
 
     def drop_single_iterations(self, function: Function) -> None:
         """Inlines loops with a single iteration, such as the loop over the taps of a 1×1 filter."""
-        # The loop over tiles stays, whatever its count. So do loops in it whose threads copy ahead for the next tile:
-        # `_run_tiles` needs both. With TMA, an inlined loop lets the first MMA of a tile start the accumulators, which
-        # saves 32 of 320 instructions of the epilogue (convolution, 128 to 512 channels).
+        # The loop over tiles stays, whatever its trip count. If threads copy ahead for the next tile, the loops inside
+        # it stay as well, because `_run_tiles` needs them. With TMA, an inlined loop lets the first MMA of a tile start
+        # the accumulators. That saves 32 of 320 instructions of the epilogue (convolution, 128 to 512 channels).
         of_tiles = bool(self.loops[0].attrs.get("tiles"))
         for loop in [] if of_tiles and not self.head.is_tma else self.loops[of_tiles:]:
             if len(self.loops) == 1 or known_iterations(loop) != 1:
@@ -81,7 +84,7 @@ class Nest:
 
     @property
     def is_tiles(self) -> bool:
-        """Whether this is one loop inside the loop over the tiles of a block."""
+        """Whether the nest is one loop inside the loop over the tiles of a block."""
         return len(self.loops) == 2 and bool(self.loops[0].attrs.get("tiles"))
 
     @property
@@ -104,7 +107,7 @@ class Nest:
 
 def pipeline(function: Function, target: Target) -> None:
     """Pipelines the loops that the schedule names, and those whose loads `stage` has staged. Raises TileError
-    `schedule`, `shared` or `instruction` where a line cannot be kept."""
+    `schedule`, `shared` or `instruction` if a line cannot be honoured."""
     said = function.by_subject("pipeline", int)
     found = list(_nests(function, function.body, [], said))
     for name, stages in said.items():
@@ -117,16 +120,16 @@ def pipeline(function: Function, target: Target) -> None:
     for nest in found:
         nest.drop_single_iterations(function)
     facts, levels = facts_now(function), list[PipelinedLoop]()
-    # TMA first. It moves the loops into the two regions of `warp_specialize`; a loop of `cp.async` copies that was
-    # pipelined before would become two loops, each with a loop of boxes in it.
+    # TMA comes first, because it moves the loops into the two regions of `warp_specialize`. A loop of `cp.async` copies
+    # that was pipelined before would become two loops, each with a loop of boxes in it.
     boxes, copies = ([nest for nest in found if nest.head.is_tma is which] for which in (True, False))
     for number, nest in enumerate(boxes, 1):
-        if number == len(boxes):  # the innermost: a resident operand is one that no loop around changes
+        if number == len(boxes):  # innermost loop only: no loop around it changes a resident operand
             nest.head.resident = choose_resident(function, around(function, nest.inner), nest.head.copies)
         stages = _stages(function, target, facts, nest, said, [*boxes[number:], *copies])
         levels.append(PipelinedLoop(nest.inner, nest.head, stages))
     resident = roles(function, target, levels) if levels else None
-    # The loops of other copies now stand inside the new operation, so they are found again.
+    # The loops with other copies are now inside the new operation, so they are found again.
     copies = _remaining(function, copies, said) if levels else copies
     while copies:
         nest, *copies = copies
@@ -135,25 +138,25 @@ def pipeline(function: Function, target: Target) -> None:
             _Pipeline(function, nest, stages, facts).run()
             copies = _remaining(function, copies, said)
     if resident is not None:
-        resident.wait()  # last, so that the first copies by threads are in flight meanwhile
+        resident.wait()  # last, so that the first copies by threads are in flight during the wait
 
 
 def copies_halos(function: Function) -> bool:
-    """Whether a copy is described by its TMA box alone, without offsets. Only producer warps can do such a copy."""
+    """Whether some copy has only a TMA box and no offsets. Only producer warps can do such a copy."""
     return any(op.spec.in_flight and "box" in op.attrs and operand(op, "source") is None for op in walk(function.body))
 
 
 def _remaining(function: Function, nests: Sequence[Nest], said: dict[str, int]) -> list[Nest]:
-    """The loop nests that are still to be pipelined, found again in the changed function."""
-    # Loops of the same names that are done already come first, so the last ones are those that are left.
+    """The loop nests that are not pipelined yet, found again in the changed function."""
+    # Pipelined loops of the same names come first, so the last nests are the remaining ones.
     names = {nest.name for nest in nests}
     now = [nest for nest in _nests(function, function.body, [], said) if nest.name in names]
     return now[len(now) - len(nests) :]
 
 
 def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], said: dict[str, int]) -> list[Nest]:
-    """The loops that copy at the head of their bodies. Each comes with the loops around it that the schedule names with
-    it, and with the loop over the tiles of a persistent block."""
+    """Loop nests that copy at the head of the innermost body. A nest includes the surrounding loops that the schedule
+    names together with the innermost loop. A nest also includes the loop over the tiles of a persistent block."""
     found: list[Nest] = []
     for op in block.ops:
         if not op.spec.control.counters:
@@ -171,13 +174,13 @@ def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], sai
 
 
 def _joins(outer: Op, inner: Op, said: dict[str, int]) -> bool:
-    """Whether the iterations of an inner loop go on, as one sequence, from one iteration of the outer loop to the
-    next."""
+    """Whether the iterations of an inner loop continue as one sequence when the outer loop advances."""
     return bool(outer.attrs.get("tiles")) or all(loop.regions[0].args[0].name in said for loop in (outer, inner))
 
 
 def _head(loop: Op) -> CopyHead | None:
-    """The copies at the head of a loop's body, if they are one group that is waited for at once; else None."""
+    """The copies at the head of a loop's body. Returns None unless the copies are one group, followed by a wait for
+    that group."""
     copies: list[Op] = []
     commit: Op | None = None
     for op in loop.regions[0].ops:
@@ -193,8 +196,8 @@ def _head(loop: Op) -> CopyHead | None:
 
 
 def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> None:
-    """Raises TileError for a named loop that has nothing to pipeline. There is no error if only the shapes and types of
-    this variant prevent it: constants leave out the loop, or its loads are too narrow to be staged."""
+    """Raises TileError for a named loop that has nothing to pipeline. No error is raised if only the shapes and types
+    of this variant prevent it: constants remove the loop, or its loads are too narrow to be staged."""
     loc = function.lines.get(("pipeline", name))
     said, users = function.by_subject("stage", str), uses(function.body)
     for op in walk(function.body):
@@ -204,8 +207,8 @@ def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> No
                 raise TileError("schedule", loc or op.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
             loads = [each for each in walk(op.regions[0]) if is_load(each)]
             if any(each.operands[0].name not in said and feeds_product(each, users) for each in loads):
-                # Rows of 51 columns of f16, say: `cp.async` copies 4 aligned bytes or more. The kernel works without
-                # copies, so the line does less, and `dsl why` shows this choice.
+                # An example is rows of 51 columns of f16: `cp.async` copies at least 4 aligned bytes. The kernel works
+                # without copies, so the line has less effect, and `dsl why` shows this choice.
                 why = f"{stages} stages are requested, and nothing that it loads is staged"
                 function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why, pinned=loc)
                 return
@@ -221,7 +224,8 @@ def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> No
 def _stages(
     function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], others: Sequence[Nest]
 ) -> int:  # fmt: skip
-    """How many stages the ring of a loop nest has. others: loop nests that are pipelined later, some by name."""
+    """Number of stages in the ring of a loop nest. `others` are the loop nests that are pipelined later. Some of these
+    nests have lines in the schedule."""
     name = nest.name
     loc = function.lines.get(("pipeline", name))
     named = said.get(name)
@@ -231,8 +235,8 @@ def _stages(
         wrong = _misfit(function, facts, nest)
     if named is not None:
         _check_named(nest, named, wrong, target, loc)
-    # Later rings get the stages that their lines name. A convolution in persistent blocks otherwise took three stages
-    # of 32 KB for the outer loop, and the three of its inner loop did not fit.
+    # Later rings keep the stages that their lines request. Without this rule, a convolution in persistent blocks took
+    # three stages of 32 KB for the outer loop, and the three stages of its inner loop did not fit.
     held = _held(function, nest) + sum((said.get(each.name, 1) - 1) * each.head.bytes for each in others)
     room = target.shared - held - target.shared // SPARE
     fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
@@ -240,7 +244,7 @@ def _stages(
     rule = named or _usual_stages(function, target, nest, fits, held)
     because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
     iterations = known_iterations(nest.inner) if len(nest.loops) == 1 else None
-    if iterations and rule > iterations + 1:  # further stages would never be filled
+    if iterations and rule > iterations + 1:  # no iteration would fill further stages
         rule, because = iterations + 1, f"of {iterations} iterations"
         options[str(rule)] = rule
     stages: int = function.choices.choose(
@@ -259,8 +263,8 @@ def _stages(
 
 
 def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, target: Target, loc: Loc | None) -> None:
-    """Raises TileError where a loop nest cannot have as many stages as its line says: `schedule` if it cannot be
-    pipelined, `shared` if the ring does not fit."""
+    """Raises TileError if a loop nest cannot have `named` stages: `schedule` if the nest cannot be pipelined, `shared`
+    if the ring does not fit."""
     name, bytes = nest.name, named * nest.head.bytes
     if wrong is not None and named > 1:
         raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
@@ -271,11 +275,13 @@ def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, target: 
 
 
 def _usual_stages(function: Function, target: Target, nest: Nest, fits: list[int], held: int) -> int:
-    """The most stages that leave an SM enough warps, or as many blocks as fewer stages would."""
-    # Copies that are written in the kernel run as they are written, unless a line names their loop.
+    """The greatest default number of stages that fits. It must leave an SM enough warps, or allow as many blocks on an
+    SM as fewer stages would."""
+    # Copies that are written in the kernel stay as they are, unless a line names their loop.
     if not all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies):  # type: ignore[union-attr]
         return 1
-    # With three stages attention with heads of 128 has one block of four warps an SM: 1.42 times the time of two.
+    # With three stages, attention with heads of 128 has one block of four warps per SM, and takes 1.42 times as long as
+    # with two stages.
     taken = {n: held + n * nest.head.bytes for n in USUAL if n in fits}
     blocks = max((target.blocks(each) for each in taken.values()), default=0)
     good = [
@@ -285,9 +291,10 @@ def _usual_stages(function: Function, target: Target, nest: Nest, fits: list[int
 
 
 def _held(function: Function, nest: Nest) -> int:
-    """Bytes of shared memory that are in use while the loop nest runs, besides its ring."""
-    # Only what stands before the loop nest counts: a result that is staged behind it reuses the bytes of the ring.
-    # Separate memory would leave one block an SM (attention, heads of 128: 1.23 times the time).
+    """Bytes of shared memory in use while the loop nest runs, without the nest's ring."""
+    # Only tiles that are used before the loop nest count: a result that is staged after the nest reuses the bytes of
+    # the ring. Separate memory for the result would leave one block per SM (attention, heads of 128: 1.23 times the
+    # time).
     loop = nest.loops[0]
     before = nest.block.ops[: nest.block.ops.index(loop) + 1]
     used = {v for op in (before if nest.block is function.body else function.body.ops) for v in _read_in(op)}
@@ -301,7 +308,7 @@ def _read_in(op: Op) -> list[Value]:
 
 
 def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:
-    """Why a loop nest cannot be pipelined, and what would fit; None if it can."""
+    """The reason why a loop nest cannot be pipelined, and a hint. Returns None if the nest can be pipelined."""
     for loop in nest.loops:
         wrong = _misfit_of_loop(loop)
         if wrong is not None:
@@ -330,7 +337,7 @@ def _misfit_of_loop(loop: Op) -> tuple[str, str] | None:
 
 
 def source_of(copy: Op) -> list[Value]:
-    """The values that decide what a copy reads, and where in its tile it writes."""
+    """The operands that determine what a copy reads, and which part of its tile it writes."""
     return [v for v in (operand(copy, name) for name in ("source", "mask", "offset")) if v is not None]
 
 
@@ -353,7 +360,7 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
     for copy in nest.head.copies:
         tensor = operand(copy, "tensor")
         assert tensor is not None
-        if tensor in written:  # a copy iterations ahead would read the elements from before the write
+        if tensor in written:  # a copy that runs ahead would read elements before this write
             return (
                 f"the kernel writes '{tensor.name}', which it would read iterations earlier",
                 f"pipeline {nest.name}: 1",
@@ -362,9 +369,9 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
 
 
 def _misfit_of_iterations(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
-    """Refuses a loop nest whose inner loop may be empty for some iterations of the outer one only: the cursor would
-    copy for such an iteration, and nothing would read it."""
-    if nest.is_tiles:  # `_run_tiles` has no cursor: it copies for the iterations of the next tile, if there are any
+    """Refuses a loop nest whose inner loop may be empty in only some iterations of the outer loop. The cursor would
+    copy for such an iteration, and nothing would read the copy."""
+    if nest.is_tiles:  # `_run_tiles` has no cursor: it copies for the next tile only if that tile has iterations
         return None
     for level, loop in enumerate(nest.loops[1:], 1):
         outer = set(nest.counters[:level])
@@ -376,14 +383,14 @@ def _misfit_of_iterations(facts: Analysis, nest: Nest) -> tuple[str, str] | None
 
 
 def may_be_empty(facts: Analysis, loop: Op) -> bool:
-    """Whether a loop may have no iterations, as far as is known."""
+    """Whether a loop may have no iterations, according to the known facts."""
     start, stop = (facts.of(v) for v in loop.operands[:2])
     return start.high is None or stop.low is None or stop.low <= start.high
 
 
 class _Iterations:
-    """The iterations of a tile: where they start and stop, how many there are. table: values recomputed for that
-    tile."""
+    """The iterations of the inner loop for one tile: start, stop and number. `table` maps values to their recomputed
+    values for that tile."""
 
     def __init__(self, b: Builder, start: Value, stop: Value, step: int, table: dict[Value, Value]):
         self.b, self.start, self.stop, self.step, self.table = b, start, stop, step, table
@@ -391,7 +398,7 @@ class _Iterations:
         self.count = b.value("maximum", b.value("floordiv", span, b.index(step)), b.index(0))
 
     def place(self, number: Value) -> Value:
-        """The loop counter in iteration `number`."""
+        """Value of the loop counter in iteration `number`."""
         return self.b.value("add", self.start, self.b.value("mul", number, self.b.index(self.step)))
 
 
@@ -399,9 +406,10 @@ class _Iterations:
 class _Pipeline:
     """The rewrite of one loop nest.
 
-    b: makes operations. rings: the ring of each copy. scope: the operations of the loops. kept: scalars of the outer
-    loops that are carried with the cursor, as they take divisions. splits: by copy, the part of its addresses that the
-    loops leave alone. moves: by copy, the number added to that part in this iteration, if the loop carries it.
+    `b` builds operations. `rings` has the ring of each copy. `scope` has the operations in the loops. `kept` has
+    scalars of the outer loops that need divisions: the loops carry them with the cursor. `splits` maps a copy to the
+    part of its addresses that the loops do not change. `moves` maps a copy to the number that the current iteration
+    adds to that part. A copy has an entry only if the loop carries its number.
     """
 
     function: Function
@@ -425,8 +433,8 @@ class _Pipeline:
 
     def run(self) -> None:
         self._make_rings()
-        # A single loop counts iterations: carrying the stage instead costs 1 to 16 instructions an iteration. But
-        # addresses that are not linear, as those of pixels, are cheaper to carry than to compute from the counter.
+        # A single loop counts iterations: to carry the stage instead costs 1 to 16 instructions an iteration. But
+        # non-linear addresses, such as the addresses of pixels, are cheaper to carry than to compute from the counter.
         if len(self.nest.loops) == 1 and (self._is_linear() or not self._is_flat()):
             self._run_single()
         elif self.nest.is_tiles:
@@ -446,7 +454,7 @@ class _Pipeline:
                 type = SharedType((self.stages, *tile.type.shape), tile.type.dtype, ring=True)
                 alloc.attrs["type"] = tile.type = type
 
-    # ---- one loop: it counts iterations ----
+    # ---- a single loop, which counts iterations ----
 
     def _run_single(self) -> None:
         b, loop, ahead = self.b, self.nest.inner, self.stages - 1
@@ -466,8 +474,8 @@ class _Pipeline:
             return b.value("add", start, b.value("mul", number, b.index(step)))
 
         with b.region(inside):
-            # The wait comes before the copies: the barrier behind it also says that all threads have read the stage
-            # that these copies overwrite. With the copies first an iteration would need a second barrier.
+            # The wait comes before the copies. The barrier after the wait also guarantees that all threads have read
+            # the stage that these copies overwrite. With the copies first, an iteration would need a second barrier.
             b.op("wait", groups=ahead - 1)
             write = b.value("add", iteration, b.index(ahead))
             self._fetch(write, [at(write)], ahead=True)
@@ -482,11 +490,14 @@ class _Pipeline:
     # ---- a loop inside the loop over tiles: its last iterations copy for the next tile ----
 
     def _run_tiles(self) -> None:
-        """Splits the loop in two: the first copies for this tile, the last `stages - 1` iterations for the next one.
+        """Splits the loop into two. The first loop copies for this tile. The last `stages - 1` iterations form the
+        second loop, which copies for the next tile.
 
-        A tile with fewer iterations than run ahead copies nothing for the next one, which then starts anew.
+        A tile with fewer than `stages - 1` iterations copies nothing for the next tile, which then starts with copies
+        of its own.
         """
-        # One loop that finds out in each iteration for which tile it copies takes 337 µs, these two 289.
+        # A single loop that determines in each iteration for which tile it copies takes 337 µs, these two loops take
+        # 289.
         b, (tiles, loop), ahead = self.b, self.nest.loops, self.stages - 1
         outer, step = tiles.regions[0], self.steps[1]
         at, fetched = Value(TileType((), INDEX), name=f"{self.nest.name}_iteration"), Value(TileType((), I1))
@@ -517,10 +528,10 @@ class _Pipeline:
         self._surround(before.ops)
 
     def _begin_tile(self, at: Value, fetched: Value, this: _Iterations) -> None:
-        """Copies the first iterations of a tile, unless the tile before has done so."""
+        """Copies for the first iterations of a tile, unless the previous tile has done so."""
         b, then, other = self.b, Block(), Block()
         with b.region(other):
-            b.op("wait", groups=0)  # copies of the tile before that are masked off write zeros into the same stages
+            b.op("wait", groups=0)  # masked copies of the previous tile write zeros to the same stages
             for s in range(self.stages - 1):
                 self._fetch_of(b.value("add", at, b.index(s)), this, b.index(s), True, None)
             b.op("yield")
@@ -529,7 +540,8 @@ class _Pipeline:
         b.op("if", [fetched], [then, other], types=[])
 
     def _of_tile(self, tile: Value) -> _Iterations:
-        """The iterations of another tile. What they need from outside the inner loop is recomputed for that tile."""
+        """The iterations of another tile. Values that these iterations need from outside the inner loop are recomputed
+        for that tile."""
         loops, wanted = self.nest.loops, [v for copy in self.nest.head.copies for v in source_of(copy)]
         inner = slice_of(loops[1].regions[0].ops, wanted)
         outer = [op for op in loops[0].regions[0].ops if op is not loops[1]]
@@ -547,9 +559,10 @@ class _Pipeline:
         self, loop: Op, start: Value, stop: Value, this: _Iterations, carried: Sequence[Value],
         then: tuple[_Iterations, Value] | None,
     ) -> Op:  # fmt: skip
-        """A loop over iterations `start` to `stop` of a tile, which carries the number of the stage.
+        """A loop over the iterations from `start` to `stop` of a tile. The loop carries the number of the stage.
 
-        then: the iterations of the next tile, and whether to copy for them; None: the loop copies for this tile.
+        `then` has the iterations of the next tile, and the condition under which the loop copies for them. If `then` is
+        None, the loop copies for this tile.
         """
         b, ahead, old = self.b, self.stages - 1, loop.regions[0]
         iteration = Value(TileType((), INDEX), name=old.args[0].name)
@@ -571,12 +584,12 @@ class _Pipeline:
         yielded = clone(rest, [here, *body.args[1:-1]], body.ops)
         body.ops.append(Op(OPS["yield"], [*yielded, following], [], {}, (), loop.loc))
         self._read_from(body, at)
-        # `few` keeps the last iterations from being unrolled: there are only `stages - 1` of them. A persistent f16
-        # product of 4096 has 1568 instructions so, of 2072, and compiles in two thirds of the time.
+        # `few` keeps the loop over the last `stages - 1` iterations from being unrolled. A persistent f16 product of
+        # 4096 then has 1568 instructions instead of 2072, and compiles in two thirds of the time.
         attrs = loop.attrs | {"nest": 1, "stages": self.stages, "few": then is not None}
         return b.op("for", [start, stop, b.index(1), *carried], [body], **attrs)
 
-    # ---- a loop nest: the copies have counters of their own ----
+    # ---- a loop nest whose copies have counters of their own ----
 
     def _run_nest(self) -> None:
         b, loops, ahead = self.b, self.nest.loops, self.stages - 1
@@ -606,8 +619,9 @@ class _Pipeline:
     # ---- a loop nest that becomes one loop ----
 
     def _is_flat(self) -> bool:
-        """Whether one loop can have all iterations: trip counts of inner loops do not depend on outer counters, the
-        outer loops do nothing else, all carry the same values, and only the copies use the counters."""
+        """Whether one loop can run all iterations of the nest. The trip counts of inner loops must not depend on outer
+        counters, and the outer loops must contain nothing else. All loops must carry the same values, and only the
+        copies may use the counters."""
         loops = self.nest.loops
         for outer, inner in pairwise(loops):
             body = outer.regions[0]
@@ -624,7 +638,8 @@ class _Pipeline:
         return not leaves_of(slice_of(self.scope, asked), asked) & given
 
     def _rest(self) -> list[Op]:
-        """The operations of an iteration besides its copies, with all that they need."""
+        """The operations of an iteration that remain without its copies. These are operations with effects, and the
+        operations on which they depend."""
         head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
         rest = without(self.nest.inner.regions[0].ops, head)
         effects = [op for op in rest if not op.spec.pure]
@@ -681,15 +696,15 @@ class _Pipeline:
         self._surround(before.ops)
 
     def _kinds_of_moves(self) -> dict[Op, Op]:
-        """For each copy with a moving address, the first copy that moves by the same number."""
+        """Maps each copy with a moving address to the first copy that moves by the same number."""
         # Equal operations give equal values, so building all moves for the same counters shows which are equal. The
-        # loop then carries one scalar for each that differs.
+        # loop then carries one scalar for each distinct move.
         firsts: dict[Value, Op] = {}
         with self.b.region(Block()):
             return {copy: firsts.setdefault(move, copy) for copy, move in self._moves(self.nest.counters).items()}
 
     def _moves(self, cursor: Sequence[Value]) -> dict[Op, Value]:
-        """By copy, the number that is added to its addresses in the iteration of this cursor."""
+        """For each copy, the number that is added to its addresses in the iteration of this `cursor`."""
         return {copy: self._anew(parts.move, cursor) for copy, parts in self.splits.items()}
 
     def _moving(self, ops: list[Op]) -> set[Op]:
@@ -702,7 +717,7 @@ class _Pipeline:
                 found.add(op)
         return found
 
-    # ---- both ----
+    # ---- common parts ----
 
     def _is_linear(self) -> bool:
         """Whether the addresses of all copies are linear in their coordinates."""
@@ -710,9 +725,9 @@ class _Pipeline:
         return all(source is None or is_linear(source) for source in sources)
 
     def _split_places(self) -> None:
-        """Computes before the loops the part of the copies' addresses that the loops do not change."""
-        # Linear addresses need no split: emission computes their thread part once anyway. For others it takes 312
-        # instructions an iteration to 233 (convolution 3×3, 192×128×64, 4 warps, 96 MMAs).
+        """Computes the loop-invariant part of the copies' addresses before the loops."""
+        # Linear addresses need no split: emission computes their thread part once anyway. For other addresses, the
+        # split reduces 312 instructions an iteration to 233 (convolution 3×3, 192×128×64, 4 warps, 96 MMAs).
         for copy in [] if self._is_linear() else self.nest.head.copies:
             self.b.place, source = (located(self.function, copy), None), operand(copy, "source")
             found = None if source is None else split(self.b, self.scope, self.nest.counters, source)
@@ -721,9 +736,10 @@ class _Pipeline:
                 self.scope += found.ops
 
     def _costly(self) -> list[Value]:
-        """Scalars of the copies' addresses that change only with the outer loops and take a division by a value that is
-        no constant. The loops carry them, and recompute them where an outer counter moves on."""
-        # Row and column of a persistent block's tile are such: two to five divisions, else in each iteration.
+        """Scalars in the copies' addresses that change only with the outer loops and need a division by a non-constant
+        value. The loops carry these scalars, and recompute them when an outer counter advances."""
+        # An example is the row and column of a persistent block's tile: they take two to five divisions, which each
+        # iteration would otherwise repeat.
         inner = self.nest.counters[-1]
         wanted = [v for copy in self.nest.head.copies for v in source_of(copy)]
         part = slice_of(self.scope, wanted)
@@ -741,22 +757,23 @@ class _Pipeline:
         return list(dict.fromkeys(fit))
 
     def _bound(self, level: int, which: int, cursor: Sequence[Value]) -> Value:
-        """Where a loop of the loop nest starts (which: 0) or stops (1), for these counters of the loops around it."""
+        """Start (`which` is 0) or stop (`which` is 1) of a loop of the nest, for the counters `cursor` of the loops
+        around it."""
         value = self.nest.loops[level].operands[which]
         return self._anew(value, cursor[:level]) if level else value
 
     def _anew(self, value: Value, cursor: Sequence[Value]) -> Value:
-        """A value of the innermost loop, computed for this cursor."""
+        """A value of the innermost loop, computed for `cursor`."""
         counters = len(self.nest.counters)
         table = dict(zip(self.nest.counters, cursor, strict=False))
         table |= dict(zip(self.kept, cursor[counters:], strict=False))
         return made_anew(self.b, slice_of(self.scope, [value]), table, value)
 
     def _next(self, cursor: Sequence[Value]) -> list[Value]:
-        """The cursor of the following iteration."""
+        """The cursor of the next iteration."""
         b, levels = self.b, len(self.nest.counters)
         out = list(cursor[:levels])
-        over: list[Value] = []  # by level, the innermost first: whether its loop has ended
+        over: list[Value] = []  # whether each loop has ended, from the innermost loop outwards
         for level in reversed(range(levels)):
             ahead = b.value("add", cursor[level], b.index(self.steps[level]))
             out[level] = ahead if not over else b.value("select", over[-1], ahead, cursor[level])
@@ -769,10 +786,10 @@ class _Pipeline:
         return [*out, *self._kept_of(out, cursor[levels:], over)]
 
     def _kept_of(self, counters: Sequence[Value], kept: Sequence[Value], over: Sequence[Value]) -> list[Value]:
-        """The kept scalars, recomputed where the innermost loop has ended."""
+        """The kept scalars. A branch recomputes these scalars if the innermost loop has ended."""
         if not kept:
             return []
-        b, then, other = self.b, Block(), Block()  # here a branch pays: it skips the divisions
+        b, then, other = self.b, Block(), Block()  # a branch pays off here: it skips the divisions
         with b.region(then):
             b.op("yield", [self._anew(value, counters) for value in self.kept])
         with b.region(other):
@@ -780,14 +797,15 @@ class _Pipeline:
         return b.op("if", [over[0]], [then, other], types=[v.type for v in kept]).results
 
     def _fetch(self, stage: Value, cursor: Sequence[Value], ahead: bool = False) -> None:
-        """The copies of one iteration into a stage. ahead: they stand in an iteration, and are for a later one.
+        """Copies the data of one iteration into a stage. `ahead` states that the copies are inside an iteration, and
+        serve a later one.
 
-        They copy nothing past the last iteration, or if an inner loop has no iterations at all.
+        Nothing is copied past the last iteration, or if an inner loop has no iterations at all.
         """
         bounds: list[tuple[int, Value, Value]] = []
         for level, loop in enumerate(self.nest.loops):
-            # The cursor leaves an inner loop only at its end. So an inner bound can fail only where that loop is empty,
-            # and the cursor stands at its start.
+            # The cursor leaves an inner loop only at its end. So an inner bound can fail only if that loop is empty,
+            # and the cursor is at its start.
             if not level or may_be_empty(self.facts, loop):
                 at = self._bound(level, 0, cursor) if level else cursor[0]
                 bounds.append((level, at, self._bound(level, 1, cursor)))
@@ -796,8 +814,8 @@ class _Pipeline:
     def _fetch_of(
         self, stage: Value, iterations: _Iterations, number: Value, ends: bool, condition: Value | None
     ) -> None:
-        """The copies of iteration `number` of a tile. ends: there may be no such iteration, and nothing is copied then.
-        Nor is it where the condition does not hold."""
+        """Copies the data of iteration `number` of a tile. If `ends`, there may be no such iteration, and then nothing
+        is copied. Nothing is copied either if `condition` does not hold."""
         at = iterations.place(number)
         table = iterations.table | {self.nest.counters[1]: at}
         scope = self.nest.inner.regions[0].ops
@@ -815,9 +833,10 @@ class _Pipeline:
         condition: Value | None,
         ahead: bool = False,
     ) -> None:
-        """The copies of one iteration as one group. They are off where a counter has reached its bound."""
-        # A mask, no branch: a branch around the copies costs 22 instructions and a barrier an iteration. A counter that
-        # is clamped to the last iteration costs 25 % more sectors.
+        """Copies the data of one iteration as one group. The copies are masked off if a counter has reached
+        its bound."""
+        # This is a mask and no branch: a branch around the copies costs 22 instructions and a barrier an iteration. A
+        # counter that is clamped to the last iteration costs 25 % more sectors.
         b = self.b
         for copy, ring in zip(self.nest.head.copies, self.rings, strict=True):
             b.place = (located(self.function, copy), None)
@@ -838,12 +857,12 @@ class _Pipeline:
         b.op("commit")
 
     def _is_off_past_the_end(self, mask: Value | None, level: int) -> bool:
-        """Whether a mask is off wherever the counter of a loop is at its stop or past it, as the mask of
-        `a[p : p + 32]` is in `range(0, k, 32)`."""
+        """Whether a mask is false wherever the counter of a loop is at or past its stop. The mask of `a[p : p + 32]` in
+        `range(0, k, 32)` is an example."""
         if mask is None:
             return False
-        # The mask is computed for "stop plus a number that is at least 0". If it folds to false, the scalar `p < k`
-        # beside it can be left out.
+        # The mask is computed for "stop plus a number that is at least 0". If it folds to false, the scalar condition
+        # `p < k` is redundant.
         b, behind = Builder(self.b.loc, self.facts), Value(TileType((), INDEX))
         self.facts.known[behind] = Facts(1, (), (), (), 0, None)
         past = b.value("add", self.nest.loops[level].operands[1], behind)
@@ -851,7 +870,8 @@ class _Pipeline:
         return constant_of(made_anew(b, slice_of(self.scope, [mask]), table, mask)) is False
 
     def _rebuild(self, body: Block, inside: list[Op], stage: Value, table: dict[Value, Value]) -> None:
-        """The body of the innermost loop: `inside` replaces its copies, and reads are from this stage of the rings."""
+        """Rebuilds the body of the innermost loop: `inside` replaces the copies, and the loop reads this `stage` of the
+        rings."""
         head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
         body.ops = [op for op in body.ops if op not in head]
         for op in walk(body):
@@ -860,18 +880,19 @@ class _Pipeline:
         body.ops = inside + body.ops
 
     def _read_from(self, body: Block, stage: Value) -> None:
-        """Lets all reads of the rings that name no stage yet read this one."""
+        """Adds `stage` to all reads of the rings that have no stage yet."""
         for op in walk(body):
             if op.operands and op.operands[0] in self.rings and "stage" not in op.attrs.get("has", ["stage"]):
                 op.operands.insert(1, stage)
                 op.attrs["has"] = [op.attrs["has"][0], "stage", *op.attrs["has"][1:]]
 
     def _surround(self, before: list[Op]) -> None:
-        """Puts `before` before the outermost loop, and a wait for all copies behind it."""
+        """Inserts `before` in front of the outermost loop, and a wait for all copies behind that loop."""
         block, outermost = self.nest.block, self.nest.loops[0]
         ahead = block.ops[: block.ops.index(outermost)]
-        # Copies for what follows the loop (`besides`) move behind the first copies of the pipeline, which then do not
-        # wait for them. Those before another loop stay: what follows that loop reads them.
+        # Copies for code that follows the loop (`besides`) move behind the first copies of the pipeline. The first
+        # iterations then do not wait for them. Such copies in front of another loop stay there, because code behind
+        # that loop reads them.
         others = max((i for i, op in enumerate(ahead, 1) if op.spec.control.counters), default=0)
         besides = [op for op in ahead[others:] if op.attrs.get("besides")]
         block.ops = without(block.ops, besides)

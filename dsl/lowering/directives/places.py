@@ -1,10 +1,10 @@
-"""Splits offsets of elements into what loops leave alone, and one scalar by which all of them move.
+"""Splits offsets of elements into a loop-invariant part, and one scalar that is added to all offsets.
 
     i, j = row + t // 3, col + t % 3             rows = image · 50176 + row · 896 + col · 32     before the loops
     place = image · 50176 + i · 896 + j · 32 + c  →  place = rows + (t // 3 · 896 + t % 3 · 32 + c)
 
-Without this, offsets that are not linear in their coordinates, such as those of pixels, are computed in each iteration,
-element by element. What stays is added up in the smallest shape: the part of a row apart from that of a column.
+Without the split, each iteration computes non-linear offsets again, element by element. Offsets of pixels are an
+example. The loop-invariant part stays as small tiles: the row part is added up separately from the column part.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Shape = tuple[int, ...]
 
 @dataclass(slots=True)
 class Split:
-    """still: tiles that the loops leave alone, one for each shape; move: the scalar that is added to their sum; ops:
-    the operations that compute it."""
+    """The parts of a split. `still` has loop-invariant tiles, one for each shape. `move` is the scalar that is added to
+    their sum. `ops` has the operations that compute the scalar."""
 
     still: list[Value]
     move: Value
     ops: list[Op]
 
     def place(self, b: Builder, move: Value, shape: Shape) -> Value:
-        """The offsets of all elements, moved by a scalar."""
+        """The offsets of all elements, moved by the scalar `move`."""
         parts = [b.broadcast(each, shape) for each in (*self.still, move)]
         total = parts[0]
         for part in parts[1:]:
@@ -41,13 +41,13 @@ class Split:
 
 
 def is_linear(place: Value) -> bool:
-    """Whether offsets are a linear function of their coordinates. Emission then splits them by itself."""
+    """Whether offsets are a linear function of their coordinates. Emission splits such offsets by itself."""
     return AffineOffsets().offsets(place) is not None
 
 
 def split(before: Builder, scope: Sequence[Op], counters: Collection[Value], place: Value) -> Split | None:
-    """Splits a tile of offsets. scope: the bodies of loops with these counters; before: makes what stays, ahead of the
-    loops. None if the offsets are no such sum."""
+    """Splits a tile of offsets. `scope` has the operations of the loops with these counters. `before` builds the
+    loop-invariant part in front of the loops. Returns None if the offsets cannot be split in this way."""
     if not place.tile.shape:
         return None
     part = slice_of(scope, [place])
@@ -67,14 +67,14 @@ def split(before: Builder, scope: Sequence[Op], counters: Collection[Value], pla
 
 
 Parted = tuple[list[Value], Value]
-"""Tiles that stay, and the scalar that is added to their sum."""
+"""Loop-invariant tiles, and the scalar that is added to their sum."""
 
 
 class _Summands(Forms[Parted]):
-    """Splits values into tiles that stay and a scalar; None for a value that is no such sum.
+    """Splits values into loop-invariant tiles and a scalar. The result is None for a value that cannot be split.
 
-    before: makes what stays, from the operations in `part`. moving: values that change from iteration to iteration. b:
-    makes the scalars.
+    `before` builds the loop-invariant tiles from the operations in `part`. `moving` has the values that change from
+    iteration to iteration. `b` builds the scalars.
     """
 
     def __init__(self, before: Builder, part: Sequence[Op], moving: Collection[Value]):
@@ -131,7 +131,7 @@ class _Summands(Forms[Parted]):
 
 
 def _scalar(value: Value) -> Value | None:
-    """The scalar that all elements of a tile are; None if they may differ."""
+    """The scalar to which all elements of a tile are equal. Returns None if the elements may differ."""
     op = value.op
     if not value.tile.shape:
         return value
@@ -139,8 +139,8 @@ def _scalar(value: Value) -> Value | None:
 
 
 def also(b: Builder, mask: Value, condition: Value) -> Value:
-    """A mask and a scalar condition, joined by `and`."""
-    # Joined before the mask is broadcast, where it has fewer elements.
+    """The conjunction (`and`) of a mask and a scalar condition."""
+    # The condition is applied before the mask is broadcast, where the mask has fewer elements.
     op = mask.op
     if op is not None and op.spec.elements.reshapes and op.operands[0].tile.shape:
         return b.value(op.name, also(b, op.operands[0], condition), **op.attrs)

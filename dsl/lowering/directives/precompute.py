@@ -5,8 +5,9 @@
         x = load a[…] if inside                     inside = bits & 1 << t != 0
                                                     x = load a[…] if inside
 
-A tile of flags becomes a tile of words: each thread has the bits of its own elements. They are computed as far outside
-as possible, where all that they depend on, except the counter, is known. Never by default.
+A tile of flags becomes a tile of words: each thread has the bits of its own elements. The bits are computed before as
+many loops as possible. All inputs of the flag, except the counter, must be known there. No flag is precomputed by
+default.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dsl.lowering.ir.types import DTYPES, I1, DType
 WORDS = {32: DTYPES["u32"], 64: DTYPES["u64"]}
 WAYS = {"bits": True, "computed": False}
 Around = list[tuple[Op, Block]]
-"""Nested loops, the outermost first, each with the block that holds it."""
+"""Nested loops, with the outermost first. Each loop comes with the block that contains it."""
 
 
 def precompute(function: Function) -> None:
@@ -43,7 +44,7 @@ def precompute(function: Function) -> None:
 
 
 def _find(block: Block, name: str, around: Around) -> list[tuple[Value, Around]]:
-    """The values with this name in loops, each with the loops around it."""
+    """The values with this name in loops. Each value comes with the loops around it."""
     found: list[tuple[Value, Around]] = []
     for op in block.ops:
         found += [(r, around) for r in op.results if r.name == name and around]
@@ -88,8 +89,8 @@ def _precompute(function: Function, value: Value, around: Around, counter: str, 
 
 
 def _part_of(value: Value, around: Around, level: int) -> tuple[list[Op], tuple[str, str] | None]:
-    """The operations that compute a flag in the loop of this level. If more than the loop's counter decides the flag,
-    also why that is wrong, and what would fit."""
+    """The operations that compute a flag in the loop at index `level`. If the flag depends on more than the loop's
+    counter, the second result is the reason and a hint."""
     loop = around[level][0]
     scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.control.counters]
     part = slice_of(scope, [value])
@@ -108,7 +109,8 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
     counter = around[-1][0].regions[0].args[0]
     leaves = leaves_of(part, [value]) - {counter}
     loop, block = around[-1]
-    # Out of each loop that nothing but the counter ties the flag to: then outer iterations reuse the bits.
+    # The bits move out of each loop on which the flag does not depend, apart from the counter. Outer iterations then
+    # reuse the bits.
     for outer, outside in reversed(around[:-1]):
         inside = {r for op in walk(outer.regions[0]) for r in op.results} | set(outer.regions[0].args)
         if leaves & inside:
@@ -129,8 +131,8 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
         place = b.value("sub", counter, b.constant(iterations.start, counter.dtype))
         place = b.value("floordiv", place, b.constant(iterations.step, counter.dtype))
         shift = b.value("cast", place, to=word, saturate=False, rounding=None)
-        # A bit moves, and each word is tested with it: one scalar shift an iteration, and one `and` an element. For an
-        # int8 convolution this replaces five comparisons per pixel and iteration.
+        # A single bit moves, and each word is tested with it. That takes one scalar shift an iteration, and one `and`
+        # an element. For an int8 convolution this replaces five comparisons per pixel and iteration.
         bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)
         flag = b.own(b.value("ne", b.value("and", bits, bit), b.constant(0, word, shape)))
         flag.stands_for(value)
@@ -141,5 +143,5 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
 
 
 def next_word(bits: int) -> DType:
-    """The narrowest word with so many bits."""
+    """The narrowest word with at least `bits` bits."""
     return WORDS[min(each for each in WORDS if each >= bits)]

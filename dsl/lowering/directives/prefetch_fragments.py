@@ -8,10 +8,10 @@
                                                  x, y = first step of sa[p + 1], sb[p + 1]
                                                  acc = dot(x', y', acc)
 
-A step is the k of one instruction. At the barrier of an iteration the fragments of its last step are already in
-registers, so MMAs go on while the first fragments of the next iteration are read. `early` reads a step's fragments
-before the MMAs of the step before, into registers of their own. `late` reads a fragment where its register is used
-last.
+A step covers the k of one instruction. At the barrier of an iteration, the fragments of its last step are already in
+registers. So MMAs continue while threads read the first fragments of the next iteration. `early` reads a step's
+fragments before the MMAs of the previous step, into registers of their own. `late` reads a fragment right after the
+last use of its register.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
 
 COPY_BYTES = 16
-"""Bytes that one `cp.async` copies at most."""
+"""Maximum number of bytes that one `cp.async` copies."""
 STEP_BYTES = 32
-"""Bytes along k of one instruction, for most types."""
+"""Bytes along k that one instruction multiplies, for most types."""
 WAYS = ("whole", "early", "late")
 MOST_SUMS = 128
-"""Accumulators of a thread, beside which the fragments of two steps still fit into its 255 registers."""
+"""Maximum number of accumulators of a thread for `early`. The fragments of two steps then still fit into the thread's
+255 registers."""
 Piece = tuple[Value, int]
 """An operand of MMAs, and its axis along k."""
 
 
 def prefetch_fragments(function: Function) -> None:
-    """Rewrites the loops that the schedule names, and those that do nothing but MMAs of staged operands. Raises
-    TileError `schedule` for a named loop that cannot go step by step."""
+    """Rewrites the loops that the schedule names, and loops that only do MMAs of staged operands. Raises TileError
+    `schedule` for a named loop that cannot go step by step."""
     said = function.by_subject("prefetch_fragments", str)
     found: set[str | None] = set()
     for loops, block in nests(function.body):
@@ -59,8 +60,8 @@ def prefetch_fragments(function: Function) -> None:
             and iteration.unstaged
             and "registers" not in function.by_subject("stage", str).values()
         ):
-            # Only the shapes of this variant prevent it: its rows begin anywhere, so they are not staged. Then the line
-            # does nothing, and `dsl why` shows the reason.
+            # Only the shapes of this variant prevent the rewrite: its rows begin anywhere, so they are not staged. The
+            # line then has no effect, and `dsl why` shows the reason.
             function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", because=iteration.unstaged)
             continue
         if word not in (None, "whole") and iteration.wrong is not None:
@@ -88,14 +89,14 @@ def prefetch_fragments(function: Function) -> None:
 def _rule(function: Function, loop: Op) -> str:
     products = [op for op in walk(loop.regions[0]) if op.spec.product]
     if any(asks_for(function, each.name) for op in (loop, *products) for each in op.results):
-        return "whole"  # warp groups read operands in shared memory: there are no fragments
-    # A 64 × 64 tile a warp needs the registers of two steps with `early`, four subtiles of 32 × 32 half of them. f16 at
-    # 4096 (256×128×32, H200): 286 µs with subtiles, 304 with one tile, 295 with whole iterations.
+        return "whole"  # warpgroups read operands in shared memory: there are no fragments
+    # With `early`, a 64 × 64 tile a warp needs the registers of two steps. Four subtiles of 32 × 32 need half of them.
+    # f16 at 4096 (256×128×32, H200) takes 286 µs with subtiles, 304 with one tile, and 295 with whole iterations.
     return "late" if sums_of_thread(function, loop) > MOST_SUMS else "early"
 
 
 def sums_of_thread(function: Function, loop: Op) -> int:
-    """How many accumulators of 32 bits a thread carries through a loop."""
+    """Number of 32-bit accumulators that a thread carries through a loop."""
     sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
     return sum(prod(v.tile.shape) for v in sums) // function.threads
 
@@ -105,7 +106,7 @@ def _refuse(function: Function, name: str) -> None:
     loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
     line = function.lines.get(("prefetch_fragments", name))
     if not loops:
-        return  # `check_names` reports names of no loop
+        return  # `check_names` reports names that no loop has
     stages, made = function.by_subject("pipeline", int).get(name), function.choices.keyed().get(f"pipeline.{name}")
     stepped_back = stages is not None and stages > 1 and made is not None and made.taken == "1"
     if any(op.spec.product for op in walk(loops[0].regions[0])) and (stages is None or stepped_back):
@@ -117,8 +118,8 @@ def _refuse(function: Function, name: str) -> None:
 
 
 def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[list[Op], Block]]:
-    """The pipelined loops. Each comes behind the loops around it whose iterations form one sequence with its own, and
-    with the block that holds the outermost of them."""
+    """The pipelined loops. Each list ends with a pipelined loop, and starts with the surrounding loops that continue
+    its sequence of iterations. The block of a list contains the outermost loop."""
     found: list[tuple[list[Op], Block]] = []
     for op in block.ops:
         if not op.spec.control.counters:
@@ -134,11 +135,12 @@ def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[l
 
 @dataclass(slots=True)
 class _Iteration:
-    """An iteration of a pipelined loop that has only MMAs of copied operands.
+    """An iteration of a pipelined loop that only does MMAs of copied operands.
 
-    loops: outermost first; block: holds the outermost. products: its MMAs, in order; pieces: their operands; step:
-    elements along k of one step; gone: operations that the rewrite replaces. wrong: what the iteration does besides,
-    and what would fit; unstaged: why an operand is not staged, if that is what is wrong.
+    `loops` starts with the outermost loop, and `block` contains that loop. `products` has the MMAs in order, and
+    `pieces` has their operands. `step` is the number of elements along k in one step. `gone` has the operations that
+    the rewrite replaces. `wrong` is the reason why the iteration cannot be rewritten, with a hint. `unstaged` repeats
+    the reason if the cause is an operand that is not staged.
     """
 
     function: Function
@@ -179,7 +181,7 @@ class _Iteration:
         return [(op.operands[0], 1), (op.operands[1], 0)]
 
     def _misfit(self) -> tuple[str, str] | None:
-        """Why the MMAs cannot go step by step, and what would fit; None if they can."""
+        """The reason why the MMAs cannot go step by step, and a hint. Returns None if the MMAs can go step by step."""
         if not self.products:
             return "it has none of its own", "products in the body of the loop itself"
         self.pieces = list(dict.fromkeys(p for op in self.products for p in self.operands_of(op)))
@@ -202,14 +204,15 @@ class _Iteration:
         return self._misfit_of_rest(loads)
 
     def _length(self, op: Op) -> str:
-        """The k of an MMA, in words."""
+        """A description of an MMA and its k, for a message."""
         value, axis = self.operands_of(op)[0]
         name = f"'{op.result.name}'" if op.result.name else "one"
         line = "" if op.loc is None else f" in line {op.loc.line}"
         return f"{name}{line} over {value.shape[axis]} of {value.dtype}"
 
     def _comes_from_rings(self, value: Value, axis: int, loads: set[Op]) -> bool:
-        """Whether parts of an operand can be computed from parts of rings. Adds the loads of these rings to `loads`."""
+        """Whether parts of an operand can be computed from parts of rings. The function adds the loads of these rings
+        to `loads`."""
         op = value.op
         if op is None or op.spec.elements.along is None:
             return False
@@ -225,8 +228,8 @@ class _Iteration:
         return all(self._comes_from_rings(o, along[o], loads) for o in op.operands if o in along)
 
     def _is_loaded(self, value: Value, axis: int) -> bool:
-        """Whether threads load a part of an operand from global memory. It goes through the operations that
-        `_comes_from_rings` goes through."""
+        """Whether threads load a part of an operand from global memory. The search passes through the same operations
+        as `_comes_from_rings`."""
         op = value.op
         if op is None or op.spec.elements.along is None:
             return False
@@ -236,8 +239,8 @@ class _Iteration:
         return along is not None and any(self._is_loaded(o, along[o]) for o in op.operands if o in along)
 
     def _misfit_of_rest(self, loads: set[Op]) -> tuple[str, str] | None:
-        """Why another operation stands in the way: only the MMAs may use the loads, and all else must be pure, so that
-        it can be done before the MMAs."""
+        """The reason why another operation prevents the rewrite, and a hint. Only the MMAs may use the loads. All other
+        operations must be pure, so that they can move in front of the MMAs."""
         end = self.body.ops[-1]
         made = {r for op in loads for r in op.results}
         ahead = {*self.copies, *self.commits, *self.waits, end}
@@ -255,8 +258,8 @@ class _Iteration:
         return self._misfit_of_sums(made) or self._misfit_of_places(loads)
 
     def _misfit_of_sums(self, made: set[Value]) -> tuple[str, str] | None:
-        """Why an accumulator is in the way: the loop must carry it, and only its MMA may read it. made: what depends on
-        the loads."""
+        """The reason why an accumulator prevents the rewrite, and a hint. The loop must carry each accumulator, and
+        only its MMA may read it. `made` has the values that depend on the loads."""
         sums = {p.operands[2] for p in self.products}
         results = [v for v in self.body.ops[-1].operands if v in made]
         if not sums <= set(self.body.args) or sorted(map(id, results)) != sorted(id(p.result) for p in self.products):
@@ -267,14 +270,15 @@ class _Iteration:
         return None
 
     def _misfit_of_places(self, loads: set[Op]) -> tuple[str, str] | None:
-        """Why the addresses of the loads cannot be computed for the next iteration."""
+        """The reason why the addresses of the loads cannot be computed for the next iteration, and a hint."""
         places = [v for load in loads for v in load.operands[1:]]
         wrong = impure(slice_of([op for op in self.body.ops if op not in self.gone], places))
         return None if wrong is None else (f"places come from '{wrong.name}'", "compute them from the counter")
 
 
 class _Steps(PartMaker):
-    """Computes the operands of one step, of this iteration or, with values of `table`, of another one."""
+    """Computes the operands of one step. The step belongs to the current iteration. With a `table`, it belongs to
+    another iteration, and `table` maps values to their values there."""
 
     def __init__(self, b: Builder, iteration: _Iteration):
         super().__init__(b, iteration.step)
@@ -292,10 +296,11 @@ class _Steps(PartMaker):
 
 
 class _Rows(PartMaker):
-    """Computes the rows of a copy that are issued at once. b: in the loop; ahead: before it."""
+    """Computes the rows of a copy that are issued together. `b` builds operations in the loop, and `ahead` builds
+    operations before the loop."""
 
-    # What no loop changes is computed before the loops: the rows of a convolution's mask extracted their bits again in
-    # each iteration, and 10 KB were spilled.
+    # Loop-invariant values are computed before the loops. Otherwise each iteration extracted the bits of the mask for
+    # the rows of a convolution again, and 10 KB were spilled.
 
     def __init__(self, b: Builder, ahead: Builder, inside: set[Value], first: int, rows: int):
         super().__init__(b, rows)
@@ -311,7 +316,7 @@ class _Rows(PartMaker):
 
 
 class _Stepping:
-    """The rewrite of one pipelined loop. ahead: makes operations before it."""
+    """The rewrite of one pipelined loop. `ahead` builds operations before the loop."""
 
     def __init__(self, iteration: _Iteration, way: str):
         self.iteration, self.early = iteration, way == "early"
@@ -323,7 +328,8 @@ class _Stepping:
         self.rows: dict[tuple[int, int], _Rows] = {}
 
     def run(self) -> None:
-        """Reads the fragments of the first step before the loops, which carry those of the next step from then on."""
+        """Reads the fragments of the first step before the loops. The loops then carry the fragments of the
+        next step."""
         b, iteration = self.b, self.iteration
         before, inside = Block(), Block()
         with b.region(before):
@@ -350,7 +356,7 @@ class _Stepping:
         iteration.block.ops[at:at] = [*self.ahead.outermost.ops, *before.ops]
 
     def _at_start(self) -> dict[Value, Value]:
-        """Counters and carried values before the very first iteration."""
+        """Maps counters and carried values to their values before the very first iteration."""
         table: dict[Value, Value] = {}
         for loop in self.iteration.loops:
             starts = [loop.operands[0], *loop.operands[3:]]
@@ -358,7 +364,7 @@ class _Stepping:
         return table
 
     def _next(self, end: Op) -> dict[Value, Value]:
-        """Counter and carried scalars in the next iteration."""
+        """Maps the counter and the carried scalars to their values in the next iteration."""
         inner = self.iteration.inner
         counter = self.iteration.body.args[0]
         carried = dict(zip(self.iteration.body.args[1:], end.operands, strict=False))
@@ -366,13 +372,13 @@ class _Stepping:
         return scalars | {counter: self.b.value("add", counter, inner.operands[2])}
 
     def _iterations(self, now: dict[Piece, Value], end: Op) -> list[Value]:
-        """Makes all steps of an iteration from the fragments `now` of its first one; gives the fragments of the next
-        iteration's first step."""
+        """Builds all steps of an iteration. `now` has the fragments of its first step. Returns the fragments of the
+        first step of the next iteration."""
         iteration, count = self.iteration, self.iteration.steps
         self.sums = {op.operands[2]: op.operands[2] for op in iteration.products}
         last = {piece: i for i, op in enumerate(iteration.products) for piece in iteration.operands_of(op)}
-        # After so many MMAs the iteration waits for the next stage. All copies must be issued by then, since the group
-        # that they form is committed there.
+        # After `waits_at` MMAs, the iteration waits for the next stage. All copies must be issued by then, because that
+        # is where their group is committed.
         waits_at = (count - 1) * len(iteration.products) + (0 if self.early else min(last.values()) + 1)
         self.left = self._spread(waits_at)
         self.done, self.waited = 0, False
@@ -403,8 +409,9 @@ class _Stepping:
         return [now[piece] for piece in iteration.pieces]
 
     def _spread(self, places: int) -> list[tuple[int, Op, int, int]]:
-        """After how many MMAs each piece of a copy is issued, evenly over those before the wait. A piece is the rows of
-        which each thread copies 16 bytes."""
+        """The pieces of all copies, with the number of MMAs after which each piece is issued. The pieces are spread
+        evenly over the MMAs before the wait. A piece has as many rows as all threads copy at once, with 16 bytes a
+        thread."""
         pieces: list[tuple[Op, int, int]] = []
         for copy in self.iteration.copies:
             source = operand(copy, "source")
@@ -416,7 +423,7 @@ class _Stepping:
         return [(i * places // len(pieces), *piece) for i, piece in enumerate(pieces)]
 
     def _bring(self) -> None:
-        """Issues the copies that are due after the MMAs done so far."""
+        """Issues the copies that are due after the MMAs that are already built."""
         while self.left and self.left[0][0] <= self.done:
             _, copy, first, rows = self.left.pop(0)
             parts = [operand(copy, name) for name in ("offset", "source", "mask")]

@@ -6,9 +6,9 @@
             copy sf, f[…]                    copy sx, x[tile, c]      iterations from 1 on
             …                                …
 
-Filters that all tiles of a block are multiplied by are such operands. Their shared tile is no ring. Nothing writes it
-again, so each iteration may read it. Iteration 0 is released as soon as it has arrived, since its stage of the rings
-holds nothing.
+An example is a filter by which all tiles of a block are multiplied. The shared tile of a resident operand is not a
+ring. Nothing writes the tile again, so each iteration may read it. Iteration 0 is released as soon as it has arrived,
+because its stage of the rings holds no data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ONCE = {"once": True, "always": False}
 
 
 def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
-    """Which of the copies at the head of the innermost loop are done once. loops: outermost first."""
+    """The copies at the head of the innermost loop that are done once. `loops` starts with the outermost loop."""
     if function.number("cluster", 1) > 1:  # such copies are multicast instead: each block of a cluster copies a part
         return []
     tiles = {copy.operands[0] for copy in copies}
@@ -49,7 +49,7 @@ def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op
 
 
 def _may_last(loops: Sequence[Op], copy: Op) -> bool:
-    """Whether a copy is the same in all iterations: neither counters nor carried values decide which box it copies."""
+    """Whether a copy is the same in all iterations: its box must not depend on counters or carried values."""
     if "box" not in copy.attrs:
         return False
     part = _part(loops, copy)
@@ -58,7 +58,7 @@ def _may_last(loops: Sequence[Op], copy: Op) -> bool:
 
 
 def _of_one_iteration(loops: Sequence[Op]) -> dict[Value, int]:
-    """The counters of loops with a single iteration, with their constant values."""
+    """Maps the counters of loops with a single iteration to their constant values."""
     starts = {loop.regions[0].args[0]: constant_of(loop.operands[0]) for loop in loops if known_iterations(loop) == 1}
     return {counter: int(start) for counter, start in starts.items() if start is not None}
 
@@ -73,7 +73,7 @@ def _part(loops: Sequence[Op], copy: Op) -> list[Op]:
 
 
 def copied_ahead(b: Builder, loops: Sequence[Op], copies: Sequence[Op]) -> None:
-    """Makes the same copies outside the loops, where `b` builds."""
+    """Repeats the copies outside the loops, at the insertion point of `b`."""
     table = {counter: b.constant(start, counter.dtype) for counter, start in _of_one_iteration(loops).items()}
     for copy in copies:
         part, box = _part(loops, copy), CopiedBox.of(copy)

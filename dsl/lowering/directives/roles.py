@@ -8,13 +8,13 @@
         store c                                  e + 1                          consumer_release e; e + 1
                                                                             store c
 
-Both warp roles have the loops around the copies. The producer keeps what decides which TMA boxes are copied: counters,
-dims and scalars. The consumer keeps all the rest. Each role counts the iterations of the pipeline by itself, from tile
-to tile.
+Both warp roles have the loops around the copies. The producer keeps the operations that determine which TMA boxes are
+copied: counters, dims and scalars. The consumer keeps all other operations. Each role counts the iterations of the
+pipeline by itself, from tile to tile.
 
-Outer loops may copy, too: a persistent block copies the queries of each of its tiles. Then each such loop has its own
-pipeline, and one shared tile holds the mbarriers of all. What an outer iteration has copied is released after the last
-operation that reads it, so the copy for the next iteration overlaps the rest of this one.
+Outer loops may copy, too: a persistent block copies the queries of each of its tiles. Each such loop then has its own
+pipeline, and one shared tile has the mbarriers of all pipelines. The consumer releases the data of an outer iteration
+after the last operation that reads it. So the copy for the next outer iteration overlaps the rest of this one.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from dsl.lowering.ops.control import names
 from dsl.lowering.ops.memory import writes
 
 MOST_OF_ROLE = 240
-"""Most registers of a consumer thread: what two consumer groups have beside the producers, (168 · 384 - 24 · 128) /
-256. A thread can use 255."""
+"""Maximum number of registers of a consumer thread. It is the share of two consumer groups beside the producers, (168 ·
+384 - 24 · 128) / 256. A thread could use 255."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinedLoop:
-    """A loop with copies at the head of its body, and the number of stages of their ring."""
+    """A loop with copies at the head of its body, and the number of stages of its ring."""
 
     loop: Op
     head: CopyHead
@@ -56,10 +56,11 @@ class PipelinedLoop:
 
 
 def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -> Resident | None:
-    """Moves the copies at the heads of nested loops into producer warps. levels: the loops, the innermost last.
+    """Moves the copies at the heads of nested loops into producer warps. `levels` has the loops, with the innermost
+    last.
 
-    Gives the resident copies, which nothing waits for yet, or None. Raises TileError `instruction` if the copies cannot
-    be separated from the rest.
+    Returns the resident copies, which have no wait yet, or None. Raises TileError `instruction` if the copies cannot be
+    separated from the other operations.
     """
     inner = levels[-1]
     loops = around(function, inner.loop)
@@ -78,7 +79,7 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
     pipelines = _pipelines(b, tile, levels, loops, main)
     _copy_ahead(b, loops, inner.head, rest)
     main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loop.loc)]
-    fetch = _fetching(function, main, pipelines)  # while the consumer still has the copies: it is cloned
+    fetch = _fetching(function, main, pipelines)  # the consumer must still have the copies, as it is cloned
     blocks = multicast(function, target, fetch)
     for pipeline in pipelines:
         _multiplying(b, pipeline, blocks, pipeline is pipelines[0])
@@ -90,7 +91,7 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
     )
     attrs |= {"outer": tuple(outer)} if outer else {}
     if registers is not None and not function.number("blocks_per_sm"):
-        function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start
+        function.attrs["blocks_per_sm"] = 1  # else ptxas does not know the number of registers at the start
     made = Op(OPS["warp_specialize"], [tile], [], attrs, [fetch, main], inner.head.wait.loc)
     function.body.ops = [*tiles, *allocated.ops, made]
     return Resident(b, main, pipelines[0]) if inner.head.resident else None
@@ -98,8 +99,8 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
 
 @dataclass(frozen=True, slots=True)
 class _RingPipeline:
-    """A pipeline. tile: has the mbarriers of all pipelines; base: how many of them come before its own; number: the
-    iteration of the pipeline."""
+    """A pipeline. `tile` has the mbarriers of all pipelines. The mbarriers of this pipeline start at index `base`.
+    `number` is the current iteration of the pipeline."""
 
     level: PipelinedLoop
     tile: Value
@@ -108,7 +109,7 @@ class _RingPipeline:
 
     @property
     def attrs(self) -> dict[str, int]:
-        """Attributes of its operations."""
+        """Attributes of the pipeline's operations."""
         return {"stages": self.level.stages} | ({"base": self.base} if self.base else {})
 
 
@@ -121,8 +122,8 @@ class Resident:
     pipeline: _RingPipeline
 
     def wait(self) -> None:
-        """Puts the wait for them directly before the loops, after the first copies by threads."""
-        # Released at once: the stage of iteration 0 holds nothing, as resident tiles are no ring.
+        """Inserts the wait for the resident copies directly before the loops, after the first copies by threads."""
+        # The iteration is released at once: stage 0 holds no data of it, because resident tiles are not in the ring.
         with self.b.region(Block()) as made:
             number = self.b.index(0)
             self.b.op("consumer_wait", [self.pipeline.tile, number], **self.pipeline.attrs)
@@ -135,7 +136,7 @@ class Resident:
 def _pipelines(
     b: Builder, tile: Value, levels: Sequence[PipelinedLoop], loops: list[Op], before: Block
 ) -> list[_RingPipeline]:
-    """The pipelines of the loops, the innermost first. Its mbarriers come first, too."""
+    """The pipelines of the loops. The innermost pipeline comes first, and so do its mbarriers."""
     pipelines: list[_RingPipeline] = []
     base = 0
     for level in reversed(levels):
@@ -148,7 +149,7 @@ def _pipelines(
 
 
 def around(function: Function, inner: Op) -> list[Op]:
-    """A loop and the operations around it, the outermost first."""
+    """A loop and the operations around it, with the outermost first."""
     loops, outside = [inner], parents(function.body)
     while loops[0] in outside:
         loops.insert(0, outside[loops[0]])
@@ -156,7 +157,7 @@ def around(function: Function, inner: Op) -> list[Op]:
 
 
 def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> None:
-    """Puts resident copies before the loops, as iteration 0 of the pipeline."""
+    """Inserts the resident copies before the loops, as iteration 0 of the pipeline."""
     if not head.resident:
         return
     with b.region(Block()) as ahead:
@@ -168,7 +169,7 @@ def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> N
 
 
 def _numbered(b: Builder, loops: list[Op], name: str, before: Block, first: int) -> Value:
-    """The number of an iteration of the innermost loop, counted from `first`. All loops around carry it."""
+    """The number of an iteration of the innermost loop, counted from `first`. All loops around it carry the number."""
     behind, body = Block(), loops[-1].regions[0]
     with b.region(before):
         start = b.index(first)
@@ -187,7 +188,7 @@ def _name_of(copy: Op) -> str:
 
 
 def _misfit(function: Function, levels: Sequence[PipelinedLoop], loops: list[Op]) -> tuple[str, str] | None:
-    """Why the copies cannot be moved to producer warps, and what would fit; None if they can."""
+    """The reason why the copies cannot move to producer warps, and a hint. Returns None if the copies can move."""
     copies = [copy for level in levels for copy in level.head.copies]
     for copy in copies:
         if "box" not in copy.attrs:
@@ -204,13 +205,14 @@ def _misfit(function: Function, levels: Sequence[PipelinedLoop], loops: list[Op]
 
 
 def _of_blocks(blocks: int) -> dict[str, int]:
-    """Attributes of the operations of a pipeline that so many blocks of a cluster fill for each other."""
+    """Attributes of a pipeline's operations. `blocks` blocks of a cluster fill the pipeline for each other."""
     return {"blocks": blocks} if blocks > 1 else {}
 
 
 def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bool) -> None:
-    """The consumer's loop: it waits for an iteration instead of copying, reads its stage of the rings, and releases
-    it. blocks: how many blocks fill the pipeline for each other."""
+    """Rewrites the consumer's loop. The new loop does not copy. The loop waits for an iteration, reads the iteration's
+    stage of the rings, and releases the stage. `blocks` is the number of blocks that fill the pipeline for each other.
+    """
     head, body, first, last = pipeline.level.head, pipeline.level.loop.regions[0], Block(), Block()
     rings = {copy.operands[0]: 1 if copy in head.resident else pipeline.level.stages for copy in head.copies}
     for tile, stages in rings.items():
@@ -224,8 +226,8 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bo
     at = body.ops.index(head.wait)
     body.ops[at : at + 1] = first.ops
     body.ops = without(body.ops, {*head.copies, head.commit})
-    # An outer loop releases right after the last reader, so that the copy for its next iteration overlaps the rest of
-    # this one, such as the stores of a tile's results.
+    # An outer loop releases its stage right after the last reader. The copy for its next iteration then overlaps the
+    # rest of this iteration, such as the stores of a tile's results.
     end = len(body.ops) - 1 if innermost else _last_reader(body, set(rings)) + 1
     body.ops[end:end] = last.ops
     for op in walk(body):
@@ -235,8 +237,9 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bo
 
 
 def _last_reader(body: Block, tiles: set[Value]) -> int:
-    """The index of the last operation of a body that reads these tiles, or uses what is loaded from them."""
-    # Uses count, since an MMA of warp groups reads shared memory itself: its loads are not done where they stand.
+    """The index of the last operation in `body` that reads these tiles, or uses a value that was loaded from them."""
+    # Uses of loaded values count, because a warpgroup MMA reads shared memory itself: its loads are not executed where
+    # they stand.
     read, last = set(tiles), 0
     for number, op in enumerate(body.ops):
         for each in [op, *(inside for region in op.regions for inside in walk(region))]:
@@ -252,9 +255,9 @@ def _is_box(op: Op) -> bool:
 
 
 def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -> Block:
-    """The producer's body: the part of `main` that decides which TMA boxes are copied, and their copies."""
+    """The body of the producer: the TMA copies, and the operations of `main` that determine which boxes they copy."""
     fetch = Block()
-    # A full clone first: `_keep_copies` then removes what the copies do not depend on.
+    # This is a full clone at first. `_keep_copies` then removes the operations that the copies do not depend on.
     clone(main, [], fetch.ops)
     fetch.ops.append(Op(OPS["yield"], [], [], {}, (), main.ops[-1].loc))
     same = dict(zip(_values(main), _values(fetch), strict=True))
@@ -266,7 +269,7 @@ def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -
 
 
 def _values(block: Block) -> list[Value]:
-    """All values that a block makes, in order."""
+    """All values that the operations of a block define, in order."""
     found: list[Value] = []
     for op in walk(block):
         found += op.results
@@ -275,8 +278,8 @@ def _values(block: Block) -> list[Value]:
 
 
 def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline], same: dict[Value, Value]) -> None:
-    """Replaces the copies of a cloned body by TMA copies. Those before its loops are iteration 0. same: the clone of
-    each value."""
+    """Replaces the copies of a cloned body by TMA copies. The copies before its loops are iteration 0. `same` maps each
+    value to its clone."""
     of_tile = {copy.operands[0]: pipeline for pipeline in pipelines for copy in pipeline.level.head.copies}
     for region in [block, *(region for op in walk(block) for region in op.regions)]:
         copies = [op for op in region.ops if _is_box(op)]
@@ -286,7 +289,7 @@ def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline]
         with b.region(made):
             resident: dict[str, object] = {"resident": True} if region is block else {}
             number = b.index(0) if resident else same[pipeline.number]
-            # One acquire for all boxes of an iteration: the full barrier expects their bytes together.
+            # There is one acquire for all boxes of an iteration: the full barrier expects their bytes together.
             size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
             b.op("producer_acquire", [pipeline.tile, number], bytes=size, **pipeline.attrs)
             for op in copies:
@@ -302,10 +305,11 @@ def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline]
 
 
 def _keep_copies(block: Block, written: set[Value]) -> None:
-    """Removes from a block all that its copies do not depend on. Raises TileError `instruction` if they depend on more
-    than scalars, such as a tile or a tensor that the kernel writes."""
+    """Removes all operations from a block that its copies do not depend on. Raises TileError `instruction` if the
+    copies depend on more than scalars, such as a tile, or a tensor that the kernel writes."""
     around = parents(block)
-    # same: what a loop carries has one name outside, inside and at the end of its body. All or none of them stay.
+    # `same`: a carried value has several forms: outside the loop, inside it and at the end of its body. Either all of
+    # these values stay, or none.
     same: defaultdict[Value, list[Value]] = defaultdict(list)
     for column in (column for op in walk(block) for column in names(op)):
         for value in column:
@@ -318,7 +322,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
         while op not in kept:
             kept.add(op)
             scalar = op.spec.access.kind == "read" and not op.result.shape and op.operands[0] not in written
-            # A single thread copies, and it holds no whole tile. So all must be scalars.
+            # A single thread copies, and it cannot hold a whole tile. So all values must be scalars.
             numbers = op.spec.pure and not any(isinstance(v.type, TileType) and v.shape for v in op.operands)
             if not (
                 numbers
@@ -331,7 +335,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
                 raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
             todo.extend(op.operands[: op.spec.control.leading] if op.spec.control.flows else op.operands)
             for end in (region.ops[-1] for region in op.regions):
-                todo.extend(end.operands[: end.spec.control.leading])  # the condition on which a `while` goes on
+                todo.extend(end.operands[: end.spec.control.leading])  # the condition on which a `while` continues
             if op not in around:
                 return
             op = around[op]
@@ -351,7 +355,8 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
 
 
 def _leave(block: Block, is_kept: Callable[[Op], bool], needed: set[Value]) -> None:
-    """Removes all operations that are not kept, and drops values that are not needed from loops and branches."""
+    """Removes all operations for which `is_kept` is false. Loops and branches lose the values that are not in
+    `needed`."""
     block.ops = [op for op in block.ops if is_kept(op) or op.spec.control.ends]
     for op in block.ops:
         if op.spec.control.flows:
@@ -379,11 +384,12 @@ def _chosen(values: list[Value], columns: list[bool]) -> list[Value]:
 
 
 def _registers(function: Function, target: Target) -> tuple[int, int] | None:
-    """Registers of a producer thread and of a consumer thread, for `setmaxnreg`; None: as at the start.
+    """Registers of a producer thread and of a consumer thread, for `setmaxnreg`. Returns None if threads keep the
+    number of registers that they have at the start.
 
-    With 384 threads an SM's 65536 registers are 168 each: producers keep 24, and consumers get 240.
+    With 384 threads, each thread has 168 of an SM's 65536 registers. Producers keep 24, and consumers get 240.
     """
-    # Without it, ptxas 13.0 spills 8 bytes in the product with bias and residual.
+    # Without `setmaxnreg`, ptxas 13.0 spills 8 bytes in the product with bias and residual.
     ways, rule = dict[str, tuple[int, int] | None](none=None), "none"
     at_start = registers_at_start(function, target) // 8 * 8
     left = (at_start * function.launched - LEAST_REGISTERS * WARPS * WARP) // function.threads // 8 * 8

@@ -1,7 +1,8 @@
 """Unaligned rows, in parts that are aligned to `step` elements.
 
-A row has a body, from its first multiple of `step` elements to its last, and edges of fewer than `step` elements before
-and behind. Parts of the body are accessed whole. Both edges together are one more part, of few elements.
+A row has a body, from its first multiple of `step` elements to its last multiple. Edges of fewer than `step` elements
+are in front of the body and behind it. Each access to the body covers a whole part. The two edges together form one
+more part, with few elements.
 
     x      . . . . . e e e B B B B B B B B B B B B B B B B e e . . .
            ^ multiple      ^ head                          ^ head + whole
@@ -27,13 +28,14 @@ from dsl.lowering.ops import operand
 from dsl.lowering.shared.access_width import MAX_BYTES
 
 Terms = tuple[tuple[Value, int], ...]
-"""Values that are the same along a row, each with its factor."""
+"""Values that are constant along a row, each with its factor."""
 Told = tuple[Terms, int]
-"""Such a sum, and the factor of the place in the row."""
+"""Such a sum, and the factor of the column number."""
 
 
 class _Sums(Forms[Told]):
-    """An index tile as a sum: values that are the same along its last axis, and the place along that axis."""
+    """Writes an index tile as a sum: terms that are constant along its last axis, and a multiple of the
+    column number."""
 
     def of(self, value: Value) -> Told | None:
         if not value.tile.shape or value.tile.shape[-1] == 1:
@@ -59,7 +61,7 @@ class _Sums(Forms[Told]):
 
 
 class _Ends(Forms[tuple[Value, Terms]]):
-    """The end of a row by a flag `place + terms < value`: that value, and the terms to subtract from it."""
+    """The end of a row, taken from a flag `place + terms < value`: the value, and the terms to subtract from it."""
 
     def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Terms] | None:
         below, above = (_SUMS.of(op.operands[i]) if op.operands[0].dtype is INDEX else None for i in (low, 1 - low))
@@ -77,7 +79,7 @@ _SUMS, _ENDS = _Sums(), _Ends()
 
 
 def _flags(mask: Value | None) -> Iterator[Value]:
-    """The flags that a mask joins by `&`."""
+    """The flags that a mask combines by `&`."""
     if mask is not None and mask.op is not None:
         if mask.op.spec.algebra.masks == "all" or (mask.op.spec.elements.reshapes and mask.op.operands[0].tile.shape):
             for each in mask.op.operands:
@@ -90,9 +92,9 @@ def _flags(mask: Value | None) -> Iterator[Value]:
 class AnyRows:
     """Unaligned rows of a region.
 
-    step: parts of the body are aligned to so many elements. start: where a row begins; offsets: where its elements lie.
-    end: places along the row below it belong to the row; inside: the flags that say so. rows: the shape of all rows.
-    leave: reductions that the places behind a row's end do not change.
+    Parts of the body are aligned to `step` elements. A row begins at `start`, and `offsets` has the offsets of its
+    elements. Positions below `end` belong to the row, and the flags in `inside` test that condition. `rows` is the
+    shape of all rows. `leave` has the reductions whose result does not depend on positions past the end of a row.
     """
 
     region: WideRegion
@@ -105,15 +107,15 @@ class AnyRows:
     leave: set[Op]
 
     def tail(self, part: int) -> int:
-        """How many of the last parts may have places without a column."""
-        # The edges take fewer than 2 · step columns of a row, so as many places of the body are left.
+        """Number of parts at the end of a row that may have positions without a column."""
+        # The edges take fewer than 2 · step columns of a row, so the same number of positions in the body is unused.
         return -(-2 * self.step // part)
 
     def check_joins(self, part: int, threads: int) -> None:
-        """Raises TileError `schedule` where such places cannot be left out of a reduction."""
+        """Raises TileError `schedule` if a reduction cannot ignore positions without a column."""
         lanes, edges = lanes_of(self, part, threads)
-        # They are left out by keeping the accumulator from before, so there must be a part before them; or by the
-        # neutral number, where one is known.
+        # A reduction keeps the previous accumulator at such positions, so an earlier part must exist. Otherwise it uses
+        # the neutral number, which must be known.
         if lanes == edges and self.region.extent // part > self.tail(part):
             return
         for sink in self.region.sinks:
@@ -124,8 +126,9 @@ class AnyRows:
 
 
 def rows_of(region: WideRegion, step: int | None) -> AnyRows:
-    """The rows of a region, by its first access and all accesses with the same offsets. step: None for 16 bytes of the
-    widest elements. Raises TileError `schedule` for a region without rows."""
+    """The rows of a region, determined by its first access and by all accesses with the same offsets. If `step` is
+    None, parts are aligned to 16 bytes of the widest elements. Raises TileError `schedule` for a region without rows.
+    """
     affines, found = AffineOffsets(), _accesses(region)
     start = _start_of(region, found)
     offset = _offset(found[0])
@@ -146,7 +149,7 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
 
 
 def _start_of(region: WideRegion, found: list[Op]) -> Terms:
-    """Where the rows of the first access begin. Raises TileError `schedule` if its columns are no neighbours."""
+    """The start of each row of the first access. Raises TileError `schedule` if its columns are not contiguous."""
     told = _SUMS.of(_offset(found[0])) if found else None
     if told is None or told[1] != 1:
         said = f"its columns{where(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
@@ -158,7 +161,8 @@ def _start_of(region: WideRegion, found: list[Op]) -> Terms:
 
 
 def _end_of(region: WideRegion, accesses: list[Op], said: bool) -> tuple[Value, Terms]:
-    """Where the rows end by the masks of all these accesses. Raises TileError `schedule` if the masks do not agree."""
+    """The end of each row, according to the masks of all `accesses`. Raises TileError `schedule` if the masks do not
+    agree."""
     first, *others = (_ends_of(region, operand(op, "mask"), said) for op in accesses)
     ends = [end for end in first if all(end in each for each in others)]
     if not ends:
@@ -180,16 +184,16 @@ def _offset(op: Op) -> Value:
 
 
 def _ends_of(region: WideRegion, mask: Value | None, said: bool) -> list[tuple[Value, Terms]]:
-    """Where rows end by the flags of a mask. said: the schedule has an `align` line, so ends by other numbers count,
-    too, if they are the same for the block, such as the extent of a reshaped tensor."""
-    # Dims first: nothing of any row lies behind a dim. A number of the kernel may be a shorter range of the row.
+    """The row ends that the flags of a mask describe. If `said`, the schedule has an `align` line. With such a line, a
+    row may also end at another number that is uniform in the block. An example is the extent of a reshaped tensor."""
+    # Dims come first: no row has elements past a dim. A number of the kernel may describe a shorter range of the row.
     told = [end for flag in _flags(mask) if (end := _ENDS.told(flag)) is not None]
     dims = [end for end in told if end[0] in region.function.dims.values() or constant_of(end[0]) is not None]
     return dims + [end for end in told if said and end not in dims and _stands_ahead(region, end[0])]
 
 
 def _stands_ahead(region: WideRegion, value: Value) -> bool:
-    """Whether a number is known before anything is computed from the rows."""
+    """Whether a number is known before any value is computed from the rows."""
     return not value.tile.shape and not set(slice_of(region.block.ops, [value])) & region.sinks.keys()
 
 
@@ -199,7 +203,7 @@ def _wides(region: WideRegion) -> Iterator[Wide]:
 
 
 def _all_flags(region: WideRegion) -> Iterator[Value]:
-    """The flags that parts of the region are computed with."""
+    """The flags that the parts of the region depend on."""
     for op in slices(_wides(region)):
         yield from (result for result in op.results if op.spec.elementwise and result.dtype.bits == 1)
 
@@ -221,15 +225,16 @@ def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
 
 
 def lanes_of(rows: AnyRows, part: int, threads: int) -> tuple[int, int]:
-    """How many lanes have a part of a row, and how many places its edges have."""
-    # At least one place a lane, so that each lane joins the edges with its own elements of the body.
+    """Number of lanes that share a part of a row, and number of positions in the row's edges."""
+    # The edges have at least one position a lane, so that each lane joins the edges with its own elements of the body.
     lanes = min(max(1, threads // max(1, prod(rows.rows))), max(1, part // rows.step))
     return lanes, max(2 * rows.step, lanes)
 
 
 @dataclass(slots=True)
 class RowPart:
-    """A part of rows. known: values that need not be computed; column: of each place; here: which places have one."""
+    """A part of rows. `known` has values that need not be computed. `column` is the column of each position, and `here`
+    flags the positions that have a column."""
 
     known: dict[Wide, Value]
     column: Value
@@ -237,7 +242,8 @@ class RowPart:
 
 
 class RowParts:
-    """Where the parts of rows lie. Values that are the same along a row have the shape `rows` x 1, or are scalars."""
+    """The positions of the parts of rows. Values that are constant along a row have the shape `rows` x 1, or are
+    scalars."""
 
     def __init__(self, b: Builder, of: AnyRows, part: int, threads: int):
         self.b, self.of, self.part = b, of, part
@@ -252,9 +258,9 @@ class RowParts:
         self.head = self.b.value("minimum", head, self.end)
         behind = self.b.value("floordiv", self.b.value("sub", self.end, self.head), step)
         self.whole = self.b.value("mul", behind, step)
-        self.aside = self.b.value("sub", self.end, self.whole)  # how many elements the edges have
+        self.aside = self.b.value("sub", self.end, self.whole)  # number of elements in the edges
         up = self.b.value("floordiv", self.b.value("add", self.aside, self.number(of.step - 1)), step)
-        self.idle = self.b.value("mul", up, step)  # how many of the body's last places have no columns
+        self.idle = self.b.value("mul", up, step)  # number of positions at the end of the body without columns
         first = self.b.value("floordiv", self.b.value("add", self.start, self.number(of.step - 1)), step)
         self.first = self.b.value("mul", first, step)
         self.lanes, self.edges = lanes_of(of, part, threads)
@@ -269,8 +275,10 @@ class RowParts:
         return total
 
     def body(self, stage: Value) -> RowPart:
-        """A part of the body. Behind the row's own columns come those that the tile has beyond, each once."""
-        # A kernel may count columns behind a row's end, as a sum of v - 1.0 does, so none may be lost or repeated.
+        """A part of the body. The row's own columns come first. The columns of the tile past the row's end follow, each
+        once."""
+        # No column may be lost or repeated, because a kernel may use columns past a row's end. An example is a sum of v
+        # - 1.0.
         b, shape = self.b, (*self.of.rows, self.part)
         origin = b.value("mul", stage, b.index(self.part))
         at = b.value("add", b.broadcast(origin, (self.part,)), b.value("arange", extent=self.part))
@@ -284,8 +292,8 @@ class RowParts:
         return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
 
     def both_edges(self) -> RowPart:
-        """The edges: `step` places for what is before the body, `step` for what is behind it. Places that are left take
-        the tile's last columns, those that the body does not have."""
+        """The edges: `step` positions in front of the body, and `step` positions behind it. Unused positions take the
+        tile's last columns, which the body does not have."""
         b, shape, step = self.b, (*self.of.rows, self.edges), self.of.step
 
         def wide(value: Value) -> Value:
@@ -300,7 +308,7 @@ class RowParts:
             own = b.value("and", own, b.value("lt", at, wide(b.index(2 * step))))
         free = b.value(
             "sub", at, b.value("select", before, wide(self.head), wide(self.aside))
-        )  # numbers the free places from 0
+        )  # numbers the free positions from 0
         left = b.value("sub", self.idle, self.aside)
         more = b.value("and", b.value("lt", free, wide(left)), b.value("lt", at, wide(b.index(2 * step))))
         last = b.value("add", free, wide(b.value("sub", self.extent, left)))
@@ -313,7 +321,7 @@ class RowParts:
         return known | {(each, len(each.shape) - 1): own for each in self.of.inside}
 
     def grouped(self, accumulator: Value) -> tuple[tuple[int, ...], int, int, int]:
-        """How the lanes share a row: extents of rows, runs a lane, lanes, neighbours in a run."""
+        """How the lanes share a row: shape of all rows, runs of a lane, lanes, and contiguous elements in a run."""
         extent = accumulator.shape[-1]
         near = self.of.step if extent == self.part else extent // self.lanes
         return self.of.rows, extent // (self.lanes * near), self.lanes, near

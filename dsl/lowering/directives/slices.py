@@ -1,4 +1,4 @@
-"""Slices: the operations that a value is computed from, which can be repeated for other inputs."""
+"""Slices: the operations that compute a value, and that can be repeated for other inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsl.lowering.ir.location import Loc, Source
 
 
 def slice_of(ops: Sequence[Op], wanted: Iterable[Value]) -> list[Op]:
-    """The operations among `ops` that `wanted` is computed by, in order."""
+    """The operations among `ops` that compute `wanted`, in order."""
     needed, found = set(wanted), []
     for op in reversed(ops):
         if needed.intersection(op.results):
@@ -27,13 +27,14 @@ def leaves_of(part: Iterable[Op], wanted: Iterable[Value]) -> set[Value]:
 
 
 def impure(part: Iterable[Op]) -> Op | None:
-    """The first operation of a slice that must not be repeated elsewhere, as it is not pure; None if all are pure."""
+    """The first operation of a slice that is not pure. Such an operation must not be repeated elsewhere. Returns None
+    if all are pure."""
     others = [op for op in part if not op.spec.pure]
     return others[0] if others else None
 
 
 def made_anew(b: Builder, part: Sequence[Op], table: Mapping[Value, Value], wanted: Value) -> Value:
-    """`wanted`, recomputed by the operations of its slice with the inputs of `table`."""
+    """`wanted`, recomputed by the operations of its slice. `table` maps old inputs to new inputs."""
     known, needed = dict(table), {wanted} - table.keys()
     again: list[Op] = []
     for op in reversed(part):
@@ -51,5 +52,6 @@ def without(ops: Iterable[Op], gone: Collection[Op]) -> list[Op]:
 
 
 def located(function: Function, op: Op) -> Loc:
-    """The location of an operation; that of the kernel for one without a location, as in IR read from text."""
+    """The location of an operation. An operation may have no location, as in IR that is read from text. The result is
+    then the location of the kernel."""
     return op.loc or function.loc or Loc(Source(function.name, ""), 0, 0)

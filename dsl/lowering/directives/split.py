@@ -8,18 +8,20 @@
                                        acc = the blocks' sums, added in order
                                        c[…] = acc
 
-The parts extend the grid's last axis. Partial results and counters of arrivals are in workspaces, which the launch
-provides. The last block to arrive combines the parts in their order, so a result has the same bits on every call. No
-block waits: blocks may run in any order, and one after the other. `joins.py` finds what accumulators are and how their
-parts are combined. If only a reduction reads an accumulator, each block does that reduction first. Small parts are
-combined many at a time: each thread takes some of them, and a reduction combines the threads' results.
+The parts extend the grid's last axis. Partial results and arrival counters are in workspaces, which the launch
+provides. The last block to arrive combines the parts in ascending order, so a result has the same bits on every call.
+No block waits for another one, so blocks may run in any order, even one after the other. `joins.py` finds the
+accumulators, and determines how their parts are combined. If only a reduction reads an accumulator, each block does
+that reduction before it stores its part. If parts are small, each thread of the last block combines some of them, and a
+reduction combines the threads' results.
 
-`split p: stream`, stream-K: as many blocks as run at once (`blocks_per_sm`, else 1 an SM), each with a loop over tiles.
-While there are as many tiles as blocks, each block takes a whole tile, so that neighbours finish together. The
-iterations of all tiles that are left form one sequence, which is dealt in equal shares. A tile that one block does
-alone does not go through memory. (Stream-K, with whole tiles first: Osama et al., PPoPP 2023.)
+`split p: stream`, stream-K: the grid has as many blocks as run at once (`blocks_per_sm` on each SM, 1 by default). Each
+block loops over tiles. While at least as many tiles as blocks are left, each block computes a whole tile, so that
+neighbours finish together. The iterations of all remaining tiles form one sequence, which is divided into equal shares.
+A tile that one block computes alone does not go through memory. Stream-K with whole tiles first is from Osama et al.,
+PPoPP 2023.
 
-Never by default: sums are added in another order, and more blocks help only a small grid.
+No loop is split by default. A split changes the order of the additions, and more blocks help only a small grid.
 """
 
 from __future__ import annotations
@@ -43,13 +45,14 @@ from dsl.lowering.shared.atoms import offsets_within
 
 PARTS = (1, 2, 4)
 STREAM = 0
-"""The number of parts that means `stream`."""
+"""Value of `parts` that means `stream`."""
 Values = Sequence[Value]
 AXIS = 2
-"""The grid's axis that the parts extend. It is the last one, so all that is known of block(0) and block(1), and with it
-masks and access widths, stays."""
+"""The grid axis that the parts extend. It is the last axis, so that the known facts of block(0) and block(1) stay
+valid, and with them masks and access widths."""
 MOST, AHEAD = 4, 4
-"""Elements a thread of the parts that the last block combines at a time, and iterations that are unrolled."""
+"""`MOST` is the number of elements of parts that a thread of the last block combines at a time. `AHEAD` is the unroll
+factor of the loop over parts."""
 
 
 def split(function: Function) -> None:
@@ -61,7 +64,7 @@ def split(function: Function) -> None:
 
 
 def may_deal(function: Function) -> bool:
-    """Whether several blocks may share a tile; `dsl verify` then compares what all blocks leave."""
+    """Whether several blocks may share a tile. `dsl verify` then compares the results of all blocks."""
     return bool(function.by_subject("split", int))
 
 
@@ -91,7 +94,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
         pinned=loc,
         line=f"split {name}: {{option}}",
     )
-    if parts not in (named, 1):  # an override, not the line: then other lines need not fit the split kernel
+    if parts not in (named, 1):  # the option of an override: other lines may not fit the split kernel
         _leave_behind(function, loop)
     if parts == STREAM:
         _Stream(function, loop, sums).run()
@@ -100,14 +103,15 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
 
 
 def _leave_behind(function: Function, loop: Op) -> None:
-    """Drops `stage` lines of tensors that are loaded only after the loop, where only one of several blocks goes on."""
+    """Drops the `stage` lines of tensors that are loaded only after the loop. Only one of the blocks that share a tile
+    runs the code after the loop."""
     top = function.body.ops
     behind = {op.operands[0].name for op in top[top.index(loop) + 1 :] if is_load(op)}
     ahead = {op.operands[0].name for each in top[: top.index(loop) + 1] for op in (each, *inside(each)) if is_load(op)}
     unstage(function, {name for name in behind - ahead if name})
 
 
-# ---- what it needs ----
+# ---- requirements ----
 
 
 def _check_place(function: Function, loops: list[Op]) -> None:
@@ -124,8 +128,8 @@ def _check_place(function: Function, loops: list[Op]) -> None:
 
 
 def _check_iterations(function: Function, loop: Op) -> None:
-    """Raises Unsplit unless all tiles have the same trip count, known before the first tile: shares are counted in
-    iterations of all tiles."""
+    """Raises Unsplit unless all tiles have the same trip count, and the kernel knows it before the first tile. Stream-K
+    divides the iterations of all tiles into shares, so it needs their total number."""
     if any(op.spec.elements.of_grid == "rank" for op in walk(function.body)):
         raise Unsplit("the blocks of a cluster take tiles together", "cluster 1, or a number of parts")
     before = function.body.ops[: function.body.ops.index(loop)]
@@ -143,11 +147,11 @@ def _positive(loop: Op) -> bool:
 
 
 def _check_effects(function: Function, loop: Op) -> None:
-    """Raises Unsplit for visible effects in the loop, which each block does for its part, or before the loop, which
-    every block would do."""
+    """Raises Unsplit for visible effects in the loop, where each block would cause only a part of them. Raises Unsplit
+    also for visible effects before the loop, because every block would repeat them."""
     before = function.body.ops[: function.body.ops.index(loop)]
     for op in (each for top in before for each in (top, *inside(top))):
-        # Checks may be repeated: each block finds the same.
+        # Checks may be repeated: each block gets the same result.
         if op.spec.acts != "checks" and (what := _effect(op, ("global",))) is not None:
             message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
             raise Unsplit(message, "do it after the loop")
@@ -158,8 +162,8 @@ def _check_effects(function: Function, loop: Op) -> None:
 
 
 def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
-    """The name of an operation that other blocks or users notice: it writes memory of these spaces, orders it, or
-    prints; else None."""
+    """The name of an operation that other blocks or users notice. Returns None for any other operation. Such an
+    operation prints, writes memory of one of these `spaces`, or orders accesses to memory."""
     spec = op.spec
     for effect in spec.access.effects(op):
         if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
@@ -168,12 +172,13 @@ def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
     return op.name if spec.keep and not silent else None
 
 
-# ---- what is made ----
+# ---- the rewrite ----
 
 
 class _Meeting:
-    """The blocks of a tile, each with the sums of some iterations of the loop. each: how many sums a block leaves at
-    most; at_once: how many parts the last block combines at a time."""
+    """The blocks that share a tile. Each block has the sums of some iterations of the loop. `each` is the greatest
+    number of partial sums that a block stores. `at_once` is the number of parts that the last block combines at a time.
+    """
 
     each = 1
     at_once = 1
@@ -188,7 +193,7 @@ class _Meeting:
         self.before, self.behind = body[:at], [op for op in body[at + 1 :] if op not in self.alone]
 
     def rewrite(self) -> None:
-        """Builds the function's new body."""
+        """Builds the new body of the function."""
         raise NotImplementedError
 
     def run(self) -> None:
@@ -202,24 +207,25 @@ class _Meeting:
             self.function.workspace(f"{name}_parts", self._stored(r), self.each * prod(r.tile.shape))
             for name, r in zip(names, self.results, strict=True)
         ]
-        # Zero before and after each launch: the last block to arrive sets it back.
+        # The counter is zero before and after each launch: the last block to arrive resets it.
         self.arrived = self.function.workspace("arrived", U32, 1, zero=True)
 
     def iterations(self) -> Value:
-        """How many iterations the loop has; 0 or less if it is empty."""
+        """The trip count of the loop. The count is 0 or negative if the loop is empty."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
         one = b.constant(1, start.dtype)
         return b.value("floordiv", b.value("add", b.value("sub", stop, start), b.value("sub", step, one)), step)
 
     def shorten(self, first: Value, count: Value) -> None:
-        """Limits the loop to `count` iterations from iteration `first` on, or fewer if it ends before."""
+        """Restricts the loop to `count` iterations, starting at iteration `first`. The loop may end earlier."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
         first, count = (b.value("mul", self._as(each, start.dtype), step) for each in (first, count))
         begin = b.value("add", start, first)
         self.loop.operands[:2] = [begin, b.value("minimum", stop, b.value("add", begin, count))]
 
     def arrive(self, place: Value, counter: Value, others: Value) -> Value:
-        """Stores the sums of this block, and counts it as arrived. Gives whether all `others` have arrived before."""
+        """Stores the sums of this block, and counts the block as arrived. Returns whether all `others` have arrived
+        before."""
         b = self.b
         for memory, result in zip(self.memories, self.results, strict=True):
             self._store(memory, self._at(place, result), result)
@@ -232,10 +238,10 @@ class _Meeting:
     def joined(
         self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
     ) -> Values:
-        """The sums of all parts, combined in their order: the part at `first`, then a loop over a range of turns, each
-        with the part at `place`."""
+        """The sums of all parts, combined in ascending order. The part at `first` starts. A loop over the range `turns`
+        then adds the part at `place(turn)` in each iteration."""
         b, results = self.b, self.results
-        self._store(self.arrived, counter, b.constant(0, U32))  # for the next launch
+        self._store(self.arrived, counter, b.constant(0, U32))  # ready for the next launch
         starts = self._parts(first)
         turn = Value(TileType((), INDEX), name="part")
         body = Block([turn, *(Value(start.type) for start in starts)])
@@ -251,11 +257,12 @@ class _Meeting:
         return made.results if self.at_once == 1 else self._reduced(made.results)
 
     def there(self, turn: Value) -> Value | None:
-        """Which of the parts that are combined at a time exist, from `turn` on; None: all."""
+        """A mask of the parts that exist. The mask covers the `at_once` parts from `turn` on, which are combined at a
+        time. Returns None if all of these parts exist."""
         return None
 
     def _groups(self, values: Values) -> Iterator[tuple[PartialSums, Values]]:
-        """Groups of sums that are combined together, each with its share of `values`."""
+        """Groups of sums that are combined together, each with its own slice of `values`."""
         left = iter(values)
         for each in self.sums:
             yield each, [next(left) for _ in each.values]
@@ -265,7 +272,7 @@ class _Meeting:
         return [value for (each, a), (_, b) in pairs for value in joined(self.b, each.join, a, b)]
 
     def _reduced(self, tiles: Values) -> list[Value]:
-        """Combines parts that lie along the first axis."""
+        """Combines parts that are stacked along the first axis."""
         out: list[Value] = []
         for each, values in self._groups(tiles):
             region = Block([Value(a.type) for a in each.join.args])
@@ -277,7 +284,7 @@ class _Meeting:
         return self.b.value("select", self._aligned(here, yes.tile.shape), yes, no)
 
     def _aligned(self, along: Value, shape: tuple[int, ...]) -> Value:
-        """Broadcasts one value a part to all elements of the part."""
+        """Broadcasts a tile with one value per part to all elements of the parts."""
         b = self.b
         return b.broadcast(b.reshape(along, (*along.tile.shape, *(1 for _ in shape[1:]))), shape)
 
@@ -285,8 +292,9 @@ class _Meeting:
         return Op(OPS["yield"], values, [], {}, (), self.b.loc)
 
     def behind_if(self, condition: Value, then: Block, sums: Values) -> None:
-        """Puts what follows the loop into a branch under this condition, with these sums."""
-        # Shared tiles are allocated at the top of a function, in no branch.
+        """Moves the operations that follow the loop into a branch. The branch runs if `condition` holds, and its
+        operations read `sums`."""
+        # Shared tiles are allocated at the top of a function, never in a branch.
         then.ops += [op for op in self.behind if not op.spec.allocates]
         replace_uses(then, dict(zip(self.results, sums, strict=True)))
         otherwise = Block()
@@ -295,7 +303,7 @@ class _Meeting:
         self.b.op("if", [condition], [then, otherwise], types=[])
 
     def _stored(self, value: Value) -> DType:
-        """The type of a sum in memory."""
+        """The type in which a sum is stored in memory."""
         return value.dtype if value.dtype is not INDEX else S64 if self.function.index_bits == 64 else S32
 
     def _as(self, value: Value, dtype: DType) -> Value:
@@ -304,12 +312,12 @@ class _Meeting:
         return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
 
     def _parts(self, place: Value, there: Value | None = None) -> list[Value]:
-        """The sums of one part, or of several side by side."""
+        """Loads the sums of one part, or of several parts side by side."""
         pairs = zip(self.memories, self.results, strict=True)
         return [self._load(memory, self._at(place, r), r.dtype, there) for memory, r in pairs]
 
     def _at(self, place: Value, result: Value) -> Value:
-        """The offsets of a sum's elements in its workspace."""
+        """Offsets of the elements of a sum in its workspace."""
         b, shape = self.b, result.tile.shape
         start = b.value("mul", *b.same_shape([place, b.index(prod(shape))]))
         if not shape:
@@ -329,13 +337,13 @@ class _Meeting:
 
 
 class _Split(_Meeting):
-    """A fixed number of parts for each tile, along the grid's last axis."""
+    """Split-K: a fixed number of parts for each tile, along the grid's last axis."""
 
     def __init__(self, function: Function, loop: Op, sums: list[PartialSums], parts: int):
         super().__init__(function, loop, sums)
         self.parts = parts
         shapes = [result.tile.shape for result in self.results]
-        # Parts lie side by side in one tile, whose extents must be powers of two.
+        # Parts are stacked in one tile, whose extents must be powers of two.
         if not any(extent & (extent - 1) for shape in shapes for extent in shape):
             room = function.threads * MOST // max(map(prod, shapes))
             self.at_once = power_below(min(parts, max(1, room)))
@@ -356,7 +364,8 @@ class _Split(_Meeting):
         function.body.ops = [*kept, *top.ops, *self.before, *head.ops, self.loop, *self.alone, *meeting.ops]
 
     def _divide(self) -> Value:
-        """The part of this block. The kernel still reads the grid's last axis as before."""
+        """The number of the part that this block computes. The kernel's own reads of the grid's last axis still return
+        the values from before the split."""
         b, function = self.b, self.function
         number, parts = b.value("block_id", axis=AXIS), b.index(self.parts)
         single = function.grid[AXIS] == 1  # then no division is needed
@@ -372,13 +381,13 @@ class _Split(_Meeting):
         return number if single else b.value("mod", number, parts)
 
     def _meet(self, part: Value) -> None:
-        """The last block of a tile to arrive goes on with the sums of all."""
+        """The last block of a tile to arrive runs the rest of the kernel, with the sums of all parts."""
         b = self.b
         rows, columns = (self._extent(axis) for axis in (0, 1))
         plane = b.value("mul", rows, columns)
         tile = b.value("add", b.value("block_id", axis=0), b.value("mul", rows, b.value("block_id", axis=1)))
         depth = b.value("mul", self.block, b.index(self.parts))
-        first = b.value("add", tile, b.value("mul", plane, depth))  # the block of the tile's first part
+        first = b.value("add", tile, b.value("mul", plane, depth))  # the block that computes the first part of the tile
 
         def place(turn: Value) -> Value:
             each = self._side_by_side(turn)
@@ -393,12 +402,12 @@ class _Split(_Meeting):
         self.behind_if(is_last, then, sums)
 
     def _extent(self, axis: int) -> Value:
-        """Blocks along an axis of the grid."""
+        """Number of blocks along an axis of the grid."""
         known = self.function.grid[axis]
         return self.b.index(known) if isinstance(known, int) else self.b.value("grid_size", axis=axis)
 
     def _side_by_side(self, turn: Value) -> Value:
-        """The numbers of the parts that are combined at a time, from `turn` on."""
+        """The numbers of the parts that are combined at a time, starting at `turn`."""
         if self.at_once == 1:
             return turn
         return self.b.value("add", *self.b.same_shape([turn, self.b.value("arange", extent=self.at_once)]))
@@ -410,14 +419,14 @@ class _Split(_Meeting):
 
 
 def power_below(number: int) -> int:
-    """The greatest power of two that is at most `number`, which is 1 or more."""
+    """The greatest power of two that is at most `number`, which must be at least 1."""
     return 1 << (number.bit_length() - 1)
 
 
 class _Stream(_Meeting):
-    """Stream-K: whole tiles first, then equal shares of the iterations of all tiles that are left.
+    """Stream-K: each block computes whole tiles first, then an equal share of the iterations of all remaining tiles.
 
-    A block leaves two sums at most: one of a tile that it starts, and one of a tile that another block has started.
+    A block stores at most two sums: one for a tile that it starts, and one for a tile that another block has started.
     """
 
     each = 2
@@ -432,16 +441,16 @@ class _Stream(_Meeting):
             sizes = [in_ir(b, function, tree, place) for tree in function.grid]
             block, blocks = b.value("block_id", axis=0), b.value("grid_size", axis=0)
             plane = b.value("mul", sizes[0], sizes[1])
-            # An empty loop counts as one iteration, so that its tile is some block's and is stored.
+            # An empty loop counts as one iteration, so that some block gets the tile and stores it.
             iterations = b.value("maximum", self._as(self.iterations(), INDEX), b.index(1))
             tiles, one = b.value("mul", plane, sizes[2]), b.index(1)
             waves = b.value("floordiv", tiles, blocks)
-            dealt = b.value("mul", waves, blocks)  # tiles that one block does alone
+            dealt = b.value("mul", waves, blocks)  # number of tiles that one block computes alone
             total = b.value("mul", b.value("sub", tiles, dealt), iterations)
             share = b.value("maximum", self._above(total, blocks), one)
             low = b.value("minimum", b.value("mul", block, share), total)
             high = b.value("minimum", b.value("add", low, share), total)
-            begun = b.value("floordiv", low, iterations)  # the first tile of which this block has a part
+            begun = b.value("floordiv", low, iterations)  # the first remaining tile in which this block has a part
             parted = b.value("maximum", b.value("sub", self._above(high, iterations), begun), b.index(0))
             bounds = [
                 b.index(0),
@@ -456,7 +465,7 @@ class _Stream(_Meeting):
             def of(whole: Value, part: Value) -> Value:
                 return b.value("select", is_whole, whole, part)
 
-            number = b.value("add", begun, b.value("sub", turn, waves))  # among the tiles that are left
+            number = b.value("add", begun, b.value("sub", turn, waves))  # index among the remaining tiles
             own = b.value("add", block, b.value("mul", turn, blocks))
             tile = of(own, b.value("add", dealt, number))
             flat = b.value("mod", tile, plane)
@@ -469,12 +478,12 @@ class _Stream(_Meeting):
             rest = [op for op in self.before if op not in ahead and not op.spec.allocates]
             meeting = Block()
             with b.region(meeting):
-                opening = of(block, b.value("floordiv", origin, share))  # the block of the tile's first part
+                opening = of(block, b.value("floordiv", origin, share))  # the block with the tile's first part
                 end = b.value("add", origin, b.value("sub", iterations, one))
                 self._meet(block, first, opening, of(block, b.value("floordiv", end, share)))
         body = Block([turn])
         body.ops = [*inside.ops, *rest, self.loop, *self.alone, *meeting.ops, self.end()]
-        # `tiles` lets `pipeline` continue its copies from tile to tile, as in a persistent block.
+        # The attribute `tiles` lets `pipeline` continue its copies from tile to tile, as in a persistent block.
         around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
         function.body.ops = [*kept, *ahead, *top.ops, around]
         function.grid = [["*", "sms", function.number("blocks_per_sm", 1)], 1, 1]
@@ -484,8 +493,8 @@ class _Stream(_Meeting):
         return b.value("floordiv", b.value("add", number, b.value("sub", divisor, b.index(1))), divisor)
 
     def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
-        """A block with all iterations of a tile goes on at once; else the last block to arrive does, with the sums of
-        all."""
+        """A block that has all iterations of a tile runs the rest of the kernel at once. Otherwise the last block to
+        arrive runs the rest, with the sums of all parts."""
         b, two, one = self.b, self.b.index(2), self.b.index(1)
         types = [*(result.type for result in self.results), TileType((), I1)]
         yes = b.constant(True, I1)

@@ -6,14 +6,14 @@
         …                              y = load sb
                                        …
 
-Stores of a tensor can go through shared memory, too: then a thread stores 16 bytes of a row at once.
+Stores of a tensor can go through shared memory, too. A thread then stores 16 bytes of a row at once.
 
-A load before a loop is copied where it stands, and read again at each use in the loop: `stage q: shared` keeps the
-queries of attention out of the registers. A load after a loop is copied before the loop, and arrives meanwhile: `stage
-z: shared`, where z is added to accumulators.
+A load before a loop is copied where it is, and each use in the loop reads the shared tile again. So `stage q: shared`
+keeps the queries of attention out of the registers. The copy of a load after a loop starts before the loop, and arrives
+during it. An example is `stage z: shared`, where z is added to accumulators.
 
-`pipeline` then lets the copies run iterations ahead. By default, a load is staged if it feeds an MMA, and so is a
-16-bit result of an MMA whose b does not lie along k.
+`pipeline` then lets the copies run iterations ahead. By default, a load is staged if it feeds an MMA. A 16-bit result
+is staged by default if it comes from an MMA whose operand b is not contiguous along k.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from dsl.lowering.shared.atoms import offsets_within
 from dsl.lowering.shared.shared_map import row_swizzle
 
 WAYS = {"shared": True, "registers": False}
-"""The ways to keep a value that is computed in parts, or to store a result."""
+"""Whether a value that is computed in parts, or a result that is stored, goes through shared memory."""
 
 
 def stage(function: Function, target: Target) -> None:
-    """Stages the loads of loops that the schedule names, and those that feed MMAs. Raises TileError `name`, `schedule`,
-    `shared` or `instruction` where a line cannot be kept."""
+    """Stages the loads of loops that the schedule names, and loads that feed MMAs. Raises TileError `name`, `schedule`,
+    `shared` or `instruction` if a line cannot be honoured."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
     said = function.by_subject("stage", str)
@@ -67,7 +67,7 @@ def stage(function: Function, target: Target) -> None:
     stores = [op for op in walk(function.body) if is_store(op)]
     subjects = [*(load for _, load in found), *once, *behind, *stores]
     _check_subjects(function, said, {op.operands[0].name for op in subjects})
-    _stage_results(function, target, stores, said)  # first: loads get the shared memory that results leave
+    _stage_results(function, target, stores, said)  # first: loads get the rest of the shared memory
     if found or once or behind:
         _stage_loads(function, _Choosing(function, target, said), found, once, behind)
 
@@ -75,7 +75,8 @@ def stage(function: Function, target: Target) -> None:
 def _stage_loads(
     function: Function, choosing: _Choosing, found: list[tuple[Op, Op]], once: list[Op], behind: list[Op]
 ) -> None:
-    """found: loads with their loops; once: loads before the loops that use them; behind: loads after loops."""
+    """Stages the chosen loads. `found` has loads with their loops. `once` has loads before the loops that use them.
+    `behind` has loads after loops."""
     chosen: dict[Op, list[Op]] = {}
     for loop, load in found:
         if way := choosing.way(load, loop.regions[0]):
@@ -92,29 +93,29 @@ def _stage_loads(
 
 
 def unstage(function: Function, names: Collection[str]) -> None:
-    """Drops the `stage` lines of these names."""
+    """Drops the `stage` lines of `names`."""
     if names:
         said = function.by_subject("stage", str)
         function.attrs["stage"] = {name: word for name, word in said.items() if name not in names}
 
 
 def _used_in_loops(function: Function, loops: list[Op]) -> list[Op]:
-    """Loads before loops, of values that the loops use."""
+    """Loads before loops whose results the loops use."""
     users = uses(function.body)
     inside = {op for loop in loops for op in walk(loop.regions[0])}
     return [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
 
 
 def _behind_loops(body: Block, said: dict[str, str]) -> list[Op]:
-    """Loads after a loop, except those that the schedule gives to TMA."""
+    """Loads after the first loop, except those that the schedule assigns to TMA."""
     loops = [i for i, op in enumerate(body.ops) if op.spec.control.counters]
     found = [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
     return [op for op in found if said.get(op.operands[0].name or "", TMA) != TMA]
 
 
 def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
-    """Stages stores of tensors that the schedule names, and narrow results of MMAs: one shared tile a tensor and
-    shape."""
+    """Stages stores of tensors that the schedule names, and narrow results of MMAs. Each pair of tensor and shape has
+    one shared tile."""
     tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
     choosing, head, taken = _ChoosingResults(function, target, said), Block(), taken_names(function.body)
     for op in stores:
@@ -132,7 +133,7 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
 
 
 class _ChoosingResults:
-    """Which stores go through shared memory: one choice a tensor."""
+    """Decides which stores go through shared memory. There is one choice for each tensor."""
 
     def __init__(self, function: Function, target: Target, said: dict[str, str]):
         self.function, self.target, self.said = function, target, said
@@ -152,13 +153,15 @@ class _ChoosingResults:
         return self.chosen[name]
 
     def _of_tma(self, op: Op, value: Value) -> bool:
-        """A store that the schedule gives to TMA. It is staged instead if its rows may end within 16 bytes."""
+        """Whether to stage a store that the schedule assigns to TMA. Such a store is staged if its rows may end within
+        16 bytes."""
         function, name = self.function, op.operands[0].name
         is_box = not flaw_of_box(function, self.target, self.facts, op)
         part = part_of_rows(function, self.facts, op) if is_box else None
         if part is None:
-            return False  # `tma_stores` makes it, or raises the error that says why it cannot
-        # The shape of the call alone decides whether rows end at 16 bytes, so the line does less, and is no error.
+            return False  # `tma_stores` rewrites this store, or raises the error that gives the reason
+        # Only the shape of the call decides whether rows end at 16 bytes. So the line has less effect, without an
+        # error.
         bytes = prod(value.shape) * value.dtype.bytes
         fits = self._rule(bytes)
         chosen: bool = function.choices.choose(
@@ -177,8 +180,8 @@ class _ChoosingResults:
         return chosen
 
     def _of_rows(self, op: Op, value: Value) -> bool | None:
-        """Any other store: as the schedule says, else staged if a thread then stores 16 bytes instead of 4. None if
-        there is nothing to decide."""
+        """Whether to stage any other store. The schedule decides. By default, a store is staged if a thread then stores
+        16 bytes instead of 4. Returns None if there is nothing to decide."""
         function, name = self.function, op.operands[0].name
         bytes = prod(value.shape) * value.dtype.bytes
         word, asked = self.said.get(name or ""), function.lines.get(("stage", name or ""))
@@ -211,7 +214,7 @@ class _ChoosingResults:
 
 
 def _through(function: Function, store: Op, tile: Value) -> None:
-    """Puts a store to a shared tile, and a load from there, before a store."""
+    """Redirects a store: the value goes to a shared tile first, and the store then takes the value from that tile."""
     b, ahead, value = Builder(located(function, store)), Block(), operand(store, "value")
     assert value is not None
     with b.region(ahead):
@@ -219,14 +222,14 @@ def _through(function: Function, store: Op, tile: Value) -> None:
         b.access("store", {"memory": tile, "offset": place, "value": value}, cache=None, evict=None)
         made = b.access("load", {"memory": tile, "offset": place}, cache=None, evict=None).result
     made.stands_for(value)
-    made.name = None  # it has another layout, and a line of that name is about the value before
+    made.name = None  # it has another layout, and lines of that name refer to the value before
     store.operands = [made if v is value else v for v in store.operands]
     put(function.body, store, [*ahead.ops, store])
 
 
 def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> bool:
-    """Whether a value is computed, element by element, from an MMA whose b does not lie along k."""
-    waiting, seen = [value], {value}  # each value once: a polynomial reads its argument again and again
+    """Whether a value is computed, element by element, from an MMA whose operand b is not contiguous along k."""
+    waiting, seen = [value], {value}  # each value once: a polynomial reads its argument repeatedly
     while waiting:
         value = waiting.pop()
         op = value.op
@@ -247,7 +250,7 @@ def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> 
 
 
 def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | None]) -> None:
-    """Raises TileError `name` for a line about a tensor that no loop loads, and that nothing stores."""
+    """Raises TileError `name` for a line about a tensor that no loop loads and no statement stores."""
     for name in said:
         loc = function.lines.get(("stage", name))
         if name in loaded or (said[name] == "registers" and any(name == p.name for p in function.params)):
@@ -259,7 +262,7 @@ def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | 
 
 
 def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, str]:
-    """The message for a `stage` line of something that no loop loads, and what would fit."""
+    """The message and hint for a `stage` line whose subject no loop loads."""
     reads = [op for op in walk(function.body) if op.spec.access.kind == "read" and op.operands[0].name == name]
     tiles = [r for op in walk(function.body) for r in op.results if isinstance(r.type, TileType) and r.shape]
     if any(tile.name == name for tile in tiles):
@@ -281,7 +284,7 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
 
 
 class _Choosing:
-    """Which loads are staged."""
+    """Decides which loads are staged."""
 
     def __init__(self, function: Function, target: Target, said: dict[str, str]):
         self.function, self.target, self.said = function, target, said
@@ -292,13 +295,14 @@ class _Choosing:
         self.lines: set[tuple[Value, Loc | None]] = set()  # tensors and source lines that TMA boxes are copied for
 
     def way(self, load: Op, body: Block | None) -> str:
-        """`shared`, `tma`, or nothing: the schedule's word, else the choice. Raises TileError where the word cannot be
-        kept: `schedule`, `shared` or `instruction`."""
+        """`shared`, `tma` or "": the option in the schedule, otherwise the choice. Raises TileError `schedule`,
+        `shared` or `instruction` if the option cannot be honoured."""
         name = load.operands[0].name or "tensor"
         word, place = self.said.get(name), self.function.lines.get(("stage", name))
         feeds = feeds_product(load, self.users)
-        # Fragments of an operand lie apart in memory, and each warp of a row of warps reads them once more: a product
-        # of plain loads has 1.80 times the fewest sectors, a staged one 1.00 times. Other loads gain nothing.
+        # Fragments of an operand are apart in memory, and each warp in a row of warps reads the same fragments. A
+        # product with plain loads reads 1.80 times the minimum number of sectors, a product with staged loads 1.00
+        # times. Other loads gain nothing.
         if word is None and not feeds:
             return ""
         wrong = self.misfit(load, body)
@@ -310,7 +314,7 @@ class _Choosing:
             message = f"'{name}' cannot be copied by TMA: {no_box[0]}"
             raise TileError("instruction", place or load.loc, message, no_box[1])
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
-        # Below 4 aligned bytes there is no `cp.async`, and so no latency that a copy could hide.
+        # `cp.async` needs at least 4 aligned bytes. Narrower copies are synchronous, so they would hide no latency.
         rule = word or ("shared" if wrong is None and bytes in ASYNC_BYTES else "registers")
         why = f"{'it feeds a product, and ' * feeds}{bytes} aligned bytes are copied at a time"
         if wrong is not None:
@@ -328,8 +332,9 @@ class _Choosing:
             pinned=place if word else None,
             line=f"stage {name}: {{option}}",
         )
-        # Windows of one line may become one box with a halo, so a line counts once; `pipeline` checks the real size. A
-        # filter of 4 × 4 taps was refused for the room of 16 tiles that become one.
+        # Windows of one source line may become one box with a halo, so a line counts once. `pipeline` checks the real
+        # size. Without this rule, a filter of 4 × 4 taps was refused, because its 16 tiles, which become one, did not
+        # fit.
         key = load.operands[0], load.loc
         if staged and (staged != TMA or key not in self.lines):
             self.room -= stage_bytes(load)
@@ -337,7 +342,7 @@ class _Choosing:
         return staged
 
     def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
-        """Why a load is no TMA box, and what would fit; None if it is."""
+        """The reason why a load cannot be a TMA box, and a hint. Returns None if the load can be a box."""
         if body is None:
             name = load.operands[0].name
             return "no loop loads it", f"stage {name}: shared; or persistent 1, whose loop over tiles loads it"
@@ -347,8 +352,8 @@ class _Choosing:
         return flaw_of_box(self.function, self.target, self.facts, load)
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
-        """Why a load cannot be staged, and what would fit; None if it can. body: of the loop at whose head the copy
-        goes; None for a load that is copied where it stands."""
+        """The reason why a load cannot be staged, and a hint. Returns None if the load can be staged. The copy goes to
+        the head of the loop body `body`. If `body` is None, the load is copied where it is."""
         ops = [] if body is None else body.ops[: body.ops.index(load)]
         wrong = impure(slice_of(ops, place_of(load)))
         if wrong is not None:
@@ -366,8 +371,8 @@ class _Choosing:
         return self.no_room(load)
 
     def no_room(self, load: Op) -> tuple[str, str] | None:
-        """The message of `misfit` for a tile that does not fit into shared memory beside the others; None if it
-        fits."""
+        """The reason and hint of `misfit` for a tile that does not fit into the remaining shared memory. Returns None
+        if the tile fits."""
         if stage_bytes(load) <= self.room or (load.operands[0], load.loc) in self.lines:
             return None
         left = f"its tile has {stage_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left"
@@ -375,15 +380,17 @@ class _Choosing:
 
 
 def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> None:
-    """Stages the loads of one loop: copies at the head of its body, loads from shared memory where the loads stood."""
-    # At the head, since `pipeline` takes them from there; whatever computes their addresses moves ahead with them.
+    """Stages the loads of one loop. The copies go to the head of its body, and loads from shared memory replace the
+    loads."""
+    # The copies are at the head because `pipeline` takes them from there. The operations that compute their addresses
+    # move with them.
     body = loop.regions[0]
     allocated, head = Block(), Block()
     b = Builder(located(function, loop))
     ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
     taken = taken_names(function.body)
     with b.region(allocated):
-        users = uses(function.body)  # once: for each of 4,096 loads it took 10 s
+        users = uses(function.body)  # computed once: for each of 4,096 loads it took 10 s
         staged = [_staged(function, b, facts, load, taken, users) for load in loads]
         staged = side_by_side(b, with_halos(function, b, staged))
     with b.region(head):
@@ -408,10 +415,10 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
 
 
 def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
-    """Stages a load before the loops that use it. It is copied where it stands, and each use in a loop reads it again
-    from shared memory."""
-    # No registers hold it meanwhile: attention with heads of 128 has 356 TFLOPS so, with its queries in registers 296
-    # (H200, 4096 keys).
+    """Stages a load before the loops that use it. The load is copied where it is, and each use in a loop reads the
+    shared tile again."""
+    # No registers hold the value during the loop. Attention with heads of 128 then has 356 TFLOPS, and 296 with its
+    # queries in registers (H200, 4096 keys).
     allocated, head = Block(), Block()
     b = Builder(located(function, load))
     with b.region(allocated):
@@ -444,7 +451,7 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
 
 
 def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
-    """Stages a load after a loop: its copy starts before the loop, and arrives meanwhile."""
+    """Stages a load after a loop. The copy starts before the loop, and arrives while the loop runs."""
     allocated, ahead, behind = Block(), Block(), Block()
     body, b = function.body, Builder(located(function, load))
     at = body.ops.index(load)
@@ -463,7 +470,7 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
         _copies(b, facts, staged, source, mask)
         for op in ahead.ops:
             if op.spec.in_flight:
-                op.attrs["besides"] = True  # `pipeline` puts it behind its first copies, which do not wait for it then
+                op.attrs["besides"] = True  # `pipeline` moves it behind its first copies, which then do not wait for it
     with b.region(behind):
         b.op("commit")
         b.op("wait", groups=0)
@@ -476,11 +483,12 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
 def _read_by_each_product(
     b: Builder, body: Block, staged: list[Staged], users: dict[Value, list[Op]]
 ) -> dict[Op, list[Op]]:
-    """Loads before the second and each later MMA that takes a staged value, each for that MMA alone. Not if all MMAs
-    have the value on the same side."""
-    # Two MMAs need other layouts of one tile, as of `k` in `q @ k.T` and in `p @ k`. One load of it needs a layout
-    # conversion through shared memory for the second: 574 instead of 468 instructions an iteration for the gradient dq
-    # of attention, 757 instead of 541 for dk and dv, with 79 more spills (f16, heads of 64, 4 warps).
+    """Adds loads from shared memory for a staged value that several MMAs use. The first MMA uses the existing load, and
+    each later MMA gets its own load in front of it. Nothing is added if all MMAs have the value on the same side."""
+    # Two MMAs may need different layouts of one tile, such as `k` in `q @ k.T` and in `p @ k`. With a single load, the
+    # second MMA needs a layout conversion through shared memory. That takes 574 instead of 468 instructions an
+    # iteration for the gradient dq of attention. For dk and dv it takes 757 instead of 541, with 79 more spills (f16,
+    # heads of 64, 4 warps).
     again: dict[Op, list[Op]] = {}
     for each in staged:
         value = each.load.result
@@ -496,7 +504,7 @@ def _read_by_each_product(
 
 
 def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether only MMAs take what is loaded, and k is the axis of its rows: then one step reads no more than a run of
+    """Whether only MMAs use a loaded tile, and k is the axis of its rows. A single MMA step then reads only a run of
     each row."""
     todo: list[Wide] = [(load.result, len(load.result.tile.shape) - 1)]
     while todo:
@@ -518,7 +526,7 @@ def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
 
 
 def _feeds_warpgroups(function: Function, load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether a load, or its transpose, is an operand of an MMA that the schedule gives to warp groups."""
+    """Whether a load, or its transpose, is an operand of an MMA that the schedule assigns to warpgroups."""
     todo = [load.result]
     while todo:
         value = todo.pop()
@@ -533,14 +541,14 @@ def _staged(
     function: Function, b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]],
     again: bool = True,
 ) -> Staged:  # fmt: skip
-    """The shared tile for a load: `sa` for `a`, `sa2` for a second load of it. again: it is copied in each
-    iteration."""
+    """Allocates the shared tile for a load: `sa` for `a`, `sa2` for a second load of `a`. `again` states that each
+    iteration copies the tile."""
     b.place = (load.loc or b.loc, None)
     offset, shape = operand(load, "offset"), load.result.tile.shape
     assert offset is not None
     runs = facts.of(offset).run
-    # The axis of neighbours in memory comes last: `b.T` of an array is transposed in shared memory. Copies are then 16
-    # bytes wide, and `ldmatrix` reads it transposed.
+    # The axis that is contiguous in global memory comes last: `b.T` of an array is transposed in shared memory. Copies
+    # are then 16 bytes wide, and `ldmatrix` transposes while it reads.
     axes = tuple(range(len(shape)))
     if runs[-1] == 1 and max(runs) > 1:
         last = runs.index(max(runs))
@@ -548,9 +556,9 @@ def _staged(
     shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
     if load.attrs.get(TMA) or _feeds_warpgroups(function, load, users):
         run = boxed(shape[-1], prod(shape[:-1]), run, size)
-    # Channels in blocks of 32 bytes lie block by block: four pixels are one line of 128 bytes, which a copy writes in
-    # one pass. As rows of 64 bytes they took up to four passes: 116 µs in place of 70 (convolution 3×3, 128 to 128
-    # channels, 256 images of 28×28).
+    # Channels are stored in blocks of 32 bytes, block by block: four pixels are one line of 128 bytes, which a copy
+    # writes in one pass. As rows of 64 bytes they took up to four passes: 116 µs instead of 70 (convolution 3×3, 128 to
+    # 128 channels, 256 images of 28×28).
     elif (
         len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
     ):
@@ -563,7 +571,7 @@ def _staged(
 
 
 def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mask: Value | None) -> None:
-    """The copies of what a load reads: one copy, or one for each run of its rows."""
+    """Copies the data that a load reads. A tile has a single copy, or one copy for each run of its rows."""
     load, columns = each.load, each.place.tile.shape[-1]
     source, mask = each.turned(b, source), each.turned(b, mask)
     box = CopiedBox.of(load) if load.attrs.get(TMA) else None
@@ -572,7 +580,7 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
         whole = None if box is None else replace(box.columns(b, each.axes, shape, 0, columns), at=each.at)
         copy(b, each.tile, None, each.place, load.operands[0], source, mask, box=whole)
         return
-    exact = Builder(b.loc, facts)  # with facts: what is known of a part's address folds, and keeps its copies wide
+    exact = Builder(b.loc, facts)  # with facts: a part's address folds, and its copies stay wide
     with exact.region(b.block):
         for first in range(0, columns, each.run):
             maker = PartMaker(exact, each.run)
@@ -585,16 +593,16 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
 
 def _is_zero(value: Value) -> bool:
     """Whether the value for masked elements is zero, and not -0.0."""
-    # A literal of an 8-bit float is a conversion. As such it was put in again by a select, byte by byte: 1 x 8192 x
-    # 8192 of e4m3 took 37.2 µs, 16 x 8192 x 8192 only 27.9.
+    # A literal of an 8-bit float is a conversion. If it is not seen as zero, a select fills in the value byte by byte:
+    # 1 x 8192 x 8192 of e4m3 took 37.2 µs, 16 x 8192 x 8192 only 27.9.
     while value.op is not None and (value.op.spec.elements.reshapes or value.op.spec.algebra.keeps == "number"):
         value = value.op.operands[0]
     return is_zero_of_bits(value)
 
 
 def _loaded(b: Builder, staged: Staged) -> list[Op]:
-    """What replaces the load. A copy fills masked elements with zeros, so any other value for them is selected
-    here."""
+    """The operations that replace the load. A copy fills masked elements with zeros, so a select inserts any other
+    value here."""
     ops, load = Block(), staged.load
     with b.region(ops):
         b.place = (load.loc or b.loc, None)

@@ -1,4 +1,4 @@
-"""Shared tiles that loads go through, one for a load or for several, and the copies that fill them."""
+"""Shared tiles for the data of one or several loads, and the copies that fill these tiles."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from dsl.lowering.shared.shared_map import row_swizzle
 class Staged:
     """A load that goes through shared memory.
 
-    axes: of the loaded tile, in their order in shared memory. The last one has neighbours in global memory, so that
-    copies are wide. place: the places of the elements. run: so many elements of a row lie together, and behind them
-    those of the next row. at: how many elements of the shared tile come before. halo: the box with its halo that
-    this load is a window of, by its number; window 0 copies it for all.
+    `axes` has the axes of the loaded tile, in their order in shared memory. The last axis is contiguous in global
+    memory, so that copies are wide. `place` has the offsets of the elements in the shared tile. `run` is the number of
+    elements of a row that are contiguous in shared memory. The elements of the next row follow these elements. `at` is
+    the number of elements of the shared tile in front of this load's elements. `halo` is the box with a halo that
+    contains this load as window `number`. Window 0 does the copy for all windows.
     """
 
     load: Op
@@ -40,14 +41,14 @@ class Staged:
         return self.axes != tuple(range(len(self.axes)))
 
     def turned(self, b: Builder, value: Value | None) -> Value | None:
-        """A value of the load's shape, transposed to the order in shared memory."""
+        """A value of the load's shape, transposed to the order of axes in shared memory."""
         return b.value("transpose", value, axes=self.axes) if value is not None and self.is_turned else value
 
 
 @dataclass(slots=True)
 class CopyHead:
-    """The copies at the head of a loop's body, the commit of their group, and the wait for it. resident: the copies
-    that are done once, before the loop."""
+    """The copies at the head of a loop's body, the commit of their group, and the wait for the group. `resident` has
+    the copies that are done once, before the loop."""
 
     copies: list[Op]
     commit: Op
@@ -56,7 +57,7 @@ class CopyHead:
 
     @property
     def is_tma(self) -> bool:
-        """Whether some copies are done by TMA."""
+        """Whether TMA does some of the copies."""
         return any("box" in copy.attrs for copy in self.copies)
 
     @property
@@ -72,8 +73,8 @@ def taken_names(block: Block) -> set[str]:
 
 
 def shared_tile(b: Builder, stem: str, taken: set[str], type: SharedType, **attrs: bool) -> Value:
-    """A new shared tile with a name that is not taken: `sa`, `sa2`. It is the compiler's `own`, so accesses to it get
-    barriers even with `barriers manual`."""
+    """Allocates a shared tile with an unused name: `sa`, or `sa2` if `sa` is taken. The attribute `own` marks a tile of
+    the compiler, so accesses to it get barriers even with `barriers manual`."""
     number, name = 2, stem
     while name in taken:
         name, number = f"{stem}{number}", number + 1
@@ -87,10 +88,11 @@ def copy(
     b: Builder, tile: Value, stage: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
     cache: str | None = None, ahead: bool = False, box: CopiedBox | None = None,
 ) -> None:  # fmt: skip
-    """Makes a copy from places of a tensor to places of a shared tile, or of a stage of a ring.
+    """Builds a copy from offsets of a tensor to offsets of a shared tile, or of a stage of a ring.
 
-    ahead: it is for an iteration ahead, by all stages of the ring but one, and past the last iteration copies nothing.
-    box: the TMA box that these places form, if one instruction shall copy them.
+    `ahead` states that the copy serves a later iteration. The copy runs ahead by the number of stages minus one. Past
+    the last iteration, such a copy copies nothing. `box` is the TMA box of these offsets, if one instruction shall copy
+    them.
     """
     parts = {"memory": tile, "stage": stage, "offset": place, "tensor": tensor, "source": source, "mask": mask}
     more: dict[str, object] = {"ahead": True} if ahead else {}
@@ -101,7 +103,7 @@ def copy(
 
 
 def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Staged]:
-    """Puts windows of one box into one shared tile with a halo."""
+    """Places the windows of one box in one shared tile with a halo."""
     several: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
@@ -128,7 +130,7 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
 
 
 def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
-    """Whether several windows become one box: a choice."""
+    """Whether several windows become one box, by the choice `halo`."""
     load = windows[0].load
     own = prod(load.result.tile.shape) * len(windows) * load.result.dtype.bytes
     joined: bool = function.choices.choose(
@@ -145,18 +147,20 @@ def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
 
 
 def copy_halo(b: Builder, each: Staged) -> None:
-    """Makes the copy of a box with its halo, for all its windows. It has no offsets: its TMA box says what it reads."""
+    """Builds the copy of a box with its halo, for all its windows. The copy has no offsets: its TMA box determines what
+    it reads."""
     assert each.halo is not None
-    if each.number == 0:  # the first window copies for all
+    if each.number == 0:  # the first window does the copy for all
         place = offsets_within(b, (each.halo.rows, each.run))
         copy(b, each.tile, None, place, each.load.operands[0], None, None, box=each.halo.box)
 
 
 def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
-    """Puts parts of one load that TMA copies behind each other in one shared tile. Not if rows are in several atoms."""
-    # MMAs of warp groups that differ only in these parts can then be one instruction (`place_waits`): 128 × 192 is
-    # three subtiles of 64 columns, and one wgmma of 192 reads the left operand once. f16 at 3072 on an H100: 82.8 µs in
-    # place of 105.
+    """Places the TMA parts of one load in one shared tile, one part behind the other. A part whose rows span several
+    atoms keeps its own tile."""
+    # Warpgroup MMAs that differ only in these parts can then be one instruction (`place_waits`). 128 × 192 is three
+    # subtiles of 64 columns, and one wgmma of 192 columns reads the left operand once. f16 at 3072 on an H100: 82.8 µs
+    # instead of 105.
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
@@ -178,7 +182,7 @@ def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
 
 
 def _in_place(b: Builder, staged: list[Staged], moved: dict[Op, Staged]) -> list[Staged]:
-    """Replaces loads that have moved to another shared tile, and drops tiles that nobody needs any more."""
+    """Replaces loads that have moved to another shared tile, and drops tiles that no load uses any more."""
     now = [moved.get(each.load, each) for each in staged]
     left_out = {each.tile.op for each in staged} - {each.tile.op for each in now}
     b.block.ops = [op for op in b.block.ops if op not in left_out]

@@ -18,13 +18,17 @@ NO_SUCH = {
     "stage": "kernel '{kernel}' has no tensor or value '{name}' to stage",
     "swizzle": "the kernel has no shared tile '{name}'",
 }
-"""Messages, by property whose subject is a value or a tensor."""
+"""Messages for properties whose subject is a value or a tensor."""
 
 
 @dataclass(slots=True)
 class NamesThere:
-    """The names in a kernel. tiles: values with a shape; laid_out: values that threads hold; matrices: tiles of two
-    axes; products: results and accumulators of MMAs; counters: of loops; tensors: parameters; shared: shared tiles."""
+    """The names in a kernel, by kind.
+
+    `tiles` are values with a shape, and `laid_out` are values that threads hold. `matrices` are tiles with two axes.
+    `products` are results and accumulators of MMAs. `counters` are loop counters, `tensors` are parameters, and
+    `shared` are shared tiles.
+    """
 
     values: set[str] = field(default_factory=set)
     tiles: set[str] = field(default_factory=set)
@@ -37,15 +41,15 @@ class NamesThere:
 
 
 def defined_tiles(op: Op) -> Iterator[Value]:
-    """Tiles that an operation defines, including those in the headers of its loops."""
+    """Tiles that an operation defines, including the carried tiles of loops."""
     yield from (r for r in op.results if isinstance(r.type, TileType))
-    if op.spec.control.flows:  # the regions of others, such as reductions, have scalars
+    if op.spec.control.flows:  # the regions of other operations, such as reductions, have scalars
         yield from (a for region in op.regions for a in region.args if isinstance(a.type, TileType))
 
 
 def names_in(function: Function) -> NamesThere:
-    """All names in a function, including what headers of loops and branches carry, and tensors that a call leaves
-    out."""
+    """All names in a function. The names include names of values that loops and branches carry, and of tensors that a
+    call omits."""
     found = NamesThere(tensors={p.name for p in function.params})
     for op in walk(function.body):
         for value in (*op.results, *(a for region in op.regions for a in region.args)):
@@ -67,9 +71,10 @@ def names_in(function: Function) -> NamesThere:
 
 
 def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
-    """An error for each line about a value, a tensor or a shared tile whose name does not exist in the kernel. If the
-    name exists but is of the wrong kind, the pass of the line reports it."""
-    # All at once, before any pass: 17 wrong names took 17 runs to find when each pass reported its own.
+    """One error for each line about a value, tensor or shared tile whose name does not exist in the kernel. If the name
+    exists but is of the wrong kind, the pass of the line reports the error."""
+    # All errors are found at once, before any pass. It took 17 runs to find 17 wrong names when each pass reported its
+    # own.
     everywhere = named.values | named.tensors | named.shared | function.in_branches
     lines = [(row, name) for row, name in function.lines if row in NO_SUCH and name not in everywhere]
     off = {name for name, holds in function.by_subject("pingpong", bool).items() if not holds}
@@ -83,7 +88,7 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
         if kind == "recompute" and forced.loc is not None and name.isidentifier() and name not in everywhere:
             message = f"kernel '{function.name}' has no value '{name}'"
             found.append(TileError("name", forced.loc, message, closest(name, named.tiles)))
-    staged = {f"s{name}" for name in everywhere}  # tiles that 'stage' makes; if it does not, a later pass reports it
+    staged = {f"s{name}" for name in everywhere}  # tiles of 'stage'; a later pass reports a tile that is not allocated
     for name, pin in function.swizzles.items():
         if name not in everywhere | staged:
             message = NO_SUCH["swizzle"].format(name=name)
@@ -92,7 +97,7 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
 
 
 def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> TileError:
-    """The TileError `name` of a line whose subject does not exist."""
+    """The TileError `name` for a line whose subject does not exist."""
     message = NO_SUCH[row].format(kernel=function.name, name=name)
     loc = function.lines.get((row, name))
     what = "tensors" if row == "stage" else "tiles"

@@ -1,4 +1,4 @@
-"""`subtile acc: 128, 64`: a tile, and all that is computed with it, becomes subtiles of 128 x 64, without a loop.
+"""`subtile acc: 128, 64`: a tile, and all values computed with it, become subtiles of 128 x 64, without a loop.
 
     acc = zeros[256, 64]                     acc, acc' = zeros[128, 64], zeros[128, 64]
     for p:                                   for p, carrying acc, acc':
@@ -6,11 +6,11 @@
         acc = dot(x, y, acc)             →       acc, acc' = dot(x, y, acc), dot(x', y, acc')
     store c[0 : 256], acc                    store c[0 : 128], acc; store c[128 : 256], acc'
 
-Loops carry each subtile. An operand that several MMAs of a loop share is loaded once. So a tile may have extents that
-are no powers of two: 256 x 192 is six subtiles of 128 x 64.
+Loops carry each subtile. If several MMAs of a loop share an operand, it is loaded once. With subtiles, a tile may have
+extents that are no powers of two: 256 x 192 is six subtiles of 128 x 64.
 
-By default the accumulator of an MMA becomes four subtiles, if a warp then has 32 x 32 elements of each: with
-`prefetch_fragments`, the next fragments of one subtile are read while the others are multiplied.
+By default the accumulator of an MMA becomes four subtiles, if a warp then has 32 x 32 elements of each subtile. With
+`prefetch_fragments`, a warp reads the next fragments of one subtile while it multiplies the others.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from dsl.lowering.ops.control import names, parting
 from dsl.lowering.ops.memory import writes
 
 LEAST = 32 * 32
-"""Default: the fewest elements of a subtile that a warp has."""
+"""Default for the fewest elements of a subtile that a warp has."""
 MOST_PARTS = 256
-"""Each subtile is operations of its own: 4,096 of them took 10 s to build."""
+"""Maximum number of subtiles. Each subtile has its own operations: 4,096 subtiles took 10 s to build."""
 
 
 def subtile(function: Function) -> None:
-    """Cuts what the schedule names, and accumulators of MMAs. Raises TileError `name`, `schedule` or `limit` for what
-    cannot be cut."""
+    """Cuts the values that the schedule names, and accumulators of MMAs. Raises TileError `name`, `schedule` or `limit`
+    for a value that cannot be cut."""
     said = function.by_subject("subtile", tuple)
     for name in said:
         if not _named(function, name):
@@ -52,7 +52,7 @@ def subtile(function: Function) -> None:
             _check(name, value, said[name], loc)
         if name in said:
             rule, why = said[name], "the schedule says so"
-        elif asks_for(function, name):  # one wgmma is as wide as the tile, so subtiles would only be more instructions
+        elif asks_for(function, name):  # one wgmma is as wide as the tile, so subtiles would only add instructions
             rule, why = value.shape, "MMAs of warp groups read no fragments"
         else:
             rule, why = _quarters(function, value), f"a warp has {LEAST} elements of each part, or more"
@@ -83,7 +83,7 @@ def _unknown(function: Function, name: str) -> None:
 
 
 def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
-    """What may be cut: what the schedule names, and accumulators of loops that carry nothing else."""
+    """The values that may be cut: values that the schedule names, and accumulators of loops that carry nothing else."""
     found = {name: named[0] for name in said if (named := _named(function, name))}
     for loop in walk(function.body):
         if loop.spec.control.counters and adds_products(loop):
@@ -94,7 +94,7 @@ def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
 
 
 def _fits(function: Function, total: Value) -> bool:
-    """Whether all that is computed with an accumulator can be cut along both axes."""
+    """Whether all values computed with an accumulator can be cut along both axes."""
     try:
         for axis, extent in enumerate(total.shape):
             _Cut(function, name_of(total), axis, extent, None).grow(total)
@@ -138,7 +138,7 @@ def _check(name: str, value: Value, extents: Sequence[int], loc: Loc | None) -> 
 
 
 class _Of(PartMaker):
-    """Makes one part of each tile. made: by old result of a loop, the new one."""
+    """Builds one part of each tile. `made` maps the results of old loops to the results of new loops."""
 
     def __init__(self, b: Builder, part: int, made: dict[Value, Value]):
         super().__init__(b, part)
@@ -150,8 +150,8 @@ class _Of(PartMaker):
 
 @dataclass(slots=True)
 class _Cut:
-    """The cut of one tile along one axis. wide: the tiles that are cut, each with its axis; needed: these, and values
-    of which only parts are needed."""
+    """The cut of one tile along one axis. `wide` maps each tile that is cut to its axis. `needed` has these tiles, and
+    also values of which only parts are needed."""
 
     function: Function
     name: str
@@ -161,11 +161,11 @@ class _Cut:
     wide: dict[Value, int] = field(default_factory=dict)
     needed: dict[Wide, None] = field(default_factory=dict)
     sinks: dict[Op, int] = field(default_factory=dict)
-    home: dict[Value, Op] = field(default_factory=dict)  # by argument of a loop's body, the loop
+    home: dict[Value, Op] = field(default_factory=dict)  # maps an argument of a loop's body to the loop
     of: list[_Of] = field(default_factory=list)
     made: dict[Value, Value] = field(default_factory=dict)
     once: set[Op] = field(default_factory=set)  # in no loop and no branch
-    of_tile: set[Op] = field(default_factory=set)  # directly in the loop over tiles, each of which has its own elements
+    of_tile: set[Op] = field(default_factory=set)  # directly in the loop over tiles: each tile has its own elements
     written: list[Value] = field(default_factory=list)  # the memory of each operation that writes
     users: dict[Value, list[Op]] = field(default_factory=dict)
     around: dict[Op, Op] = field(default_factory=dict)
@@ -191,10 +191,11 @@ class _Cut:
         body.ops = head.ops
         replace_uses(body, self.made)
 
-    # ---- what is cut ----
+    # ---- the values that are cut ----
 
     def grow(self, value: Value) -> None:
-        """Finds all that is cut together with a value. Raises TileError `schedule` for what cannot be cut."""
+        """Finds all values that are cut together with `value`. Raises TileError `schedule` for a value that cannot be
+        cut."""
         self.users, self.around = uses(self.function.body), parents(self.function.body)
         self.home = {a: op for op in walk(self.function.body) for region in op.regions for a in region.args}
         self.work = []
@@ -210,7 +211,7 @@ class _Cut:
                     self._grow_to_user(user, value, axis)
 
     def _grow_to_operands(self, op: Op, value: Value, axis: int) -> None:
-        """Follows a value to the operands of its operation, which are needed in parts, too."""
+        """Propagates the cut of a value to the operands of its operation. These operands are needed in parts, too."""
         if op.spec.control.flows:
             self._add(axis, *self._carried_with(op, value))
             return
@@ -221,7 +222,7 @@ class _Cut:
                 self._need(other, along)
 
     def _grow_to_user(self, user: Op, value: Value, axis: int) -> None:
-        """Follows a cut value to a user, which is cut, too."""
+        """Propagates the cut of a value to one of its users, which is cut, too."""
         if user.spec.control.ends:
             self._add(axis, *self._carried_with(self.around[user], value))
         elif user.spec.control.flows:
@@ -239,7 +240,7 @@ class _Cut:
                     self._need(other, along)
 
     def _add(self, axis: int, *values: Value) -> None:
-        """Cuts these values along an axis: they are never whole again."""
+        """Cuts these values along `axis`. No operation uses these values as whole tiles any more."""
         for value in values:
             if value in self.wide and self.wide[value] != axis:
                 raise self.refused(f"'{name_of(value)}' has parts along two of its axes", "leave it whole")
@@ -249,19 +250,20 @@ class _Cut:
                 self.work.append((value, axis))
 
     def _need(self, value: Value, axis: int) -> None:
-        """Notes that parts of a value are needed. Other operations may still need the whole."""
+        """Records that parts of a value are needed. Other operations may still need the whole value."""
         if (value, axis) not in self.needed:
             self.needed[value, axis] = None
             self.work.append((value, axis))
 
     def _carried_with(self, loop: Op, value: Value) -> list[Value]:
-        """All values of a loop or branch that belong to the carried value: outside, inside and at the end."""
+        """All values of a loop or branch that correspond to a carried value: outside, inside and at the end of the
+        body."""
         if parting(loop) is not None:
             raise self.refused(f"threads diverge at it{where(loop)}", "a condition that is the same for all threads")
         return [v for each in names(loop) if value in each for v in each]
 
     def _along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
-        """The axis in the other values of an operation."""
+        """Maps the other values of an operation to the axis that corresponds to `axis` of `value`."""
         found = op.spec.elements.along(op, value, axis) if op.spec.elements.along is not None else None
         if found is None or is_reduction(op, axis):
             message = f"'{op.spec.symbol or op.name}'{where(op)} mixes the elements along its axis"
@@ -273,8 +275,8 @@ class _Cut:
     # ---- the rewrite ----
 
     def _block(self, block: Block, made: Block) -> None:
-        """Copies the operations of a block, with those of parts in place of whole ones."""
-        # Parts that a branch or loop body makes are not there behind it, so the memos are set back at the end.
+        """Copies the operations of a block. Operations on parts replace the operations on cut tiles."""
+        # Parts that are built in a branch or loop body are undefined behind it. So the memos are restored at the end.
         at_hand = [dict(each.memo) for each in self.of]
         late = self._late(block)
         for op in block.ops:
@@ -305,9 +307,10 @@ class _Cut:
             each.memo = memo
 
     def _late(self, block: Block) -> set[Op]:
-        """Operations that only stores need. They are made part by part, directly before each part is stored."""
-        # Loading the residuals of all 256 x 192 accumulators at once took 148 bytes of spills, part by part takes none.
-        # A load does not move past a write of anything else, or past a loop or branch.
+        """Operations whose results only stores use. These operations are built part by part, directly before each part
+        is stored."""
+        # It took 148 bytes of spills to load the residuals of all 256 x 192 accumulators at once, and none part by
+        # part. A load does not move past a write of other operations, or past a loop or branch.
         late, stored, is_open = set[Op](), set[Value](), True
         inside = set(block.ops)
         for op in reversed(block.ops):
@@ -327,14 +330,14 @@ class _Cut:
         """Stores one part."""
         operands = [part.of(v, self.sinks[op]) if _is_tile(v) else part.now(v) for v in op.operands]
         self.b.place = (op.loc or self.b.loc, None)
-        # Parts are different elements, so they need no order among themselves. Nor does anything else, if this is the
-        # only store of the tensor, and it runs once for each element.
+        # Parts are different elements, so stores of parts need no order among themselves. They need no order with other
+        # accesses if this is the only store of the tensor, and it runs once for each element.
         once = op in self.once or ("box" in op.attrs and op in self.of_tile)
         alone = once and self.written.count(op.operands[0]) == 1
         part.store(op, operands, self.sinks[op], **({"order": "none"} if alone and "order" not in op.attrs else {}))
 
     def _several(self, values: Sequence[Value]) -> list[Value]:
-        """These values, with the parts of each one that is cut."""
+        """`values`, with each cut value replaced by its parts."""
         out: list[Value] = []
         for v in values:
             out += [each.of(v, self.wide[v]) for each in self.of] if v in self.wide else [v]
@@ -368,7 +371,7 @@ class _Cut:
         return self.b.op(op.name, operands, regions, **attrs).results
 
     def _pieces(self, args: Sequence[Value]) -> list[Value]:
-        """The arguments of a loop's body, with the parts of each one that is cut."""
+        """The arguments of a loop's body, with each cut argument replaced by its parts."""
         out: list[Value] = []
         for arg in args:
             if arg not in self.wide:

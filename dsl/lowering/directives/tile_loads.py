@@ -1,4 +1,4 @@
-"""Loads and stores of tiles of global memory: what decides their addresses, and whether MMAs take them."""
+"""Loads and stores of tiles of global memory: the values that determine their addresses, and whether they feed MMAs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_store(op: Op) -> bool:
 
 
 def place_of(load: Op) -> list[Value]:
-    """The values that decide what a load reads: offset, mask, and the corners of its TMA box."""
+    """The values that determine which elements a load reads: offset, mask, and the corners of its TMA box."""
     box = CopiedBox.of(load).operands.values() if "box" in load.attrs else ()
     return [v for v in (*offset_and_mask(load), *box) if v is not None]
 
@@ -36,9 +36,9 @@ def stage_bytes(load: Op) -> int:
 
 
 def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether what an operation makes becomes an operand of an MMA, directly or through elementwise operations and
-    changes of shape."""
-    # A change of shape keeps the number of bits, a reduction or a broadcast does not.
+    """Whether a result of an operation becomes an operand of an MMA. Elementwise operations and changes of shape may be
+    between the operation and the MMA."""
+    # A change of shape keeps the number of bits. A reduction or a broadcast does not.
     todo, seen = list(op.results), set(op.results)
     while todo:
         value = todo.pop()
@@ -57,7 +57,7 @@ def is_operand(op: Op, value: Value) -> bool:
 
 
 def adds_products(loop: Op) -> bool:
-    """Whether a loop carries only accumulators of its MMAs, one for each."""
+    """Whether a loop carries only accumulators of its MMAs, one accumulator for each MMA."""
     body = loop.regions[0]
     sums = body.ops[-1].operands
     return bool(sums) and set(sums) == {op.result for op in body.ops if op.spec.product}

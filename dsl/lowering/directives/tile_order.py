@@ -1,7 +1,7 @@
-"""The order in which blocks take the tiles of a grid: groups of rows, descending rows, columns side by side, and pairs
-of a long and a short tile for persistent blocks.
+"""The order in which blocks take the tiles of a grid.
 
-Rows are along the grid's first axis, columns along the second. In grid order one column follows the other.
+There are groups of rows, descending rows, columns side by side, and pairs of a long and a short tile for persistent
+blocks. Rows are along the grid's first axis, columns along the second. In grid order one column follows the other.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from dsl.lowering.ir.function import Value
 
 @dataclass(frozen=True, slots=True)
 class TileOrder:
-    """Groups of `rows` rows, column by column within a group, or of `columns` columns, row by row; 1: no groups. falls:
-    rows in descending order. in_pairs: the first and the last tile of each group are dealt together, then the second
-    and the last but one, and so on."""
+    """The order of tiles. Tiles form groups of `rows` rows, and a group is taken column by column. Alternatively tiles
+    form groups of `columns` columns, and a group is taken row by row.
+
+    A size of 1 means that there are no groups. If `falls`, rows are in descending order. If `in_pairs`, the first and
+    the last tile of a group form a pair, then the second and the last but one, and so on.
+    """
 
     rows: int
     falls: bool
@@ -29,7 +32,7 @@ class TileOrder:
         return self.rows > 1 or self.falls or self.columns > 1
 
     def tile(self, b: Builder, number: Value, rows: Value, columns: Value) -> list[Value]:
-        """Row and column of tile `number` in this order. rows, columns: of the grid."""
+        """Row and column of tile `number` in this order. `rows` and `columns` are the extents of the grid."""
         if self.columns > 1:
             column, row = _in_groups(b, number, columns, rows, self.columns)
         elif self.rows > 1:
@@ -39,24 +42,24 @@ class TileOrder:
         return [self.row(b, row, rows), column]
 
     def row(self, b: Builder, number: Value, rows: Value) -> Value:
-        """The row that is taken as number `number` in a column."""
+        """The row that blocks take at position `number` within a column."""
         return b.value("sub", b.value("sub", rows, b.index(1)), number) if self.falls else number
 
     def tiles_of_block(self, b: Builder, block: Value, blocks: Value, sizes: list[Value]) -> Value:
-        """How many tiles a block takes, of a grid of these sizes with so many blocks."""
+        """Number of tiles that a block takes. The grid has the extents `sizes`, and `blocks` blocks share it."""
         tiles = b.value("mul", b.value("mul", sizes[0], sizes[1]), sizes[2])
         if not self.in_pairs:
             return _share(b, tiles, block, blocks)
         one, two = b.index(1), b.index(2)
         pairs = b.value("floordiv", b.value("add", tiles, one), two)
-        # Of an odd number of tiles the last pair is one tile.
+        # If the number of tiles is odd, the last pair has only one tile.
         last = b.value("mod", b.value("sub", b.value("sub", pairs, one), block), blocks)
         is_last = b.value("sub", one, b.value("minimum", last, one))
         alone = b.value("mul", b.value("mod", tiles, two), is_last)
         return b.value("sub", b.value("mul", _share(b, pairs, block, blocks), two), alone)
 
     def tile_of_block(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> list[Value]:
-        """The tile that a block takes at its turn, along the three axes of the grid."""
+        """The tile that a block takes in iteration `turn`, along the three axes of the grid."""
         rows, columns, _ = sizes
         if self.in_pairs:
             row, column = self._of_pair(b, turn, block, blocks, sizes)
@@ -66,8 +69,9 @@ class TileOrder:
         return [*tile, b.value("floordiv", number, plane)]
 
     def _of_pair(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> tuple[Value, Value]:
-        """Row and column of a paired tile, with the columns of all planes counted on. At even turns it is the next tile
-        from the start of a group, at odd turns the one as far from the group's end."""
+        """Row and column of a paired tile. The columns of all planes are numbered consecutively. At even turns the
+        block takes the next tile from the start of a group. At odd turns the block takes the tile at the same distance
+        from the group's end."""
         two, rows, columns = b.index(2), sizes[0], b.value("mul", sizes[1], sizes[2])
         pair = b.value("add", block, b.value("mul", b.value("floordiv", turn, two), blocks))
         of_group = b.value("mul", rows, b.index(self.columns // 2))
@@ -82,14 +86,14 @@ class TileOrder:
 
 
 def _share(b: Builder, count: Value, block: Value, blocks: Value) -> Value:
-    """How many of `count` items a block takes: item `block`, and every `blocks`-th from there."""
+    """Number of items that a block takes out of `count`: item `block`, and every `blocks`-th item after it."""
     left = b.value("sub", count, block)
     return b.value("floordiv", b.value("add", left, b.value("sub", blocks, b.index(1))), blocks)
 
 
 def _in_groups(b: Builder, number: Value, across: Value, along: Value, group: int) -> tuple[Value, Value]:
-    """Position across and along of a tile, by its number. Groups of `group` tiles across follow each other; within a
-    group, tiles across come first."""
+    """The positions of tile `number` along the axes `across` and `along`. Groups of `group` tiles across follow one
+    another. Within a group, the position across changes fastest."""
     each = b.value("mul", b.index(group), along)
     first = b.value("mul", b.value("floordiv", number, each), b.index(group))
     high = b.value("minimum", b.value("sub", across, first), b.index(group))  # the last group may be smaller

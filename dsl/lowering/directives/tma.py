@@ -1,4 +1,4 @@
-"""Which loads and stores are TMA boxes: what one instruction copies to or from shared memory (PTX ISA, "Tensors")."""
+"""TMA boxes: the loads and stores that one instruction can copy to or from shared memory (PTX ISA, "Tensors")."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ WHAT_IS_A_BOX = (
 )
 ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
 SWIZZLED_ROWS = 8
-"""Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
+"""Number of rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
 LEAST_RUN = 32
 """Bytes of a row that one step of an MMA takes.
 
 A copy needs one pass over shared memory for each line of 128 bytes that it writes. If runs of 32 bytes are the rows of
-a tile, as channels in blocks are those of pixels, four of them form a line. As parts of longer rows they take up to
-four passes.
+a tile, four runs form a line. An example is channels in blocks, where the rows are pixels. As parts of longer rows,
+four runs take up to four passes.
 """
 
 
 def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:
-    """Why a load or a store of a tile is no TMA box, and what would fit; None if it is one."""
+    """The reason why a load or store of a tile cannot be a TMA box, and a hint. Returns None if the access can be a
+    box."""
     shape, size = moved_by(op).tile.shape, op.operands[0].dtype.bytes
     if target.number < LEAST_ARCH:
         return f"{target.arch} has no TMA", f"sm_{LEAST_ARCH}"
@@ -52,7 +53,7 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
             return wrong
     if box.walks and box.axes[0].along != last:
         return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
-    # Rows have 32 bytes or more, since their swizzle puts the shared tile at a multiple of 128 bytes, as TMA needs.
+    # A row needs at least 32 bytes: its swizzle places the shared tile at a multiple of 128 bytes, as TMA requires.
     inner = shape[last]
     message = f"a box of {list(shape)} elements of {size} bytes"
     if min(inner, max(runs)) * size < LEAST_RUN or any(
@@ -66,7 +67,8 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
 
 
 def _aligned_rows(function: Function, tensor: Value) -> str:
-    """The hint for a tensor whose rows are not known to be aligned: which dim must be a multiple of what."""
+    """The hint for a tensor whose rows are not known to be aligned. The hint names the dim, and the number that must
+    divide the dim."""
     (parameter,) = [p for p in function.params if p.value is tensor]
     dim, least = parameter.dims[-1] if parameter.dims else 1, MAX_BYTES // tensor.dtype.bytes
     if parameter.strides or isinstance(dim, int) or function.divisors.get(dim, 1) % least == 0:
@@ -75,14 +77,15 @@ def _aligned_rows(function: Function, tensor: Value) -> str:
 
 
 def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: int) -> tuple[str, str] | None:
-    """Why no tensor map can have the stride of this axis of a tensor, and what would fit; None if one can."""
+    """The reason why no tensor map can have the tensor's stride along `axis`, and a hint. Returns None if a tensor map
+    can."""
     (parameter,) = [p for p in function.params if p.value is tensor]
     if not parameter.strides:
         known = prod(d if isinstance(d, int) else function.divisors.get(d, 1) for d in parameter.dims[axis + 1 :])
     else:
         stride = parameter.strides[axis]
         known = facts.divisor(stride)
-        if facts.of(stride).low is None:  # signs of strides are known: a call with other signs is another variant
+        if facts.of(stride).low is None:  # the sign is known: other signs are another variant
             return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
     if known * tensor.dtype.bytes % MAX_BYTES:
         return f"its stride along axis {axis} is not known to be a multiple of {MAX_BYTES} bytes", ROWS_OF_A_MAP
@@ -90,11 +93,11 @@ def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: in
 
 
 def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
-    """Why TMA cannot do a store: the rows of the tensor are not known to end at multiples of 16 bytes. None if they
-    are.
+    """The reason why TMA cannot do a store: the rows of the tensor are not known to end at multiples of 16 bytes.
+    Returns None if the rows are known to end there.
 
-    A TMA store writes whole 16 bytes of a row, also behind the end of the tensor's row: on an H100, it overwrote 420
-    elements beside a view of 466 columns of f16 in rows of 512. TMA loads are exact.
+    A TMA store writes whole 16 bytes of a row, also past the end of the tensor's row. On an H100, such a store
+    overwrote 420 elements beside a view of 466 columns of f16 in rows of 512. TMA loads are exact.
     """
     tensor, offset, box = op.operands[0], operand(op, "offset"), CopiedBox.of(op)
     assert offset is not None
@@ -110,9 +113,10 @@ def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
 
 
 def boxed(columns: int, rows: int, run: int, size: int) -> int:
-    """How many columns of a tile one TMA copy takes. run: columns that lie together in memory; size: bytes of an
-    element."""
-    # A swizzle goes by addresses and repeats after eight rows. Only a tile of whole eights lies the same way in each
-    # stage, and is copied in swizzle atoms of 128 bytes a row; others lie without a swizzle.
+    """Number of columns of a tile that one TMA copy takes. `run` is the number of contiguous columns in global memory.
+    `size` is the number of bytes of an element."""
+    # A swizzle depends on addresses and repeats after eight rows. If the number of rows is a multiple of eight, the
+    # tile has the same arrangement in each stage. It is then copied in swizzle atoms of 128 bytes a row. Other tiles
+    # have no swizzle.
     most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
     return min(columns, most, *([run] if run * size >= LEAST_RUN else []))

@@ -1,15 +1,15 @@
-"""`stage c: tma`: stores of a tensor become TMA stores from shared memory, and the block goes on meanwhile.
+"""`stage c: tma`: stores of a tensor become TMA stores from shared memory, and the block continues meanwhile.
 
     store c[…], v        →        tma_wait; store sc, v; tma_fence; tma_store c[…], sc; tma_commit
                                   …
                                   tma_wait 0
 
-The thread that has started a store waits for it: before its shared memory is written again, as in the next iteration of
-a loop, and at the kernel's end, since shared memory ends then. `insert_barriers` adds barriers as for any access.
-`lower_copies`, which knows the layouts, picks the thread: a lane of each warp that holds whole rows, else one thread of
-the block.
+The thread that has started a store waits for the store to end. It waits before the store's shared memory is written
+again, as in the next iteration of a loop. The thread also waits at the kernel's end, because shared memory is released
+there. `insert_barriers` adds barriers as for any access. `lower_copies` knows the layouts and picks the thread: a lane
+of each warp that holds whole rows, otherwise one thread of the block.
 
-Subtiles take turns in the stages of one shared tile, two by default.
+Subtiles take turns in the stages of one shared tile, which has two stages by default.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from dsl.lowering.shared.atoms import places_in_atoms
 from dsl.lowering.shared.shared_map import row_swizzle
 
 MOST_AT_ONCE = 32768
-"""Bytes in flight at once, at most, unless one subtile has more.
+"""Maximum number of bytes in flight at once, unless one subtile has more.
 
-Time over that of stores by threads, H100, 4096 and 8192: two subtiles of 16 KB 0.947 and 0.986, one 0.951 and 0.986
-(s32 results of s8). One of 32 KB 0.973 and 0.996, two 0.988 and 1.000 (bf16 of e4m3): a second one of 32 KB takes a
-stage from the ring of operands.
+The figures are times relative to stores by threads, on an H100 at 4096 and 8192. For s32 results of s8, two subtiles of
+16 KB take 0.947 and 0.986, one subtile takes 0.951 and 0.986. For bf16 results of e4m3, one subtile of 32 KB takes
+0.973 and 0.996, two take 0.988 and 1.000. A second subtile of 32 KB takes a stage from the ring of operands.
 """
 
 
 def tma_stores(function: Function, target: Target) -> None:
-    """Rewrites stores of the tensors that the schedule gives to TMA. Raises TileError `instruction` for a store that is
-    no TMA box."""
+    """Rewrites stores of the tensors that the schedule assigns to TMA. Raises TileError `instruction` for a store that
+    is no TMA box."""
     said = function.by_subject("stage", str)
     stores = [op for op in walk(function.body) if is_store(op) and said.get(op.operands[0].name or "") == TMA]
     if not stores:
@@ -69,8 +69,8 @@ def tma_stores(function: Function, target: Target) -> None:
 
 
 def _by_axes(function: Function, op: Op) -> None:
-    """Reshapes a store so that each axis of the tile is an axis of its box: 128 rows of 16 x 8 pixels become two
-    axes."""
+    """Reshapes a store so that each axis of the tile is an axis of its box: 128 rows of 16 x 8 pixels become
+    two axes."""
     value = operand(op, "value")
     if value is None or "box" not in op.attrs:
         return
@@ -91,7 +91,7 @@ def _by_axes(function: Function, op: Op) -> None:
 def _flaw(
     function: Function, target: Target, facts: Analysis, op: Op, around: dict[Op, Op], stores: list[Op]
 ) -> tuple[str, str] | None:
-    """Why a store cannot be done by TMA, and what would fit; None if it can."""
+    """The reason why TMA cannot do a store, and a hint. Returns None if TMA can do the store."""
     shared = f"stage {op.operands[0].name}: shared"
     # Nothing orders a TMA store with other accesses of the same tensor: it may still be in flight when they run.
     for other in walk(function.body):
@@ -122,8 +122,9 @@ def _flaw(
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """Where a value lies in shared memory before it is stored. axes: of the value, in their order there; run: columns
-    of an atom; at: how many elements of the shared tile come before it."""
+    """The position of a value in shared memory before it is stored. `axes` has the axes of the value, in their order in
+    shared memory. `run` is the number of columns of an atom. `at` is the number of elements of the shared tile in front
+    of the value."""
 
     tile: Value
     axes: tuple[int, ...]
@@ -132,7 +133,7 @@ class _Stage:
 
 
 def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) -> dict[Op, _Stage]:
-    """Makes a shared tile for all stores of a tensor with one shape. They take its stages in turn."""
+    """Allocates a shared tile for all stores of a tensor with one shape. The stores use its stages in turn."""
     alike: dict[tuple[Value, tuple[int, ...]], list[Op]] = {}
     for op in stores:
         value = operand(op, "value")
@@ -160,8 +161,8 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
             type = SharedType(held if stages == 1 else (stages, *held), tensor.dtype)
             tile = shared_tile(b, f"s{tensor.name}", taken, type)
         assert tile.op is not None
-        # A swizzle goes by addresses and repeats after eight rows. A stage of fewer rows would be read otherwise than
-        # it was written, so it has none.
+        # A swizzle depends on addresses and repeats after eight rows. If a stage had fewer rows, it would be read in
+        # another order than it was written. So such a stage has no swizzle.
         tile.op.attrs["required"] = row_swizzle(run * tensor.dtype.bytes) if prod(rows) % SWIZZLED_ROWS == 0 else ()
         for number, op in enumerate(ops):
             found[op] = _Stage(tile, axes, run, number % stages * prod(shape))
@@ -169,8 +170,8 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
 
 
 def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """The axes of a value in their order in shared memory, neighbours of the tensor last, and the columns of an
-    atom."""
+    """The axes of a value in their order in shared memory, and the number of columns of an atom. The axis that is
+    contiguous in the tensor comes last."""
     offset, axes = operand(op, "offset"), tuple(range(len(shape)))
     assert offset is not None
     runs = facts.of(offset).run
@@ -181,8 +182,8 @@ def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, 
 
 
 def _waits(function: Function, stores: list[Op], ways: dict[Op, _Stage], around: dict[Op, Op]) -> dict[Op, int | None]:
-    """For each store, how many groups of stores may still be in flight when its stage is written; None if no store
-    before it has read the stage."""
+    """For each store, the number of groups of stores that may still be in flight when its stage is written. Returns
+    None if no earlier store has read the stage."""
     together = [[op for op in block.ops if op in ways] for block in blocks_of(function.body)]
     together = [ops for ops in together if ops]
     waits: dict[Op, int | None] = {}
@@ -195,7 +196,7 @@ def _waits(function: Function, stores: list[Op], ways: dict[Op, _Stage], around:
                 waits[op] = number - before[-1] - 1
             elif len(together) > 1:
                 waits[op] = 0  # stores in several blocks of operations: their groups are not counted together
-            else:  # in a loop, the last one of the iteration before; with no loop, none
+            else:  # in a loop, the last store of the previous iteration; without a loop, none
                 waits[op] = len(ops) - 1 - same[-1] + number if _is_in_loop(op, around) else None
     return waits
 
@@ -208,7 +209,7 @@ def _is_in_loop(op: Op, around: dict[Op, Op]) -> bool:
 
 
 def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:
-    """Replaces a store: to shared memory, a fence for the async proxy, the TMA store, its commit."""
+    """Replaces a store by a store to shared memory, a fence for the async proxy, the TMA store and its commit."""
     value, tensor = operand(op, "value"), op.operands[0]
     assert value is not None
     b = Builder(located(function, op))
@@ -234,6 +235,7 @@ def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:
 
 
 def _as_it_lies(box: CopiedBox, order: tuple[int, ...]) -> CopiedBox:
-    """A box with its axes in this order of the tile's axes, the innermost first, axes of single elements last."""
+    """A box whose axes refer to the tile's axes in this `order`. The innermost axis comes first, and axes of single
+    elements come last."""
     axes = [replace(axis, along=order.index(axis.along)) if axis.along >= 0 else axis for axis in box.axes]
     return replace(box, axes=tuple(sorted(axes, key=lambda axis: -axis.along)))

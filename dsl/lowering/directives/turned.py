@@ -1,12 +1,13 @@
-"""wgmma with a right operand of 32-bit elements that lies across k: done as the MMA of the transposed operands.
+"""Transposes the operands of a wgmma if its right operand has 32-bit elements and is not contiguous along k.
 
     for p:                            for p:
         acc = dot(x, y, acc)     →        t = dot(y.T, x.T, t)
     c = acc                           c = t.T
 
-wgmma reads 32-bit elements from shared memory only if they lie along k (PTX ISA, "wgmma"). But its left operand may be
-in registers, and threads can load it from any layout. That is 1.7 to 1.8 times as fast as `mma.sync` on an H100. Rows
-of the tile are then columns of the instruction, and columns of the tile are the 64 rows of each group.
+wgmma reads 32-bit elements from shared memory only if they are contiguous along k (PTX ISA, "wgmma"). But the left
+operand of wgmma may be in registers, and threads can load it from any layout. The transposed MMA is 1.7 to 1.8 times as
+fast as `mma.sync` on an H100. The rows of the tile are then columns of the instruction. The columns of the tile are the
+64 rows of each group.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from dsl.lowering.shared.access_width import lies_along
 
 
 def turned(function: Function) -> None:
-    """Transposes the MMAs that the schedule gives to warp groups, and whose right operand alone lies across k."""
+    """Transposes the MMAs that the schedule assigns to warpgroups, if only their right operand is not contiguous along
+    k."""
     facts = facts_now(function)
     for op in walk(function.body):
         if op.spec.product and _is_wrong_way(function, facts, op):
@@ -30,14 +32,15 @@ def turned(function: Function) -> None:
 
 def _is_wrong_way(function: Function, facts: Analysis, product: Op) -> bool:
     left, right, sums = product.operands
-    # If both operands lie across k, the transposed MMA has the same problem: `a.T @ b` stays with `mma.sync`.
+    # If neither operand is contiguous along k, the transposed MMA has the same problem: `a.T @ b` stays with
+    # `mma.sync`.
     named = any(asks_for(function, each.name) for each in (product.result, sums))
     both = all(is_loaded(each) and lies_along(facts, each, 1, {}) for each in (left, right))
     return named and loaded_across(right.dtype) and both
 
 
 def _turn(function: Function, product: Op) -> None:
-    """Transposes one MMA. Loops that do nothing with its accumulator but add to it carry it transposed, too."""
+    """Transposes one MMA. A loop that only adds to the accumulator carries the accumulator transposed, too."""
     left, right, _ = product.operands
     carrying = _carrying(function, product)
     outermost, at, end = carrying[-1]
@@ -47,7 +50,7 @@ def _turn(function: Function, product: Op) -> None:
     with b.region(before):
         product.operands[:2] = [_transposed(b, right), _transposed(b, left)]
     product.attrs["turned"] = True
-    used = Value(end.type)  # stands for the result among later users, while the type of `end` changes
+    used = Value(end.type)  # replaces the result in later users, while the type of `end` changes
     replace_uses(function.body, {end: used})
     for op, place, made in carrying:
         given = op.regions[0].args[place - op.spec.control.leading + op.spec.control.counters] if op.regions else made
@@ -66,8 +69,8 @@ def _transposed(b: Builder, value: Value) -> Value:
 
 
 def _carrying(function: Function, product: Op) -> list[tuple[Op, int, Value]]:
-    """The MMA, then the loops around it that carry its accumulator for nothing else, the innermost first. Each comes
-    with the number of the accumulator among its operands, and with its result."""
+    """The MMA, followed by the loops around it that carry its accumulator and do nothing else with it. The innermost
+    loop comes first. Each entry has the operation, the index of the accumulator among its operands, and its result."""
     outside, users = parents(function.body), uses(function.body)
     found = [(product, 2, product.result)]
     while True:

@@ -1,6 +1,7 @@
-"""What depends on a wide tile along one axis, and how many loops over its parts compute it.
+"""The operations that depend on a wide tile along one axis, and the loops over parts of the tile that compute them.
 
-All that is between two reductions along the axis is one loop: a phase. Later phases read what a phase reduces.
+All operations between two reductions along the axis form one loop, called a phase. Later phases read the results of the
+phase's reductions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Wide = tuple[Value, int]
 
 @dataclass(slots=True)
 class WidePhase:
-    """One loop over the parts: the reductions and stores that it ends in, in order."""
+    """One loop over the parts. `sinks` has the reductions and stores at its end, in order."""
 
     sinks: list[Op]
 
@@ -40,10 +41,11 @@ class WideSubject:
 
 @dataclass(slots=True)
 class WideRegion:
-    """All that is computed in parts together with one value.
+    """All operations that are computed in parts together with one value.
 
-    block: where it stands. axes: the tiles that are no longer whole, each with its axis; sinks: the reductions and
-    stores that they end in, each with the axis of its operands. steps: the new content of the block, in order.
+    `block` contains these operations. `axes` maps each tile that is computed in parts to its axis. `sinks` maps the
+    reductions and stores that consume these tiles to the axis of their operands. `steps` is the new content of the
+    block, in order.
     """
 
     function: Function
@@ -56,7 +58,7 @@ class WideRegion:
 
     @property
     def names(self) -> set[str]:
-        """The names of tiles that are no longer whole."""
+        """The names of the tiles that are computed in parts."""
         return {value.name for value in self.axes if value.name}
 
     @property
@@ -65,17 +67,17 @@ class WideRegion:
 
 
 def is_join(op: Op) -> bool:
-    """Whether an operation reduces along some axis, in any order of elements."""
+    """Whether an operation is a reduction that may take its elements in any order."""
     return bool(op.spec.algebra.unordered)
 
 
 def is_reduction(op: Op, axis: int) -> bool:
-    """Whether an operation reduces along this axis."""
+    """Whether an operation reduces along `axis`."""
     return is_join(op) and op.attrs["axis"] == axis
 
 
 def starts_with(sink: Op) -> float | int | bool | None:
-    """The neutral number of a reduction of one tile, such as -∞ for `max`; None where it is not known."""
+    """The neutral number of a reduction of one tile, such as -∞ for `max`. Returns None if the number is unknown."""
     if len(sink.results) != 1:
         return None
     region = sink.regions[0]
@@ -86,12 +88,12 @@ def starts_with(sink: Op) -> float | int | bool | None:
 
 
 def tiles_of(sink: Op) -> list[Value]:
-    """The tiles that a reduction or a store takes, all of the same shape."""
+    """The tile operands of a reduction or a store. All have the same shape."""
     return [v for v in sink.operands if isinstance(v.type, TileType) and v.shape]
 
 
 def reads(op: Op) -> Iterator[Value]:
-    """All that an operation and the operations inside it read."""
+    """All values that an operation reads, including reads by operations inside it."""
     yield from op.operands
     for region in op.regions:
         for inner in walk(region):
@@ -103,7 +105,8 @@ def where(op: Op) -> str:
 
 
 class Surroundings:
-    """A function as it is now: the block of each operation, the users of each value, which memories are written."""
+    """The current state of a function: the block of each operation, the users of each value, and the written
+    memories."""
 
     def __init__(self, function: Function):
         self.home = {op: block for block in blocks_of(function.body) for op in block.ops}
@@ -112,12 +115,13 @@ class Surroundings:
 
 
 class _Growing:
-    """Finds what depends on a value. Raises TileError `schedule` for what cannot be computed in parts."""
+    """Finds the operations that depend on a value. Raises TileError `schedule` for an operation that cannot be computed
+    in parts."""
 
     def __init__(self, region: WideRegion, around: Surroundings):
         self.region, self.about = region, region.about
         self.home, self.users, self.written = around.home, around.users, around.written
-        # Each value is visited once. Following it for each way to it took 2^n steps through n sums.
+        # Each value is visited once. Visits along every path took 2^n steps through n sums.
         self.needed: set[Wide] = set()
         self.work: list[tuple[Value, int, bool]] = []
 
@@ -132,7 +136,7 @@ class _Growing:
                 self.trace(value, axis)
 
     def spread(self, value: Value, axis: int) -> None:
-        """Marks a value as computed in parts, and with it all that is computed from it."""
+        """Marks a value as computed in parts, and with it all values that are computed from it."""
         known = self.region.axes.get(value)
         if known is None:
             self.region.axes[value] = axis
@@ -142,13 +146,13 @@ class _Growing:
             raise self.about.refused(f"'{name_of(value)}' has parts along two of its axes", "leave it whole")
 
     def need(self, value: Value, axis: int) -> None:
-        """Notes that a part of a value is read."""
+        """Records that a part of a value is read."""
         if (value, axis) not in self.needed:
             self.needed.add((value, axis))
             self.work.append((value, axis, False))
 
     def follow(self, user: Op, value: Value, axis: int) -> None:
-        """Follows a value to an operation that uses it."""
+        """Propagates the parts of a value to an operation that uses the value."""
         if self.home[user] is self.region.block and user.spec.control.ends:
             made = "it" if value.name == self.about.name else f"'{name_of(value)}', which is computed from it,"
             said = f"{made} is carried by the loop, or left by the branch, in which it stands{where(user)}"
@@ -171,14 +175,14 @@ class _Growing:
             self.need(tile, axis)
 
     def check_join(self, op: Op) -> None:
-        """Refuses a reduction that joins by other than elementwise operations: parts are joined element by element."""
+        """Refuses a reduction whose region is not elementwise: parts are joined element by element."""
         for inner in op.regions[0].ops[:-1]:
             if not (inner.spec.elementwise or inner.spec.elements.splat):
                 message = f"its reduction{where(op)} joins with '{inner.name}'"
                 raise self.about.refused(message, "a reduction joins by elementwise operations")
 
     def along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
-        """The axis in the other values of an operation."""
+        """Maps the other values of an operation to the axis that corresponds to `axis` of `value`."""
         through = op.spec.elements.along
         found = through(op, value, axis) if through is not None else None
         if found is None:
@@ -190,7 +194,7 @@ class _Growing:
         return found
 
     def trace(self, value: Value, axis: int) -> None:
-        """Follows a part of a value to what it is computed from."""
+        """Propagates a part of a value backwards to the operands that it is computed from."""
         op = value.op
         if op is None:
             raise self.about.refused("a loop carries it", "leave it whole")
@@ -201,7 +205,7 @@ class _Growing:
             )
         found = self.along(op, value, axis)
         if op.spec.access.kind and not outside:
-            self.spread(value, axis)  # a load of the block is not done twice, so all its users are in parts, too
+            self.spread(value, axis)  # a load of the block is not repeated, so all its users are in parts, too
         for o in op.operands:
             if o in found:
                 self.need(o, found[o])
@@ -212,18 +216,18 @@ def name_of(value: Value) -> str:
 
 
 class _Planning:
-    """Puts the phases and the other operations of the block in order."""
+    """Orders the phases and the other operations of the block."""
 
     def __init__(self, region: WideRegion, around: Surroundings):
         self.region, self.written = region, around.written
         self.begin()
 
     def begin(self) -> None:
-        """Starts anew: nothing waits for a place."""
-        self.level: dict[Value, int] = {}  # by value, how many phases come before it
+        """Resets the state: no operation is pending."""
+        self.level: dict[Value, int] = {}  # maps a value to the number of phases before it
         self.pending: defaultdict[int, list[Op]] = defaultdict(list)
         self.waiting: defaultdict[int, list[Op]] = defaultdict(list)
-        self.stored: dict[Value, tuple[int, Value | None]] = {}  # by memory: the phase that stores to it, and where
+        self.stored: dict[Value, tuple[int, Value | None]] = {}  # memory to storing phase and offset
 
     def run(self) -> None:
         for op in self.region.block.ops:
@@ -245,7 +249,7 @@ class _Planning:
         self.flush()
 
     def is_movable(self, op: Op) -> bool:
-        """Whether an operation may move behind what follows it."""
+        """Whether an operation may move behind the operations that follow it."""
         if op.spec.access.kind == "read":
             return op.operands[0] not in self.written and op.attrs["cache"] != "volatile"
         return not op.spec.access.touches and not op.spec.keep
@@ -275,11 +279,14 @@ def wide_region(
     around: Surroundings | None = None,
     seen: set[Wide] | None = None,
 ) -> WideRegion:
-    """All that depends on a value along an axis. Raises TileError `schedule` for what cannot be computed in parts.
+    """All operations that depend on a value along an axis. Raises TileError `schedule` for an operation that cannot be
+    computed in parts.
 
-    seen: gets all that depends on the value, even if it is refused. Each of these values has the same region.
+    The function adds the values of the region to `seen`, even if it refuses the region. Each of these values has the
+    same region.
     """
-    # With `seen`, a caller asks once for each region: 64 taps of a convolution took 6.1 s when each asked, then 0.4 s.
+    # With `seen`, a caller builds each region once. 64 taps of a convolution took 6.1 s with one region a tap, and 0.4
+    # s with `seen`.
     around = around or Surroundings(function)
     home = None if value.op is None else around.home.get(value.op)
     if home is None:
@@ -295,7 +302,7 @@ def wide_region(
 
 
 def slices(wides: Iterable[Wide], known: Collection[Value] = ()) -> set[Op]:
-    """The operations that compute parts of these tiles, if parts of `known` are at hand."""
+    """The operations that compute parts of the tiles in `wides`, if parts of `known` are already available."""
     todo, seen, found = list(wides), set[Wide](), set[Op]()
     while todo:
         value, axis = todo.pop()
@@ -311,14 +318,15 @@ def slices(wides: Iterable[Wide], known: Collection[Value] = ()) -> set[Op]:
 
 
 def made_in(region: WideRegion, phase: WidePhase, known: Collection[Value]) -> set[Op]:
-    """The operations of a phase on tiles, if parts of `known` are at hand."""
+    """The operations on tiles that a phase executes, if parts of `known` are already available."""
     return slices(((tile, region.sinks[sink]) for sink in phase.sinks for tile in tiles_of(sink)), known)
 
 
 def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ()) -> TileError | None:
-    """The error for a load that would move behind a store that it stands before; None if there is none.
+    """The error for a load that would move behind a later store to the same memory. Returns None if there is no such
+    load.
 
-    static: all that was loaded stays at hand; else only values that are `kept` do.
+    If `static`, all loaded values stay available. Otherwise only the values in `kept` do.
     """
     position = {op: i for i, op in enumerate(region.block.ops)}
     stored: list[tuple[Op, Value | None]] = []
@@ -341,7 +349,7 @@ def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ())
 
 
 def _stored_by(step: Op) -> Iterator[Value | None]:
-    """The memories that an operation stores to; None stands for an operation that orders all memory for other
+    """The memories that an operation stores to. None stands for an operation that orders all memory for other
     blocks."""
     for op in (step, *(inner for region in step.regions for inner in walk(region))):
         if writes(op):

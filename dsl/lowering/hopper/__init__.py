@@ -1,1 +1,1 @@
-"""MMAs of warp groups (wgmma), and TMA boxes."""
+"""Warpgroup MMAs (wgmma), and TMA boxes."""

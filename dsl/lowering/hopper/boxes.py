@@ -20,25 +20,26 @@ from dsl.lowering.ops import operand
 from dsl.lowering.shared.shared_map import row_swizzle
 
 PIECE = 16
-"""Bytes that a swizzle keeps together. Rows of a box are multiples of it (PTX ISA, "Swizzling Modes")."""
+"""Number of bytes that a swizzle keeps together. Rows of a box are multiples of it (PTX ISA, "Swizzling Modes")."""
 MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
 """Bytes of a tensor map in the parameters, its alignment, and the alignment of a box in shared memory."""
 ATOM = 8
-"""Rows after which a swizzle repeats."""
+"""Number of rows after which a swizzle repeats."""
 LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
-"""The first target with TMA, the most elements of a box along an axis, and the most axes."""
+"""The first target with TMA, the maximum number of elements of a box along an axis, and the maximum number of axes."""
 
 AHEAD = "no box is stored that begins ahead of the first element"
-"""A device stops such a store with an illegal instruction, which no manual says (17 corners tried on an H200, driver
-580.159.04). Loads may begin anywhere."""
+"""A device stops such a store with an illegal instruction error. No manual mentions this (17 corners tried on an H200,
+driver 580.159.04). Loads may begin anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxAxis:
-    """A box along one axis of its tensor. Axes before it that the box does not name are joined to it.
+    """A box along one axis of its tensor. Preceding axes that the box does not name are joined to this axis.
 
-    first: its first element; extent: how many. along: the axis of the tile that they lie along, one more every `step`
-    elements of the tile; -1 if the whole tile has the same element.
+    `first` is the first element, and `extent` is the number of elements. `along` is the axis of the tile along which
+    these elements are, with a new element every `step` elements of the tile. `along` is -1 if the whole tile has the
+    same element.
     """
 
     axis: int
@@ -50,9 +51,9 @@ class BoxAxis:
 
 @dataclass(frozen=True, slots=True)
 class PixelWalk:
-    """How the pixels of a window walk along an axis: from `lower` in steps of `step` to `upper` past the last element,
-    `count` of them, then again from `lower`. With count 0 the pixels never wrap. Each copied element lies `tap`
-    elements further."""
+    """The positions of a window's pixels along an axis. The pixels start at `lower`, advance by `step`, and end `upper`
+    elements past the last element. After `count` positions the pixels start again from `lower`. If `count` is 0, the
+    pixels never wrap. Each copied element is `tap` elements further."""
 
     lower: int
     upper: int
@@ -65,8 +66,9 @@ class PixelWalk:
 class CopiedBox:
     """The part of a tensor that one instruction copies, with its axes in some order.
 
-    walks: of a window, one for each axis that its pixels walk along. These axes come behind the channels and before one
-    last axis; all pixels are along the first of them. at: how many elements of a stage come before the box.
+    `walks` belongs to a window, and has an entry for each axis along which pixels advance. These axes come after the
+    channels and before one last axis. The first of these axes has all pixels. `at` is the number of elements of a stage
+    in front of the box.
     """
 
     axes: tuple[BoxAxis, ...]
@@ -106,27 +108,30 @@ class CopiedBox:
         return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
 
     def joined(self, extents: Sequence[int]) -> dict[int, int]:
-        """The extents of the tensor along the axes of the box, some of them joined. extents: of the tensor."""
+        """The extents of the tensor along the axes of the box, some of which are joined. `extents` has the tensor's
+        extents."""
         named = sorted(axis.axis for axis in self.axes)
         return {axis: prod(extents[before + 1 : axis + 1]) for before, axis in pairwise([-1, *named])}
 
     @property
     def outermost(self) -> int:
-        """The axis with several elements that is outermost in shared memory."""
+        """The outermost axis in shared memory that has several elements."""
         return max((i for i, axis in enumerate(self.axes) if axis.extent > 1), default=0)
 
     @staticmethod
     def own(op: Op) -> CopiedBox:
-        """The part that a block copies itself: the whole box, or with multicast the part of the block of rank 0."""
+        """The part that a block copies itself. Without multicast, the part is the whole box. With multicast, it is the
+        part of the block of rank 0."""
         box = CopiedBox.of(op)
         part = box.shared(op.attrs["blocks"]) if "blocks" in op.attrs else box
         assert part is not None
         return part
 
     def shared(self, blocks: int) -> CopiedBox | None:
-        """The part of a box that the first of so many blocks copies, if each copies an equal part; None if there are no
-        equal parts."""
-        # Parts are rows of the outermost axis, in whole groups of 8: each part then has the swizzle of the whole.
+        """The part of a box that the first of `blocks` blocks copies, if each block copies an equal part. Returns None
+        if the box has no equal parts."""
+        # Parts are rows of the outermost axis, in whole groups of 8, so that each part has the swizzle of the whole
+        # box.
         place = self.outermost
         extent, rest = divmod(self.axes[place].extent, blocks)
         if self.walks or not place or rest or self.size // self.axes[0].extent // blocks % ATOM:
@@ -136,8 +141,9 @@ class CopiedBox:
         return replace(self, axes=tuple(axes))
 
     def columns(self, b: Builder, order: Sequence[int], shape: Sequence[int], start: int, run: int) -> CopiedBox:
-        """The box of `run` columns from `start` on, of a tile of this shape. order: the axes of the tile in shared
-        memory, the columns last. The new box has the axes of the tile, innermost first, then those of one element."""
+        """The box of `run` columns starting at `start`, for a tile of this shape. `order` has the axes of the tile in
+        shared memory, with the columns last. The new box starts with the axes of the tile, from the innermost axis
+        outwards. Axes of one element follow."""
         axes = [_columns(b, axis, start, run) if axis.along == order[-1] else axis for axis in self.axes]
         place = {axis: number for number, axis in enumerate(reversed(order))} | {-1: len(order)}
         axes.sort(key=lambda axis: (place[axis.along], axis.step if axis.along >= 0 else 0))
@@ -145,7 +151,8 @@ class CopiedBox:
         return replace(self, axes=tuple(axes), at=ahead)
 
     def part(self, b: Builder, axis: int, origin: Value, part: int) -> CopiedBox | str:
-        """The box of `part` elements along an axis of the tile, from `origin` on; or why these are no box."""
+        """The box of `part` elements along an axis of the tile, starting at `origin`. If these elements are no box, the
+        result is the reason."""
         start = constant_of(origin)
         if start is None:
             return "a loop at run time takes it in parts, which 'static' writes out"
@@ -156,8 +163,8 @@ class CopiedBox:
         return replace(self, axes=axes) if is_whole else f"of its axis {axis}, parts of {part} elements are no box"
 
     def _from_pixel(self, b: Builder, start: int, pixels: int) -> CopiedBox:
-        """The window of `pixels` pixels, from pixel `start` of this one on."""
-        # `start` is added to the number of the first pixel: each axis keeps its digit of the sum, and carries the rest
+        """The window of `pixels` pixels that starts at pixel `start` of this window."""
+        # `start` is added to the number of the first pixel. Each axis keeps its digit of the sum, and carries the rest
         # to the next axis.
         channels, *walked, last = self.axes
         carried, axes = b.index(start), [channels]
@@ -168,12 +175,12 @@ class CopiedBox:
             if way.count:
                 place, carried = b.value("mod", number, count), b.value("floordiv", number, count)
             axes.append(replace(axis, first=b.value("add", b.value("mul", place, step), lower)))
-        axes[1] = replace(axes[1], extent=pixels)  # all pixels count along the first axis that they walk
+        axes[1] = replace(axes[1], extent=pixels)  # all pixels count along the first axis that they advance along
         return replace(self, axes=(*axes, replace(last, first=b.value("add", last.first, carried))))
 
 
 def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
-    """The part of an axis along the columns that `run` columns from `start` on have."""
+    """The part of `axis` that `run` columns cover, starting at column `start`."""
     skipped = start % (axis.step * axis.extent) // axis.step
     extent = max(1, min(axis.extent, run // axis.step))
     first = b.value("add", axis.first, b.index(skipped)) if skipped else axis.first
@@ -181,7 +188,8 @@ def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
 
 
 def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str) -> list[Value]:
-    """Replaces the box of an operation, or removes it for a reason. Changes `attrs`; gives the new operands."""
+    """Replaces the box of an operation, or removes it if `box` is a reason. Changes `attrs`, and returns the new
+    operands."""
     for name in ("box", "walks", "at"):
         attrs.pop(name, None)
     kept = [not name.startswith(("corner", "tap")) for name in attrs["has"]]
@@ -195,15 +203,15 @@ def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str)
 
 
 MOST_OF_STEP = 8
-"""Most elements from a pixel of a window to the next one."""
+"""Maximum number of elements from a pixel of a window to the next pixel."""
 CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
-"""By rank of a window's tensor, the least and greatest corner (CUDA driver API, "cuTensorMapEncodeIm2col")."""
+"""Maps the rank of a window's tensor to the least and greatest corner (CUDA driver API, "cuTensorMapEncodeIm2col")."""
 MOST_OF_TAP = {3: 65535, 4: 255, 5: 31}
-"""By rank, the greatest distance of a tap (PTX ISA, "im2col mode")."""
+"""Maps the rank to the greatest distance of a tap (PTX ISA, "im2col mode")."""
 
 
 def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
-    """What is wrong with a box or window by the limits of TMA, and what would fit; None if nothing is."""
+    """The violation of a TMA limit by a box or window, and a hint. Returns None if there is no violation."""
     rank = len(box.axes)
     if rank > MOST_OF_AXES:
         return f"a box of a tensor of {rank} axes", f"at most {MOST_OF_AXES} axes"
@@ -229,9 +237,9 @@ def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
 class BoxMap:
     """The tensor map for boxes of one kind.
 
-    axes: of the tensor, innermost first, as in `BoxAxis`; box: elements along each, or channels and pixels of a window;
-    swizzle: bytes of a row, 0 without; walks: of a window, lower and upper corner and step along each axis except the
-    first and the last.
+    `axes` are axes of the tensor, innermost first, as in `BoxAxis`. `box` has the number of elements along each axis,
+    or channels and pixels of a window. `swizzle` is the number of bytes of a row, or 0 without a swizzle. `walks` has
+    the lower and upper corner and the step of a window, for each axis except the first and the last.
     """
 
     tensor: str
@@ -242,7 +250,7 @@ class BoxMap:
 
     @property
     def name(self) -> str:
-        """The name of the argument. Its dots keep it apart from names of the language."""
+        """The name of the kernel argument. The dots in the name distinguish it from names of the language."""
         ends = [str(number).replace("-", "m") for walk in self.walks for number in walk]
         return ".".join([self.tensor, "map", *map(str, (*self.axes, *self.box, self.swizzle)), *ends])
 
@@ -252,7 +260,7 @@ def map_of(copy: Op) -> BoxMap:
     tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.own(copy)
     assert tensor is not None and tensor.name is not None and isinstance(memory.type, SharedType)
     swizzle, extents = memory.type.swizzle, copy.attrs.get("pieces") or tuple(axis.extent for axis in box.axes)
-    # TMA knows the swizzles of rows of 32, 64 and 128 bytes and no others, so `stage` marks its tiles as `required`.
+    # TMA supports only the swizzles of rows of 32, 64 and 128 bytes, so `stage` marks its tiles as `required`.
     assert swizzle in ((), row_swizzle(extents[0] * memory.dtype.bytes)), "a swizzle of no row"
     return BoxMap(
         tensor.name,
@@ -274,13 +282,14 @@ def is_of_box(op: Op) -> bool:
 
 
 def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
-    """Along each axis of a store's box, how many elements one instruction stores if each warp stores what it holds.
+    """The number of elements that one instruction stores along each axis of a store's box, if each warp stores its own
+    elements.
 
-    place: the offsets in the shared tile, with their layout. None if a warp's elements are no box of whole atom rows,
-    if they have fewer than eight rows, or if several warps hold the same elements.
+    `place` has the offsets in the shared tile, with their layout. Returns None if a warp's elements are no box of whole
+    atom rows, or if they have fewer than eight rows. Also returns None if several warps hold the same elements.
     """
-    # Eight rows or more, since a swizzle repeats after eight. Then no other warp is waited for: no barrier of the block
-    # stands before the store.
+    # A warp needs at least eight rows, because a swizzle repeats after eight. The warp then waits for no other warp: no
+    # barrier of the block is needed before the store.
     layout, box = place.tile.layout, CopiedBox.of(store)
     assert layout is not None
     shape, run = shape_of(box), place.tile.shape[-1]
@@ -303,6 +312,6 @@ def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
 
 
 def shape_of(box: CopiedBox) -> tuple[int, ...]:
-    """The shape of the tile of a box whose slices are each along one axis of the tile."""
+    """The shape of the tile of a box. Each slice of the box must be along one axis of the tile."""
     extents = {axis.along: axis.extent for axis in box.axes if axis.along >= 0}
     return tuple(extents[axis] for axis in range(len(extents)))

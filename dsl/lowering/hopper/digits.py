@@ -1,4 +1,4 @@
-"""Index tiles as digits of an element's place, such as `pixel // q % p` with `pixel = first + arange(128)`."""
+"""Index tiles as digits of an element's position, such as `pixel // q % p` with `pixel = first + arange(128)`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dsl.lowering.known.forms import Forms
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """(origin + place) // step % count * factor, of an element's place along `axis` of a tile.
+    """(origin + position) // step % count * factor, where position is an element's position along `axis` of a tile.
 
-    origin None means 0. count 0 means no `% count`.
+    An `origin` of None means 0. A `count` of 0 means no `% count`.
     """
 
     axis: int
@@ -26,7 +26,8 @@ class Digit:
     origin: Value | None = None
 
     def split(self, by: int) -> tuple[tuple[Digit, ...], tuple[Digit, ...]] | None:
-        """Quotient and remainder of a division by a number, as digits; None where they are none."""
+        """Quotient and remainder of a division by `by`, as digits. Returns None if quotient and remainder are no
+        digits."""
         if by == 1 or (self.count and by % self.count == 0):
             return ((self,), ()) if by == 1 else ((), (self,))
         if self.count % by:
@@ -37,14 +38,14 @@ class Digit:
 
 @dataclass(frozen=True, slots=True)
 class TileIndex:
-    """An index tile: the sum of a scalar and of digits."""
+    """An index tile as the sum of a scalar and of digits."""
 
     start: Value
     digits: tuple[Digit, ...] = ()
 
 
 class Digits(Forms[TileIndex]):
-    """The index tiles of one kernel, by their definitions. b: makes their scalars."""
+    """The index tiles of one kernel, according to their definitions. `b` builds their scalars."""
 
     def __init__(self, b: Builder, facts: Analysis):
         self.b, self.facts = b, facts
@@ -57,7 +58,7 @@ class Digits(Forms[TileIndex]):
 
     def counted(self, op: Op) -> TileIndex:
         """The digit of an `arange`."""
-        # A single element is a number. Its axis may be broadcast, and then counts nothing.
+        # A tile with a single element is a number. If its axis is broadcast, the index stays constant along it.
         extent = op.attrs["extent"]
         return TileIndex(self.b.constant(0, op.result.dtype), (Digit(0, count=extent),) if extent > 1 else ())
 
@@ -89,7 +90,7 @@ class Digits(Forms[TileIndex]):
         return None if parts is None else parts[1]
 
     def _parts(self, op: Op) -> tuple[TileIndex, TileIndex] | None:
-        """Quotient and remainder."""
+        """Quotient and remainder of a division."""
         index, divisor = map(self.of, op.operands)
         if index is None or divisor is None or divisor.digits:
             return None
@@ -111,7 +112,7 @@ class Digits(Forms[TileIndex]):
         return self._moved(op, len(op.result.tile.shape) - len(op.operands[0].tile.shape))
 
     def reshaped(self, op: Op) -> TileIndex | None:
-        """The same digits, if only axes of one element come and go."""
+        """The same digits, if only axes of one element are added or removed."""
         before, after = op.operands[0].tile.shape, op.result.tile.shape
         if [extent for extent in before if extent > 1] != [extent for extent in after if extent > 1]:
             return None
@@ -129,8 +130,8 @@ class Digits(Forms[TileIndex]):
         return TileIndex(index.start, tuple(replace(digit, axis=digit.axis + by) for digit in index.digits))
 
     def converted(self, op: Op) -> TileIndex | None:
-        """An s32 that becomes an index."""
-        # Sums of s32 that overflow have no meaning as indices, so the conversion may move into the sum.
+        """The index to which an s32 is converted."""
+        # s32 sums that overflow are undefined as indices, so the conversion may move into the sum.
         source = op.operands[0]
         index = self.of(source) if op.result.dtype is INDEX and source.dtype in (S32, INDEX) else None
         if index is None:

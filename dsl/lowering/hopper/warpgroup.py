@@ -1,9 +1,9 @@
-"""MMAs of warp groups (`wgmma`): which MMAs of tiles they can do, the layout of accumulators, where operands lie.
+"""Warpgroup MMAs (`wgmma`): which MMAs of tiles are possible, the layout of accumulators, and the position of operands.
 
-Four warps multiply 64 rows by up to 256 columns. They read both operands in shared memory, so loads of whole stages
-that nothing else uses are not emitted. Each row of an operand has 32, 64 or 128 bytes, and its stage has the swizzle of
-that many bytes (PTX ISA, "Matrix Descriptor"). f16 at 8192 on an H100: 675 TFLOPS, `mma.sync` 535
-(docs/measurements.md).
+Four warps multiply 64 rows by up to 256 columns. These warps read both operands in shared memory. So loads of whole
+stages are not emitted if no other operation uses them. Each row of an operand has 32, 64 or 128 bytes, and its stage
+has the swizzle of that many bytes (PTX ISA, "Matrix Descriptor"). A product of f16 at 8192 on an H100 reaches 675
+TFLOPS, and 535 with `mma.sync` (docs/measurements.md).
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from dsl.lowering.shared.atoms import start_of_whole
 from dsl.lowering.shared.shared_map import row_swizzle
 
 WARPS = 4
-"""Warps of a warp group."""
+"""Number of warps in a warpgroup."""
 ROWS = 64
-"""Rows of an instruction, 16 a warp."""
+"""Number of rows of an instruction, 16 for each warp."""
 EIGHT = 8
-"""Rows that always lie one behind the other: a descriptor says only how far it is to the next eight."""
+"""Number of rows that are always contiguous. A descriptor has only the distance from eight rows to the next eight."""
 STEP = 32
-"""Bytes along k of an instruction."""
+"""Number of bytes along k of an instruction."""
 WIDTHS = {128: 1, 64: 2, 32: 3}
-"""By bytes of a row of an operand, the swizzle mode in its descriptor."""
+"""Maps the bytes of a row of an operand to the swizzle mode in its descriptor."""
 BESIDES = 26
-"""Registers that ptxas 13.0 needs for wgmma beside its accumulators (remark C7602, with 128 and with 256 columns)."""
+"""Number of registers that ptxas 13.0 needs for wgmma beside its accumulators (remark C7602, with 128 and with 256
+columns)."""
 INSTRUCTION, ATTRIBUTE = "wgmma", "warpgroups"
 ARCH = "sm_90a"
 TYPES = {
@@ -42,16 +43,17 @@ TYPES = {
     **{(each, each, "s32"): 1 for each in ("s8", "u8")},
     ("tf32", "tf32", "f32"): 4,
 }
-"""By types of a, b and the accumulators, the bytes of an operand's element."""
+"""Maps the types of a, b and the accumulators to the bytes of an operand's element."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwizzleAtoms:
-    """The swizzle atoms of an operand in a stage, from `base` bytes on: `rows` rows of `width` bytes each, one atom
-    behind the other.
+    """The swizzle atoms of an operand in a stage, starting at byte `base`. An atom has `rows` rows of `width` bytes,
+    and the atoms are contiguous.
 
-    across: a row lies across k, and belongs to one step; else it lies along k, and it is `eights` rows from eight rows
-    to the next eight: more than 8 where rows of a halo are skipped.
+    If `across`, a row is not along k, and belongs to one step. Otherwise a row is along k, and `eights` is the number
+    of rows from the start of a group of eight rows to the start of the next group. The number is more than 8 if rows of
+    a halo are skipped.
     """
 
     width: int
@@ -61,21 +63,21 @@ class SwizzleAtoms:
     eights: int = EIGHT
 
     def step(self, number: int) -> int:
-        """Bytes to the part along k of instruction `number`."""
+        """Byte distance from the start of the operand to the part along k that instruction `number` reads."""
         if self.across:  # 32 bytes along k are sixteen rows, as elements across k have two bytes
             return number * STEP // 2 * self.width
         atom, within = divmod(number * STEP, self.width)
         return atom * self.rows * self.width + within
 
     def group(self) -> int:
-        """Bytes to the 64 rows of the next warp group."""
+        """Byte distance from the 64 rows of one warpgroup to the rows of the next warpgroup."""
         return (ROWS * 2 // self.width * self.rows if self.across else ROWS // EIGHT * self.eights) * self.width
 
     @property
     def fields(self) -> int:
         """The fields of a descriptor except its start address (PTX ISA, "Matrix Descriptor")."""
-        # Swizzle mode from bit 62, distance of groups of eight rows from bit 32, and from bit 16, for an operand across
-        # k, the distance of atoms. Distances count 16 bytes.
+        # The swizzle mode starts at bit 62, and the distance of groups of eight rows at bit 32. For an operand across
+        # k, the distance of atoms starts at bit 16. Distances are in units of 16 bytes.
         atom = self.rows * self.width >> 4 if self.across else 1
         return WIDTHS[self.width] << 62 | (self.eights * self.width >> 4) << 32 | atom << 16
 
@@ -90,8 +92,9 @@ class StagedOperand:
 
 @dataclass(frozen=True, slots=True)
 class Warpgroups:
-    """An MMA of tiles as instructions of warp groups. name: follows `mma_async`; steps: instructions along k; left,
-    right: where the operands lie; left is None if it is in registers."""
+    """An MMA of tiles as warpgroup instructions. `name` is the part of the instruction after `mma_async`. `steps` is
+    the number of instructions along k. `left` and `right` are the operands in shared memory. `left` is None if the left
+    operand is in registers."""
 
     name: str
     steps: int
@@ -103,7 +106,7 @@ class Warpgroups:
         return INSTRUCTION
 
     def mark(self, product: Op) -> None:
-        """Marks an MMA: its loads are not emitted, and its shared tiles get the required swizzle."""
+        """Marks an MMA. The loads of the MMA are not emitted, and its shared tiles get the required swizzle."""
         places = (self.left, self.right)
         product.attrs[ATTRIBUTE] = (self.name, self.steps, *(None if p is None else astuple(p) for p in places))
         for value, atoms in zip(product.operands[:2], places, strict=True):
@@ -112,21 +115,22 @@ class Warpgroups:
             ops = chain(value)
             memory = ops[-1].operands[0]
             if memory.op is not None and isinstance(memory.type, SharedType):
-                # An operand that is loaded into registers has this swizzle, too: with the rows of `sums_layout`, no two
-                # lanes of a warp meet in a bank.
+                # An operand that is loaded into registers has this swizzle, too. With the rows of `sums_layout`, no two
+                # lanes of a warp then access the same bank.
                 memory.op.attrs["required"] = row_swizzle(memory.type.shape[-1] * memory.dtype.bytes)
             for op in ops if atoms is not None else ():
                 op.attrs["in_place"] = True
 
 
 def joined_attribute(product: Op, columns: int, count: int) -> dict[str, Any]:
-    """The attribute of an MMA with `count` times the columns, whose right operand starts at the same place."""
+    """The attribute of a wider MMA with `count` times the columns. The right operand of the wider MMA starts at the
+    same address as the right operand of `product`."""
     name, *rest = product.attrs[ATTRIBUTE]
     return {ATTRIBUTE: (name.replace(f"n{columns}k", f"n{columns * count}k"), *rest)}
 
 
 def chosen(product: Op) -> Warpgroups | None:
-    """How an MMA is done by warp groups; None if it is not."""
+    """The warpgroup instructions of an MMA. Returns None if the MMA does not use warpgroup instructions."""
     if ATTRIBUTE not in product.attrs:
         return None
     name, steps, left, right = product.attrs[ATTRIBUTE]
@@ -134,20 +138,22 @@ def chosen(product: Op) -> Warpgroups | None:
 
 
 def target_of(given: Target, instructions: Iterable[Named]) -> Target:
-    """The target of a kernel whose schedule names these instructions: sm_90a in place of sm_90 for wgmma."""
-    # The same devices run both, and only sm_90a has wgmma.
+    """The target of a kernel whose schedule names these instructions. With wgmma the target is sm_90a instead
+    of sm_90."""
+    # The same devices run sm_90 and sm_90a, and only sm_90a has wgmma.
     asked = any(each.name[0] == INSTRUCTION for each in instructions)
     return target(ARCH) if asked and given.arch == ARCH.rstrip("a") else given
 
 
 def asks_for(function: Function, name: str | None) -> bool:
-    """Whether the schedule gives the MMAs of this name to warp groups: `instruction NAME: wgmma`."""
+    """Whether the schedule assigns the MMAs of this name to warpgroups: `instruction NAME: wgmma`."""
     named = function.instructions.get(name or "")
     return named is not None and named.name[0] == INSTRUCTION
 
 
 def chain(value: Value) -> list[Op]:
-    """The operations that make an operand, last first: those that keep its bits, and the one that they start with."""
+    """The operations that compute an operand, with the last one first. Every operation in the list keeps the operand's
+    bits, except the last one, where the chain starts."""
     found = [value.op] if value.op is not None else []
     while found and keeps_bits(found[-1]) and found[-1].operands[0].op is not None:
         found.append(found[-1].operands[0].op)
@@ -165,14 +171,14 @@ def is_turn(op: Op) -> bool:
 
 
 def load_of(value: Value) -> Op:
-    """The load of an operand that is read in shared memory."""
+    """The load of an operand that an MMA reads in shared memory."""
     return chain(value)[-1]
 
 
 def done_by(op: Op) -> list[Op]:
-    """The operations whose memory accesses happen at an operation."""
-    # An MMA of warp groups reads what its loads name. These loads are not emitted where they stand: with the read
-    # counted there, copies of the next iteration overwrote what other warps' MMAs still read.
+    """The operations whose memory accesses take place at `op`."""
+    # A warpgroup MMA reads the memory of its loads, and these loads are not emitted where they stand. When the reads
+    # were counted at the loads, copies of the next iteration overwrote data that MMAs of other warps still read.
     if ATTRIBUTE in op.attrs:
         loads = [load_of(value) for value in op.operands if value.op is not None]
         return [load for load in dict.fromkeys(loads) if load.attrs.get("in_place")]
@@ -180,24 +186,27 @@ def done_by(op: Op) -> list[Op]:
 
 
 def has_columns(columns: int, sums: str) -> bool:
-    """Whether wgmma has so many columns: a multiple of 8, with integers of 16 above 24."""
+    """Whether wgmma supports this number of columns. The number must be a multiple of 8. For integers, a number above
+    24 must be a multiple of 16."""
     return 8 <= columns <= 256 and columns % (16 if sums == "s32" and columns > 24 else 8) == 0
 
 
 def registers_at_start(function: Function, target: Target) -> int:
-    """Registers of a thread at the kernel's start. ptxas lets wgmma use no more, whatever `setmaxnreg` adds."""
+    """Number of registers of a thread at the kernel's start. ptxas lets wgmma use no more, whatever
+    `setmaxnreg` adds."""
     given = target.each(function.launched, max(1, function.number("blocks_per_sm")))
     return min(given, function.number("maxnreg") or MOST_REGISTERS, MOST_REGISTERS)
 
 
 def most_columns(registers: int) -> int:
-    """The most columns of an instruction whose threads have so many registers."""
-    # Half an accumulator a column: 64 rows by 2 columns are one register of each of the 128 threads.
+    """The greatest number of columns of an instruction whose threads have `registers` registers."""
+    # A column needs half an accumulator: 64 rows by 2 columns are one register of each of the 128 threads.
     return 2 * (registers - BESIDES)
 
 
 def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> Warpgroups | str:
-    """The MMA by warp groups; or why it cannot be, with what would fit. users: of each value."""
+    """The warpgroup instructions of an MMA. If warpgroups cannot do the MMA, the result is the reason with a hint.
+    `users` maps each value to its users."""
     a, b, c = (value.tile for value in op.operands)
     rows, columns = c.shape
     if warps % WARPS:
@@ -224,26 +233,26 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
 
 
 def is_loaded(value: Value) -> bool:
-    """Whether an operand is a load, its bits unchanged, and not computed in registers."""
+    """Whether an operand is a load with unchanged bits, and not computed in registers."""
     ops = chain(value)
     return bool(ops) and ops[-1].spec.access.kind == "read"
 
 
 def loaded_across(dtype: DType) -> bool:
-    """Whether threads can load elements that lie across k for an operand in registers."""
-    # A 32-bit word has one such element. Smaller ones would have to be packed from several rows.
+    """Whether threads can load an operand into registers if its elements are not contiguous along k."""
+    # A 32-bit word has one such element. Smaller elements would have to be packed from several rows.
     return dtype.bits == 32
 
 
 def in_registers(left: Value) -> bool:
-    """Whether a left operand is taken from registers, and not from shared memory."""
+    """Whether a left operand comes from registers, and not from shared memory."""
     across = sum(map(is_turn, chain(left))) % 2 == 1
     return not is_loaded(left) or (across and loaded_across(left.dtype))
 
 
 def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -> StagedOperand | str:
-    """How an operand lies in shared memory; or why warp groups cannot read it there. right: it is the right operand;
-    size: bytes of an element."""
+    """The position of an operand in shared memory, or the reason why warpgroups cannot read it there. `right` states
+    that the operand is the right operand. `size` is the number of bytes of an element."""
     ops = chain(value)
     wrong = _misfit_of_load(value, ops, users, right)
     if wrong is not None:
@@ -256,7 +265,7 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     run = memory.type.shape[-1]
     atoms = () if run == columns else (columns // run,)
     start, held, eights = start_of_whole(offset, (rows, columns), run), (*atoms, rows, run), EIGHT
-    if "window" in op.attrs:  # of a box with its halo: any first row. An H100 was right in all of 3192 such operands.
+    if "window" in op.attrs:  # a box with a halo has any first row; an H100 was right in all of 3192 such operands
         (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)
         start = first * columns
     if memory.type.shape[-len(held) :] != held or start is None or not all(map(only_copies, users[memory])):
@@ -274,7 +283,8 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
 
 
 def _misfit_of_load(value: Value, ops: list[Op], users: dict[Value, list[Op]], right: bool) -> str | None:
-    """Why an operand cannot be read in shared memory: because of its users, or of the operations that make it."""
+    """The reason why an operand cannot be read in shared memory. The cause is a user of the operand, or an operation
+    that computes the operand."""
     others = any(len(users.get(op.result, ())) > 1 for op in ops[1:])
     if others or not all(user.spec.product and user.operands[right] is value for user in users.get(value, ())):
         return "is used by others, too"
@@ -289,7 +299,7 @@ def _misfit_of_load(value: Value, ops: list[Op], users: dict[Value, list[Op]], r
 
 
 def made_in_registers(op: Op) -> str:
-    """Why the result of an operation can be no right operand, with what would fit."""
+    """The reason why the result of an operation cannot be a right operand, with a hint."""
     found = chain(op.operands[0]) if op.spec.algebra.keeps == "number" else [op]
     source = found[-1] if found else op
     line = "" if source.loc is None else f" in line {source.loc.line}"
@@ -304,10 +314,11 @@ def made_in_registers(op: Op) -> str:
 
 
 def sums_layout(shape: tuple[int, int], warps: int, mixed: bool = False) -> Layout:
-    """The layout of the accumulators: 64 rows a warp group, 16 of them a warp, with the fragments of `mma.sync`.
+    """The layout of the accumulators. A warpgroup has 64 rows, and each of its warps has 16 rows. The fragments are as
+    in `mma.sync`.
 
-    mixed: rows in another order. A thread has two neighbouring rows, so that loads of a left operand across k meet no
-    bank conflicts.
+    If `mixed`, the rows have another order. A thread then has two adjacent rows, so that loads of a left operand across
+    k have no bank conflicts.
     """
     columns = shape[1]
     own, lanes, warp = (1, (2, 16, 4), (8, 32)) if mixed else (8, (1, 2, 4), (16, 32))

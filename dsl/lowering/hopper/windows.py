@@ -1,11 +1,12 @@
-"""Which accesses are TMA boxes of a tensor (PTX ISA, "Tensors"): slices, and windows of images.
+"""The accesses that are TMA boxes of a tensor (PTX ISA, "Tensors"): slices, and windows of images.
 
-A window ("im2col mode" in the PTX ISA) is what one tap of a filter reads. Its rows are the pixels of a result, one
-behind the other through rows and images. Each pixel is a step further in the tensor, and the tap adds the same distance
-to all. So `x[image, row, column, c : c + 64]` is a window if image, row and column are digits of a pixel's number.
+A window ("im2col mode" in the PTX ISA) is the data that one tap of a filter reads. The rows of a window are the pixels
+of a result, in order through rows and images. The next pixel is a fixed step further in the tensor, and the tap adds
+the same distance to all pixels. So `x[image, row, column, c : c + 64]` is a window if image, row and column are digits
+of a pixel's number.
 
-If the indices are nothing but these digits, and the tensor is contiguous, they form one axis of the tensor, and a run
-of pixels is a slice of it. Results of images are stored that way.
+If the tensor is contiguous and the indices are exactly these digits, the indexed axes act as one axis of the tensor. A
+run of pixels is then a slice of that axis. Results of images are stored in this way.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ NO_DIGITS = "its indices are no slices, and not the digits of one number"
 
 
 class NoBox(Exception):
-    """Why an access is no TMA box."""
+    """The reason why an access is no TMA box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscript:
     """The index along an axis of a tensor.
 
-    axis: of the tensor itself; None for an axis of one element that a view has inserted. extent: elements along it.
-    outside: whether an index tile may be before the first element, or behind the last one. Slices and scalars are
-    masked by themselves.
+    `axis` is an axis of the tensor itself. `axis` is None for an axis of one element that a view has inserted. `extent`
+    is the number of elements along the axis. `outside` states whether an index tile may be before the first element,
+    and whether it may be behind the last one. Slices and scalars have their own masks.
     """
 
     axis: int | None
@@ -52,8 +53,11 @@ class Subscript:
 def box_of_access(
     digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...], windows: bool, contiguous: bool
 ) -> CopiedBox:
-    """The TMA box of an access: of slices; else a window, if windows are allowed; else of slices of joined axes, if the
-    tensor is contiguous. Without windows, joined axes come first. Raises NoBox."""
+    """The TMA box of an access. Raises NoBox if there is none.
+
+    The function first tries a box of slices, then a window if `windows` is true. The last attempt is slices of joined
+    axes, if the tensor is contiguous. Without `windows`, the first attempt is joined axes.
+    """
     own = [each for each in subscripts if each.axis is not None]
     beside = [each.index for each in subscripts if each.axis is None]
     if not own or any(index.digits or constant_of(index.start) != 0 for index in beside):
@@ -61,8 +65,8 @@ def box_of_access(
     for each in own:
         if len(each.index.digits) > 1:
             raise NoBox(f"its index along axis {each.axis} is made of several counts")
-    # A tile of whole images is slices of several axes of the tensor, too. A store needs one axis of the box for each
-    # axis of the tile, so it joins axes first.
+    # A tile of whole images also consists of slices of several axes of the tensor. A store needs one axis of the box
+    # for each axis of the tile, so it joins axes first.
     if contiguous and not windows:
         own = _joined(digits.b, own)
     slices = {each: _slice(digits, each, shape) for each in own}
@@ -88,9 +92,9 @@ def _of_slices(slices: Iterable[BoxAxis | None], shape: tuple[int, ...]) -> Copi
 
 
 def _joined(b: Builder, own: list[Subscript]) -> list[Subscript]:
-    """The subscripts, innermost axis first, with neighbouring digits of one number joined to one subscript."""
-    # The lower digit must count its whole axis: then a step of the upper one is just as far in memory. An axis of one
-    # element joins any neighbour.
+    """The subscripts, with the innermost axis first. Adjacent digits of one number are joined to one subscript."""
+    # The lower digit must count its whole axis: a step of the upper digit is then a step of the joined axis. An axis of
+    # one element can be joined to any neighbour.
     joined: list[Subscript] = []
     for each in sorted(own, key=lambda each: -1 if each.axis is None else each.axis, reverse=True):
         whole = _as_one(b, joined[-1], each) if joined else None
@@ -120,7 +124,8 @@ def _as_one(b: Builder, low: Subscript, high: Subscript) -> Subscript | None:
 
 
 def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:
-    """The window of an access. slices: by subscript, its slice, or None. Raises NoBox if it is no window."""
+    """The window of an access. `slices` maps each subscript to its slice, or to None. Raises NoBox if the access is no
+    window."""
     wrong = NoBox(NO_DIGITS)
     for along in range(len(shape)):  # the axis of the tile that has the pixels
         walked = [each for each in slices if each.digit is not None and each.digit.axis == along]
@@ -136,7 +141,7 @@ def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tupl
 
 
 def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool:
-    """Whether the axes of a box cover an axis of the tile, each element once."""
+    """Whether the axes of a box cover an axis of the tile, each element exactly once."""
     elements = 1
     for axis in sorted((axis for axis in axes if axis.along == along), key=lambda axis: axis.step):
         if axis.step != elements:
@@ -146,9 +151,9 @@ def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool
 
 
 def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis | None:
-    """The slice of an axis that a subscript reads; None if it is no slice."""
-    # A digit whose place does not start at 0 is a slice if nothing is carried within the tile: the start must be a
-    # multiple of all that the tile counts of it.
+    """The slice of an axis that a subscript reads. Returns None if the subscript is no slice."""
+    # A digit may start at a position other than 0. It is a slice if the digit carries nothing within the tile: the
+    # start must be a multiple of the number of positions that the tile counts.
     assert each.axis is not None
     b, digit = digits.b, each.digit
     if digit is None:
@@ -168,10 +173,11 @@ def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis |
 
 
 class _Window:
-    """Builds a window. Its axes: channels, then the axes that pixels walk along, then single elements of others.
+    """Builds a window. The axes of a window are the channels, then the axes along which pixels advance, then axes with
+    a single element.
 
-    The last axis of an im2col map has no bounds at which pixels wrap. It is that of the images, or of blocks of
-    channels.
+    The last axis of an im2col map has no bounds at which pixels wrap. The last axis of a window is the axis of images,
+    or of blocks of channels.
     """
 
     def __init__(self, digits: Digits, walked: list[Subscript], rest: dict[Subscript, BoxAxis], pixels: int):
@@ -194,7 +200,8 @@ class _Window:
         return CopiedBox((*channels, first, *axes[1:], last[1]), walks)
 
     def _last(self, several: list[Subscript]) -> tuple[Subscript, BoxAxis]:
-        """The last axis of the window: the first of these along which no pixel is below 0. Raises NoBox if none is."""
+        """The last axis of the window: the first axis in `several` along which no pixel is below 0. Raises NoBox if
+        there is no such axis."""
         for each in several:
             axis = self.rest[each] if each in self.rest else self._images(each)
             if axis is not None and self._is_never_below_0(axis.first):
@@ -207,7 +214,7 @@ class _Window:
 
     def _is_one_walk(self) -> bool:
         """Whether the digits are all the digits of one number."""
-        # Of several numbers they would be no walk: an im2col copy goes through its pixels in one order.
+        # Digits of several numbers are not allowed: an im2col copy visits its pixels in one order.
         whole = {replace(walk, step=1, count=0, factor=1) for walk in self.walks}
         follows = all(walk.count and walk.step * walk.count == after.step for walk, after in pairwise(self.walks))
         last = self.walks[-1]
@@ -215,13 +222,13 @@ class _Window:
         return len(whole) == 1 and self.walks[0].step == 1 and follows and ends
 
     def _walk(self, each: Subscript) -> tuple[BoxAxis, PixelWalk]:
-        """The first pixel along an axis, and how the following ones walk along it."""
+        """The first pixel along an axis, and the steps of the following pixels along the axis."""
         b, digit, axis = self.b, each.digit, each.axis
         lower = linear(each.index.start)[1]
         if digit is not None and not digit.count:
             return self._walked_images(each, digit)
         if not isinstance(each.extent, int) or axis is None:
-            # The upper corner of the map is relative to the end of the axis, and a constant of the kernel.
+            # The upper corner of the map is relative to the end of the axis, and is a constant of the kernel.
             raise NoBox(f"axis {axis}, which its pixels walk along, has an extent that is no constant")
         tap = b.value("sub", each.index.start, b.index(lower))
         count, step = (1, 1) if digit is None else (digit.count, digit.factor)
@@ -233,9 +240,9 @@ class _Window:
         return BoxAxis(axis, first), walk
 
     def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk]:
-        """The axis of images, and how pixels walk along it."""
-        # The map has as many images behind the last one as a box may reach. A box that starts even further behind is
-        # moved to the first of these: else it could read pixels of the next block of channels.
+        """The axis of images, and the steps of the pixels along it."""
+        # The map has as many images behind the last one as a box may reach. A box that starts further behind is moved
+        # to the first of these images. Otherwise it could read pixels of the next block of channels.
         images = self._images(each)
         if images is None or not self._is_never_below_0(images.first):
             raise NoBox("its images are not counted from 0 on")
@@ -255,7 +262,7 @@ class _Window:
 
 
 class _Order(Forms[tuple[Value, Value, int]]):
-    """Of a comparison: the lesser value, the greater one, and their least difference (0 or 1)."""
+    """The parts of a comparison: the lesser value, the greater value, and their least difference (0 or 1)."""
 
     def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Value, int]:
         return op.operands[low], op.operands[1 - low], apart
@@ -265,14 +272,14 @@ _ORDER = _Order()
 
 
 def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> None:
-    """Raises NoBox unless a mask says exactly that the elements of an access are inside the tensor."""
-    # Not more, as a box has no other mask. Not less: an index past the end of a row is in the next row for a load by
-    # threads, and zero in a box.
+    """Raises NoBox unless a mask states exactly that the elements of an access are inside the tensor."""
+    # The mask must not state more, because a box has no other mask. It must not state less: for an index past the end
+    # of a row, a load by threads reads the next row, and a box gives zero.
     said: set[tuple[int, int]] = set()
     for order, lift in [] if mask is None else _conditions(digits.b, mask):
         found = set() if order is None else _edges(digits, order, subscripts, lift)
         if not found:
-            raise NoBox("its mask says more than that elements are inside of it")  # a box cannot leave out others
+            raise NoBox("its mask says more than that elements are inside of it")  # a box cannot exclude others
         said |= found
     for number, each in enumerate(subscripts):
         for edge, word in enumerate(("ahead of the first", "behind the last")):
@@ -294,8 +301,8 @@ Lift = Callable[[Value], Value]
 def _conditions(
     b: Builder, mask: Value, lift: Lift = lambda v: v
 ) -> Iterator[tuple[tuple[Value, Value, int] | None, Lift]]:
-    """The comparisons that a mask joins by `&`, each with a function that brings its operands to the mask's shape. None
-    stands for a condition that is no comparison."""
+    """The comparisons that a mask combines by `&`. Each comparison comes with a function that brings its operands to
+    the mask's shape. None stands for a condition that is no comparison."""
     op = mask.op
     if op is not None and op.spec.algebra.masks == "all":
         for each in op.operands:
@@ -314,8 +321,8 @@ def _conditions(
 def _edges(
     digits: Digits, order: tuple[Value, Value, int], subscripts: list[Subscript], lift: Lift
 ) -> set[tuple[int, int]]:
-    """The pairs (number of a subscript, edge) that a comparison states: 0 <= index (edge 0), index < extent (edge
-    1)."""
+    """The pairs (number of a subscript, edge) that a comparison states: 0 <= index (edge 0), index < extent
+    (edge 1)."""
     low, high = (digits.of(lift(value)) for value in order[:2])
     found: set[tuple[int, int]] = set()
     if low is None or high is None:

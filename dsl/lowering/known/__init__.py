@@ -1,1 +1,1 @@
-"""What is known of integers: linear forms, divisibility, bounds, offsets that are listed."""
+"""Known facts of integers: linear forms, divisibility, bounds, and offsets as lists."""

@@ -17,7 +17,7 @@ MOST_PRODUCTS = 16  # of a sum; with more, offsets count as unknown
 class Affine(NamedTuple):
     """Element offsets of a tile: Σ coefficient · coordinate + Σ terms + constant.
 
-    terms: scalars of which no definition is known.
+    `terms` has the scalars whose definitions are unknown.
     """
 
     coefficients: tuple[int, ...]
@@ -25,19 +25,20 @@ class Affine(NamedTuple):
     constant: int
 
     def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """The least and the greatest offset, terms left out."""
+        """The least and the greatest offset, without the terms."""
         spread = [c * (e - 1) for c, e in zip(self.coefficients, shape, strict=True)]
         return self.constant + sum(s for s in spread if s < 0), self.constant + sum(s for s in spread if s > 0)
 
     def values(self, shape: tuple[int, ...]) -> list[int]:
-        """All offsets, row-major, terms left out."""
+        """All offsets in row-major order, without the terms."""
         out = [self.constant]
         for extent, c in zip(shape, self.coefficients, strict=True):
             out = [e + c * x for e in out for x in range(extent)]
         return out
 
     def one_to_one(self, shape: tuple[int, ...]) -> bool:
-        """Whether different elements have different offsets: each coefficient exceeds what smaller ones can reach."""
+        """Whether different elements have different offsets. Each coefficient must exceed the greatest offset that the
+        smaller coefficients can reach."""
         reach = 0
         for coefficient, extent in sorted(zip(map(abs, self.coefficients), shape, strict=True)):
             if extent == 1:
@@ -66,8 +67,8 @@ class Linear(NamedTuple):
 
 
 Offsets = dict[Product, Linear]
-"""Σ product · linear function. A row-major matrix at rows r … and columns c …, with n columns:
-{(n,): row, (n, r): 1, (): column, (c,): 1}."""
+"""Σ product · linear function. For a row-major matrix at rows r … and columns c …, with n columns, it is {(n,): row,
+(n, r): 1, (): column, (c,): 1}."""
 
 
 class _ScalarFactors(Forms[tuple[Value, Value]]):
@@ -81,7 +82,8 @@ _FACTORS = _ScalarFactors()
 
 
 class AffineOffsets(Forms[Offsets]):
-    """The offsets of one function's values, computed on demand. scalars: identity → the value in products and terms."""
+    """The offsets of one function's values, computed on demand. `scalars` maps an identity in products and terms to its
+    value."""
 
     def __init__(self) -> None:
         self.known: dict[Value, Affine | None] = {}
@@ -93,13 +95,13 @@ class AffineOffsets(Forms[Offsets]):
         return tuple(sorted(self.ranks[name] for name in product))
 
     def of(self, value: Value) -> Affine | None:
-        """The offsets, if the coefficients of coordinates are numbers; else None."""
+        """The offsets, if the coefficients of coordinates are numbers. Returns None otherwise."""
         if value not in self.known:
             self.known[value] = self._affine(self.offsets(value), value)
         return self.known[value]
 
     def offsets(self, value: Value) -> Offsets | None:
-        """The offsets as far as definitions show; None where they do not."""
+        """The offsets, as far as their definitions are known. Returns None if the offsets are unknown."""
         if value not in self.sums:
             self.sums[value] = self._compute(value) if isinstance(value.type, TileType) else None
         return self.sums[value]
@@ -203,8 +205,9 @@ def _plus(a: Offsets, b: Offsets, sign: int) -> Offsets | None:
 
 
 def _times(a: Offsets, b: Offsets) -> Offsets | None:
-    """The product, if one factor is the same in the whole tile; else None, as it is not linear."""
-    if any(any(part.coefficients) for part in a.values()):  # `a` becomes the factor that is the same everywhere
+    """The product of two sums of offsets, if one of them is uniform in the tile. Returns None otherwise, because the
+    product is not linear."""
+    if any(any(part.coefficients) for part in a.values()):  # `a` becomes the uniform factor
         a, b = b, a
     if any(any(part.coefficients) for part in a.values()) or len(a) * len(b) > MOST_PRODUCTS:
         return None
@@ -221,7 +224,8 @@ def apply_affine(affine: Affine | Linear, coordinates: tuple[int, ...]) -> int:
 
 
 def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
-    """Whether adding the parts of the coordinates has no carries, so that it equals XOR: no bit has two parts."""
+    """Whether the sum of the coordinates' contributions has no carries: no bit is in two contributions. The sum then
+    equals their XOR."""
     taken = 0
     for coefficient, extent in zip(affine.coefficients, shape, strict=True):
         if coefficient < 0 or coefficient & (coefficient - 1):
@@ -234,8 +238,8 @@ def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
 
 
 def _reshaped(part: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear | None:
-    """Coefficients in another shape. Axes of extent 1 may come and go; axes of a row-major tile may split and join.
-    None otherwise."""
+    """Coefficients in another shape. Axes of extent 1 may be added or removed, and axes of a row-major tile may be
+    split or joined. Returns None for other changes of shape."""
     if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
         kept = iter([c for c, e in zip(part.coefficients, old, strict=True) if e > 1])
         return Linear(tuple(next(kept) if e > 1 else 0 for e in new), part.constant)

@@ -1,11 +1,11 @@
-"""Proofs that one index is not above another, whatever the dims are: `block(0) * 128 + arange(128) < m`.
+"""Proofs that one index is not above another one, for all values of the dims: `block(0) * 128 + arange(128) < m`.
 
-Ranges of numbers (`facts.py`) do not help with dims. Here, an index is a sum of products of unknowns, and bounds of an
+Ranges of numbers (`facts.py`) do not help with dims. Here, an index is a sum of products of unknowns. The bounds of an
 unknown are such sums, too: the number of a block is below the extent of the grid, a counter is below the end of its
-loop, a quotient times its divisor is not above the dividend. To prove that a sum is never above a number, unknowns are
-replaced by their bounds, the latest first, until none is left.
+loop, and a quotient times its divisor is not above the dividend. To prove that a sum is never above a number, the proof
+replaces unknowns by their bounds, the latest unknown first, until none is left.
 
-The proofs need exact integers. An index does not overflow (`facts.py`); other integers have no sums.
+The proofs need exact integers. An index does not overflow (`facts.py`). Other integers have no sums.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from dsl.lowering.ir.types import INDEX
 from dsl.lowering.known.forms import Forms
 
 Product = tuple[int, ...]
-"""A product: the numbers of its unknowns, sorted; () is 1."""
+"""A product, as the sorted numbers of its unknowns. () is the product 1."""
 Sum = dict[Product, int]
-"""Σ factor · product; no factor is 0."""
+"""Σ factor · product. No factor is 0."""
 Frozen = tuple[tuple[Product, int], ...]
 
-# Limits of a sum: with larger ones, an index counts as unknown.
+# Limits of a sum: an index with a larger sum counts as unknown.
 MOST_PRODUCTS = 16
 MOST_FACTORS = 6
 MOST_STEPS = 60
-"""Most sums of one proof. The search branches at each bound, so it must end somewhere; no proof then means no fact."""
+"""Maximum number of sums in one proof. The search branches at each bound, so it must end somewhere. Without a proof
+there is no fact."""
 
 
 def number(value: int) -> Sum:
@@ -53,7 +54,7 @@ def multiplied(a: Sum, b: Sum) -> Sum:
 
 
 def constant(sum: Sum) -> int | None:
-    """The value of a sum without unknowns; None if it has some."""
+    """The value of a sum without unknowns. Returns None if the sum has unknowns."""
     return None if any(sum) else sum.get((), 0)
 
 
@@ -66,7 +67,7 @@ def frozen(sum: Sum) -> Frozen:
 
 
 def without(product: Product, part: Product) -> Product | None:
-    """A product divided by another one; None if it is no multiple."""
+    """A product divided by another one. Returns None if the product is no multiple."""
     rest = list(product)
     for unknown in part:
         if unknown not in rest:
@@ -77,7 +78,7 @@ def without(product: Product, part: Product) -> Product | None:
 
 @dataclass(frozen=True, slots=True)
 class LinearBound:
-    """factor · product · unknown <= by (of a lower bound, >= by). The factor is positive, and the product is not
+    """factor · product · unknown <= by, or >= by for a lower bound. The factor is positive, and the product is not
     negative."""
 
     by: Sum
@@ -87,9 +88,12 @@ class LinearBound:
 
 @dataclass(slots=True)
 class UnknownScalar:
-    """What is known of one scalar. Its bounds contain only earlier unknowns, so that replacing the latest one ends.
+    """The facts of one scalar. The bounds of an unknown contain only earlier unknowns, so replacement of the latest
+    unknown terminates.
 
-    cases: the two sums of which it is one, or None. quotient: (dividend, divisor) if it is a quotient."""
+    `cases` is a pair of sums, one of which equals the scalar. Without such a pair, `cases` is None. `quotient` is
+    (dividend, divisor) if the scalar is a quotient.
+    """
 
     divisor: int = 1
     low: int | None = None
@@ -101,7 +105,7 @@ class UnknownScalar:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """All elements of a scalar or a tile: a common sum, plus a number from `low` to `high` for each element."""
+    """All elements of a scalar or a tile. Each element is the common `sum` plus a number from `low` to `high`."""
 
     sum: Sum
     low: int = 0
@@ -116,7 +120,7 @@ class Range(Protocol):
 
 
 class Known(Protocol):
-    """The analysis of a function (`facts.py`) as proofs use it."""
+    """The analysis of a function (`facts.py`), as proofs use it."""
 
     function: Function
     counters: dict[Value, Op]
@@ -134,7 +138,7 @@ class Bounds(Forms[Elements]):
     def __init__(self, analysis: Known):
         self.analysis = analysis
         self.unknowns: list[UnknownScalar] = []
-        self.known: dict[Any, Sum] = {}  # key of an unknown → the sum that consists of it
+        self.known: dict[Any, Sum] = {}  # maps the key of an unknown to the sum that consists of it
         self.elements: dict[Value, Elements | None] = {}
         self.steps = 0
 
@@ -153,13 +157,13 @@ class Bounds(Forms[Elements]):
         self.elements[other] = self.of(one)
 
     def distance(self, a: Value, b: Value) -> int:
-        """A known divisor of the difference of two scalars; 0 if they are equal."""
+        """A known divisor of the difference of two scalars. The divisor is 0 if the scalars are equal."""
         return self.divisor(plus(self.scalar(b), self.scalar(a), -1))
 
     # ---- sums ----
 
     def of(self, value: Value) -> Elements | None:
-        """All elements of a value; None where nothing relates them to other values."""
+        """All elements of a value. Returns None if nothing relates the value to other values."""
         if value not in self.elements:
             told = self.told(value) if value.dtype is INDEX else None
             self.elements[value] = told if told is not None and is_short(told.sum) else self._alone(value)
@@ -182,7 +186,7 @@ class Bounds(Forms[Elements]):
         return None if facts.low is None or facts.high is None else Elements({}, facts.low, facts.high)
 
     def scalar(self, value: Value) -> Sum:
-        """The sum of a scalar index: if need be, an unknown of its own."""
+        """The sum of a scalar index. If the index has no sum, it becomes an unknown of its own."""
         of = self.of(value)
         assert of is not None and not value.tile.shape
         return of.sum
@@ -236,12 +240,12 @@ class Bounds(Forms[Elements]):
         return Elements(self.block_count(op.attrs["axis"]))
 
     def _of_two(self, op: Op, rule: Callable[[Sum, Sum], Sum]) -> Elements | None:
-        """The result of a rule for two operands, each the same in all elements; else None."""
+        """The result of a rule for two operands. Returns None unless each operand is uniform."""
         sums = [of.sum for o in op.operands if (of := self.of(o)) is not None and of.low == of.high == 0]
         return Elements(rule(sums[0], sums[1])) if len(sums) == 2 else None
 
     def made(self, key: Any, unknown: Callable[[], UnknownScalar]) -> Sum:
-        """The unknown with this key; a new one gets a number after all unknowns in its bounds."""
+        """The unknown with this key. A new unknown gets a greater number than all unknowns in its bounds."""
         if key not in self.known:
             made = unknown()
             self.unknowns.append(made)
@@ -249,7 +253,8 @@ class Bounds(Forms[Elements]):
         return self.known[key]
 
     def _unknown(self, value: Value) -> UnknownScalar:
-        """A scalar that is no sum: within its range; a counter is also between the bounds of its loop."""
+        """A scalar that is no sum. The scalar is within its range, and a counter is also between the bounds of its
+        loop."""
         facts = self.analysis.of(value)
         out = UnknownScalar(self.analysis.divisor(value), facts.low)
         if facts.low is not None:
@@ -270,7 +275,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def divisor(self, sum: Sum) -> int:
-        """A known divisor of a sum; 0 for the sum 0."""
+        """A known divisor of a sum. The divisor is 0 for the sum 0."""
         out = 0
         for product, factor in sum.items():
             for unknown in product:
@@ -294,12 +299,13 @@ class Bounds(Forms[Elements]):
         )
 
     def extent(self, axis: int) -> Sum | None:
-        """The extent of the grid as a sum; None if it is not known."""
+        """The extent of the grid as a sum. Returns None if the extent is unknown."""
         grid = self.analysis.function.grid
         return self.tree(grid[axis]) if axis < len(grid) else None
 
     def tree(self, tree: Any) -> Sum | None:
-        """An expression of the launch as a sum; None if it is no integer or too long."""
+        """An expression of the launch as a sum. Returns None if the expression is no integer, or the sum is
+        too long."""
         if isinstance(tree, bool | float):
             return None
         if isinstance(tree, int):
@@ -324,7 +330,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def most_blocks(self, axis: int) -> int | None:
-        """A constant upper bound of the number of blocks along an axis; None if there is none."""
+        """A constant upper bound of the number of blocks along an axis. Returns None if there is none."""
         extent = self.extent(axis)
         if extent is None:
             return None
@@ -350,7 +356,8 @@ class Bounds(Forms[Elements]):
         return self.made(("floordiv", frozen(a), frozen(by)), lambda: self._ratio(a, by))
 
     def _part(self, a: Sum, by: int) -> UnknownScalar:
-        """The unknown a // by for a constant `by`: the remainder is between 0 and by - 1, and known modulo `step`."""
+        """The unknown a // by for a constant `by`. The remainder is between 0 and by - 1, and it is known modulo
+        `step`."""
         spare = a.get((), 0)
         step = gcd(by, self.divisor({p: k for p, k in a.items() if p}))
         least = spare % step  # the least remainder; the greatest is by - step + least
@@ -381,7 +388,8 @@ class Bounds(Forms[Elements]):
 
         return self.made(("mod", frozen(a), frozen(by)), left)
 
-    # Of a minimum, both operands are upper bounds, and of a maximum both are lower bounds. `cases` give the other side.
+    # Both operands of a minimum are upper bounds, and both operands of a maximum are lower bounds. `cases` covers the
+    # other side.
     def least(self, a: Sum, b: Sum) -> Sum:
         if a == b:
             return a
@@ -407,7 +415,7 @@ class Bounds(Forms[Elements]):
         return self.made(("maximum", frozen(a), frozen(b)), either)
 
     def one_of(self, key: Value, a: Sum, b: Sum) -> Sum:
-        """The unknown that is one of two sums; nothing says which."""
+        """The unknown that equals one of two sums. Nothing determines which of the two."""
         if a == b:
             return a
 
@@ -445,7 +453,8 @@ class Bounds(Forms[Elements]):
         return False
 
     def _cases(self, unknown: int) -> tuple[Sum, Sum] | None:
-        """The two sums of which an unknown is one; also for a quotient whose divisor is one of two. None otherwise."""
+        """The two sums, one of which equals an unknown. A quotient whose divisor is one of two sums has such cases,
+        too. Returns None for other unknowns."""
         of = self.unknowns[unknown]
         if of.cases is not None or of.quotient is None:
             return of.cases
@@ -457,7 +466,7 @@ class Bounds(Forms[Elements]):
         return one, other
 
     def _with(self, sum: Sum, unknown: int, value: Sum) -> Sum:
-        """A sum with an unknown replaced by its value."""
+        """A sum in which `value` replaces an unknown."""
         out: Sum = {}
         for product, factor in sum.items():
             part: Sum = {tuple(u for u in product if u != unknown): factor}
@@ -467,7 +476,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def _replaced(self, sum: Sum, unknown: int) -> Iterator[tuple[Sum, int]]:
-        """Pairs (bound, scale) with scale · sum <= bound, where the bound does not have the unknown."""
+        """Pairs (bound, scale) with scale · sum <= bound. The bound does not contain the unknown."""
         signs = {factor > 0 for product, factor in sum.items() if unknown in product}
         for upper in self._uppers(unknown) if True in signs else (None,):
             for lower in self.unknowns[unknown].lowers if False in signs else (None,):
@@ -511,7 +520,8 @@ class Bounds(Forms[Elements]):
                 yield from _ratios(above, by)
 
     def _above(self, sum: Sum, kept: Set[int]) -> Iterator[Sum]:
-        """Upper bounds of a sum: the sum itself, and sums with its latest unknowns replaced, except `kept` ones."""
+        """Upper bounds of a sum: the sum itself, and sums with its latest unknowns replaced. Unknowns in
+        `kept` stay."""
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
             return
@@ -524,8 +534,8 @@ class Bounds(Forms[Elements]):
 
 
 def _ratios(above: Sum, by: Sum) -> Iterator[LinearBound]:
-    """Upper bounds of x if by · x <= above and `by` is positive: for a constant `by`, and for one that divides `above`
-    with a remainder that is constant and not positive."""
+    """Upper bounds of x, if by · x <= above and `by` is positive. Such bounds exist if `by` is constant. They also
+    exist if the division of `above` by `by` leaves a constant remainder that is not positive."""
     divisor = constant(by)
     if divisor is not None and not any(k % divisor for product, k in above.items() if product):
         yield LinearBound({product: k // divisor for product, k in above.items() if k // divisor})

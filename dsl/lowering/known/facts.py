@@ -1,11 +1,11 @@
-"""Facts of integers and flags at compile time: ranges, divisors, runs of neighbours, runs of equal elements.
+"""Facts of integers and flags at compile time: ranges, divisors, runs of contiguous elements, runs of equal elements.
 
-A layout alone does not give the width of an access. Offsets of neighbouring elements must be neighbours, the first one
-must be aligned, and the mask must not change in between (the same three facts as Triton's axis analysis), or only such
-that its ends tell whether it is on for all.
+A layout alone does not determine the width of an access. Offsets of adjacent elements must be contiguous, and the first
+offset must be aligned. The mask must not change within the access (Triton's axis analysis has the same three facts).
+Alternatively the mask may change, if its ends determine whether it is true for all elements.
 
-An index does not overflow, because its width is chosen by the number of elements. Other integers wrap around: their
-runs must not reach past a wrap, and their bounds must hold. Division by zero is undefined, here too.
+An index does not overflow, because its width is chosen by the number of elements. Other integers wrap around. The runs
+of wrapping integers must not extend past a wrap, and their bounds must hold. Division by zero is undefined, here too.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ def power_of_two_divisor(value: int) -> int:
 class Facts:
     """The facts of one value. All counts are powers of two.
 
-    every: a divisor of all elements.
-    run: for each axis, the length of aligned groups in which each element is one more than the one before.
-    start: for each axis, a divisor of the first element of each such group.
-    same: for each axis, the length of aligned groups of equal elements.
-    low, high: inclusive bounds, or None.
+    `every` is a divisor of all elements. `low` and `high` are inclusive bounds, or None.
 
-    For masks, the length of aligned groups along each axis (default: `same`) in which
-    falls: no flag is on behind one that is off, as in i < n;
-    rises: no flag is off behind one that is on, as in i >= n;
-    convex: no flag is off between two that are on, as in both together.
+    The other facts have one number for each axis. `run` is the length of aligned groups whose elements increase by one.
+    `start` is a divisor of the first element of each such group. `same` is the length of aligned groups of equal
+    elements.
+
+    `falls`, `rises` and `convex` are facts of masks: lengths of aligned groups, by default `same`. In a group of
+    `falls`, no true flag follows a false flag, as in i < n. In a group of `rises`, no false flag follows a true flag,
+    as in i >= n. In a group of `convex`, no false flag is between two true flags, as in both conditions together.
     """
 
     every: int
@@ -58,7 +57,7 @@ class Facts:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The counts that depend on axes but not on numbers: same, falls, rises, convex."""
+        """The counts for each axis that do not depend on numbers: same, falls, rises, convex."""
         return self.same, self.falls, self.rises, self.convex
 
 
@@ -79,8 +78,8 @@ def start_of(facts: Facts, axis: int, length: int) -> int:
 
 
 def either(a: Facts, b: Facts, same: tuple[int, ...]) -> Facts:
-    """The facts of a value of which each element comes from one of two. If the choice is the same for a group, a run of
-    both values is a run. same: the groups of the choice."""
+    """The facts of a value whose elements each come from one of two values. `same` has the lengths of groups with the
+    same choice. Within such a group, a run of both values is a run of the result."""
     every = gcd(a.every, b.every)
     run = tuple(map(min, a.run, b.run, same))
     start = tuple(
@@ -97,9 +96,9 @@ def fits(low: int | None, high: int | None, dtype: DType) -> bool:
 
 
 def wrapped(facts: Facts, dtype: DType) -> Facts:
-    """The facts of a result stored in `dtype`, modulo 2^bits, given the facts of the exact result.
+    """The facts of a result stored in `dtype`, modulo 2^bits. `facts` describes the exact result.
 
-    A group that starts at a multiple of its own length does not reach past a wrap, so such runs stay.
+    A group that starts at a multiple of its own length does not extend past a wrap, so its run stays.
     """
     if dtype.kind == "index" or fits(facts.low, facts.high, dtype):
         return facts
@@ -114,11 +113,11 @@ class Analysis:
     def __init__(self, function: Function):
         self.function = function
         self.known: dict[Value, Facts] = {}
-        self.counters: dict[Value, Op] = {}  # counter → its `for`
+        self.counters: dict[Value, Op] = {}  # maps a counter to its `for`
         self.bounds = Bounds(self)
         self.carried: dict[
             Value, tuple[Value, Value]
-        ] = {}  # in the body of a loop: the start, and what the next iteration has
+        ] = {}  # in the body of a loop: the start, and the value of the next iteration
         for name, value in function.dims.items():
             self.known[value] = Facts(power_of_two_divisor(function.divisors.get(name, 1)), (), (), (), 0, None)
         for p in function.params:
@@ -131,13 +130,13 @@ class Analysis:
                     self.known[stride] = replace(self.known[stride], low=0)
 
     def enter_loop(self, loop: Op) -> None:
-        """Records the facts of a `for`'s counter: between start and stop, in steps up or down."""
+        """Records the facts of a `for`'s counter. The counter is between start and stop, in steps up or down."""
         counter = loop.regions[0].args[0]
         self.counters[counter] = loop
         start, stop, step = (self.of(v) for v in loop.operands[:3])
         low = high = None
         every = gcd(start.every, step.every)
-        apart = gcd(every, stop.every)  # a divisor of stop - counter, so the counter is at least so far from the stop
+        apart = gcd(every, stop.every)  # a divisor of stop - counter, so it is the least distance from the stop
         if step.low is not None and step.low > 0:
             low, high = start.low, None if stop.high is None else stop.high - apart
         elif step.high is not None and step.high < 0:
@@ -145,7 +144,7 @@ class Analysis:
         self.known[counter] = Facts(every, (), (), (), low, high)
 
     def enter_carried(self, loop: Op) -> None:
-        """Records the scalars that a `for` carries. Its body must be complete."""
+        """Records the scalars that a `for` carries. The body of the `for` must be complete."""
         for start, inside, following, _ in carried_integers(loop):
             self.carried[inside] = start, following
 
@@ -156,8 +155,8 @@ class Analysis:
         return out
 
     def _carried(self, value: Value) -> Facts:
-        """The facts of a scalar that a loop carries, by induction: they hold for its start, and in the next iteration
-        if in this one. The guess gets weaker until that is so."""
+        """The facts of a scalar that a loop carries, by induction. The facts hold for the start, and they carry over
+        from one iteration to the next. The function weakens its guess of the facts until both conditions hold."""
         start, following = self.carried[value]
         first = self.of(start)
         guess = Facts(first.every, (), (), (), first.low, None)
@@ -170,12 +169,13 @@ class Analysis:
             guess = better
 
     def divides(self, value: Value, divisor: int) -> None:
-        """Records a divisor of a scalar of the launch; its power of two counts."""
+        """Records a divisor of a scalar of the launch. Only its greatest power of two is used."""
         self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
         self.bounds = Bounds(self)  # sums that were built before would keep the old divisor
 
     def divisor(self, value: Value) -> int:
-        """A known divisor of a scalar: of a dim any number, of others a power of two."""
+        """A known divisor of a scalar. The divisor of a dim may be any number. The divisor of another scalar is a power
+        of two."""
         dims = self.function.dims
         if value.name in dims and dims[value.name] is value:
             return self.function.divisors.get(value.name, 1)
@@ -190,7 +190,7 @@ class Analysis:
         facts = self.known.get(value)
         if facts is None:
             facts = self._compute(value)
-            if facts.low is None and value.dtype.kind == "unsigned":  # by its type, whatever the rule knows
+            if facts.low is None and value.dtype.kind == "unsigned":  # by its type, regardless of the rule
                 facts = replace(facts, low=0)
             self.known[value] = facts
         return facts
@@ -210,7 +210,7 @@ class Analysis:
             every = power_of_two_divisor(int(number))
             ones = (1,) * len(shape)
             return Facts(every, ones, (every,) * len(shape), shape, int(number), int(number))
-        # A scalar condition is the same for all elements, so runs of both sides stay; a tile's differs by element.
+        # A scalar condition is uniform, so runs of both sides stay. The condition of a tile differs by element.
         if op.spec.control.flows and not op.spec.control.loops:
             one, other = (self.of(region.ops[-1].operands[op.results.index(value)]) for region in op.regions)
             return either(one, other, (1,) * len(shape) if op.operands[0].tile.shape else shape)
@@ -227,17 +227,19 @@ class Analysis:
 
 
 SPARE = 1 << 21
-"""Room of an index above all elements: twice the greatest extent of a tile, so that no edge of a slice overflows."""
+"""Range of an index that stays free above all elements. It is twice the greatest extent of a tile, so that no edge of a
+slice overflows."""
 
 
 def most_elements(index_bits: int) -> int:
-    """The greatest number of elements that an index of so many bits can count."""
+    """The greatest number of elements that an index of `index_bits` bits can count."""
     return (1 << index_bits - 1) - SPARE
 
 
 def counts_elements(value: Value) -> bool:
-    """Whether an index is computed only from dims, block numbers, counters and constants. These count elements, and the
-    launch has checked that they fit. An index converted from another integer may be any number of its width."""
+    """Whether an index depends only on dims, block numbers, counters and constants. These count elements, and the
+    launch has checked that they fit. An index that was converted from another integer may be any number of its width.
+    """
     seen: set[Value] = set()
     work = [value]
     while work:
@@ -253,7 +255,7 @@ def counts_elements(value: Value) -> bool:
 
 
 def facts_of(function: Function) -> Analysis:
-    """The facts of a function whose loops will not change any more: one cached analysis for all passes."""
+    """The facts of a function whose loops will not change any more. All passes share one cached analysis."""
     found = function.facts
     if not isinstance(found, Analysis):
         found = function.facts = facts_now(function)
@@ -261,7 +263,7 @@ def facts_of(function: Function) -> Analysis:
 
 
 def facts_now(function: Function) -> Analysis:
-    """The facts of a function as it is now; its loops may change afterwards."""
+    """The facts of a function in its current state. The loops of the function may change afterwards."""
     facts = Analysis(function)
     for op in walk(function.body):
         if op.spec.control.counters:

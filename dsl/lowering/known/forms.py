@@ -1,5 +1,7 @@
-"""Values described by other values. The `form` in an operation's row calls one method of the description that an
-analysis wants."""
+"""Descriptions of values by other values.
+
+The `form` in an operation's row calls one method of the description that an analysis needs.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,11 @@ F = TypeVar("F")
 
 
 class Forms(Generic[F]):
-    """A kind of description of values by their operands. The `form` of an operation calls the method for what it
-    computes. A method returns None where this kind cannot describe it.
-    """
+    """A kind of description of values by their operands. The `form` of an operation calls the method that matches the
+    operation. A method returns None if this kind cannot describe the result."""
 
     def told(self, value: Value) -> F | None:
-        """The description of a value by the operation that computes it; None if there is none."""
+        """The description of a value by the operation that computes it. Returns None if there is no description."""
         op = value.op
         return op.spec.elements.form(self, op) if op is not None and op.spec.elements.form is not None else None
 
@@ -47,15 +48,15 @@ class Forms(Generic[F]):
         return None
 
     def left_over(self, op: Op) -> F | None:
-        """The remainder of that division."""
+        """The remainder of the first operand divided by the second, rounded down."""
         return None
 
     def lesser(self, op: Op) -> F | None:
-        """The lesser of both operands."""
+        """The lesser of the two operands."""
         return None
 
     def greater(self, op: Op) -> F | None:
-        """The greater of both operands."""
+        """The greater of the two operands."""
         return None
 
     def chosen(self, op: Op) -> F | None:
@@ -63,7 +64,7 @@ class Forms(Generic[F]):
         return None
 
     def ordered(self, op: Op, low: int, apart: int) -> F | None:
-        """Whether operand number `low` + apart <= the other operand."""
+        """Whether operand number `low`, plus `apart`, is at most the other operand."""
         return None
 
     def block(self, op: Op) -> F | None:
@@ -100,11 +101,11 @@ Linear = tuple[dict[Value, int], int]
 
 
 def linear(value: Value) -> Linear:
-    """A scalar integer as Σ coefficient · value + constant, as far as definitions show.
+    """A scalar integer as Σ coefficient · value + constant, as far as its definitions are known.
 
     >>> # r * 4 + 3  →  ({r: 4}, 3)
 
-    An s32 that is converted to an index keeps its form: as indices, sums of s32 that overflow are undefined.
+    An s32 that is converted to an index keeps its form, because s32 sums that overflow are undefined as indices.
     """
     number = constant_of(value)
     if number is not None:

@@ -1,4 +1,4 @@
-"""Element offsets that are not linear in coordinates, as lists: `arange(32) ^ 1`, `i // 3 * 5 + i % 3`."""
+"""Lists of element offsets that are not linear in coordinates: `arange(32) ^ 1`, `i // 3 * 5 + i % 3`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dsl.lowering.ir.types import S32, TileType, int_range
 from dsl.lowering.known.affine import Terms
 from dsl.lowering.known.forms import Forms, linear
 
-MOST_LISTED = 1 << 12  # most elements of a tile: for 4096, each operation takes about a millisecond
+MOST_LISTED = 1 << 12  # elements of a tile: for 4096, each operation takes about a millisecond
 
 
 class Listed(NamedTuple):
-    """Element offsets of a tile: elements (row-major) + Σ terms + constant. terms: as in `Affine`."""
+    """Element offsets of a tile: elements (row-major) + Σ terms + constant. `terms` is as in `Affine`."""
 
     elements: tuple[int, ...]
     terms: Terms
@@ -23,11 +23,11 @@ class Listed(NamedTuple):
     kind: str = "listed"  # a named tuple equals any tuple with equal fields: this one never equals an `Affine`
 
     def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """The least and the greatest offset, terms left out."""
+        """The least and the greatest offset, without the terms."""
         return self.constant + min(self.elements), self.constant + max(self.elements)
 
     def values(self, shape: tuple[int, ...]) -> list[int]:
-        """All offsets, terms left out."""
+        """All offsets, without the terms."""
         return [self.constant + e for e in self.elements]
 
     def one_to_one(self, shape: tuple[int, ...]) -> bool:
@@ -72,7 +72,7 @@ class ListedOffsets(Forms[Sum]):
         return self._computed(op) if found is None else found
 
     def _computed(self, op: Op) -> Sum | None:
-        """Computes the operation for each element; None if an operand has scalars that are not known."""
+        """Computes the operation for each element. Returns None if an operand contains unknown scalars."""
         if op.spec.algebra.computes is None:
             return None
         parts = [self.sum(operand) for operand in op.operands]

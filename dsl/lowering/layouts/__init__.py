@@ -1,1 +1,1 @@
-"""Layouts: which lane and register holds which element, as linear maps over F2."""
+"""Layouts: linear maps over F2 that state which lane and register hold each element."""

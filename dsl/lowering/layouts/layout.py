@@ -15,18 +15,18 @@ from typing import Any, ClassVar
 
 
 class LayoutError(ValueError):
-    """An impossible layout; the message says which rule it breaks."""
+    """An impossible layout. The message states which rule it breaks."""
 
 
 def bits_of(extent: int) -> int:
-    """log2 of a power of two; LayoutError for other numbers."""
+    """log2 of a power of two. Raises LayoutError for other numbers."""
     if extent <= 0 or extent & (extent - 1):
         raise LayoutError(f"{extent} is no power of two")
     return extent.bit_length() - 1
 
 
 def apply(bases: Iterable[int], value: int) -> int:
-    """The image of `value`: XOR of the bases at its set bits."""
+    """The image of `value`: the XOR of the bases at its set bits."""
     out = 0
     for basis in bases:
         if value & 1:
@@ -36,7 +36,8 @@ def apply(bases: Iterable[int], value: int) -> int:
 
 
 def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
-    """What is wrong with `layout` as the layout of a tile in the registers of a block; "" if nothing."""
+    """The error in `layout` as the layout of a tile in the registers of a block. The result is "" if there is
+    no error."""
     if not isinstance(layout, Layout) or layout.shape != shape or [*layout.bases] != ["register", "lane", "warp"]:
         return f"it takes a Layout of {list(shape)}, by register, lane and warp"
     if len(layout.lane) != 5 or 1 << len(layout.warp) != warps:
@@ -49,7 +50,8 @@ def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
 
 
 class BasisSpan:
-    """The space over F2 that some vectors span, in echelon form, with the combination of vectors behind each row.
+    """The space over F2 that some vectors span, in echelon form. Each row comes with the combination of vectors whose
+    XOR is that row.
 
     `solve(v)` returns the combination (a bit for each inserted vector) whose XOR is v, or None.
     """
@@ -57,7 +59,7 @@ class BasisSpan:
     __slots__ = ("rows",)
 
     def __init__(self, vectors: Iterable[int] = ()):
-        self.rows: list[tuple[int, int]] = []  # (vector, combination); each vector has another leading bit
+        self.rows: list[tuple[int, int]] = []  # (vector, combination); no two vectors have the same leading bit
         for i, vector in enumerate(vectors):
             self.add(vector, 1 << i)
 
@@ -89,7 +91,7 @@ class BasisSpan:
 
 
 class _Interned(type):
-    """Makes equal layouts one object. They are compared by identity, and cached results are found once for all."""
+    """Makes equal layouts the same object. Layouts are compared by identity, and equal layouts share cached results."""
 
     known: ClassVar[dict[tuple, Layout]] = {}
 
@@ -100,15 +102,15 @@ class _Interned(type):
 
 @dataclass(frozen=True, eq=False)
 class Layout(metaclass=_Interned):
-    """Where the elements of a tile of `shape` are.
+    """The positions of the elements of a tile of `shape`.
 
-    `places` names the inputs in order, each with one basis a bit: the coordinate that this bit contributes, by XOR.
-    A coordinate is one integer, the row-major index of the element; all extents are powers of two, so its bits are
-    the bits of the separate coordinates side by side, the last axis lowest. A zero basis is a bit that changes
-    nothing: the element is replicated.
+    `places` has the inputs in order, each with a name and one basis for each bit. The basis is the coordinate that the
+    bit contributes by XOR. A coordinate is one integer, the row-major index of the element. All extents are powers of
+    two, so the bits of a coordinate are the bits of the separate coordinates side by side, with the last axis lowest. A
+    bit with a zero basis changes nothing: the element is replicated.
 
-    Worked example: a 4x8 tile, 2 elements a lane along the row, 4 lanes a row, 4 rows, and two warps that hold the
-    same elements twice::
+    In the following example, a tile of 4x8 has 4 rows. Each lane has 2 elements along the row, so a row takes 4 lanes.
+    Two warps hold the same elements::
 
         >>> a = Layout.registers((4, 8), register=[1], lane=[2, 4, 8, 16, 0], warp=[0])
         >>> a.place(register=1, lane=5)     # 1 ^ 2 ^ 8 = 11: row 1, column 3
@@ -118,7 +120,7 @@ class Layout(metaclass=_Interned):
         >>> a.replicated["lane"], a.replicated["warp"]   # bits that change nothing
         (16, 1)
 
-    Shared memory is the same class with one place, `offset`, in elements; an XOR swizzle is a basis with two bits::
+    Shared memory is the same class with one place, `offset`, in elements. An XOR swizzle is a basis with two bits::
 
         >>> s = Layout((4, 4), (("offset", (1, 2, 5, 10)),))   # row r starts at column r: 5 = row 1 ^ column 1
         >>> s.place(offset=4)
@@ -137,7 +139,7 @@ class Layout(metaclass=_Interned):
                 if not 0 <= basis < max(size, 1):
                     raise LayoutError(f"basis {basis} of {name} is outside a tile of shape {self.shape}")
 
-    # ---- making ----
+    # ---- construction ----
 
     @staticmethod
     def registers(shape: tuple[int, ...], register: Iterable[int], lane: Iterable[int], warp: Iterable[int]) -> Layout:
@@ -150,9 +152,9 @@ class Layout(metaclass=_Interned):
     def blocked(
         shape: tuple[int, ...], vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...]
     ) -> Layout:
-        """Each lane holds a `vector`; `lanes` of these lie side by side in a warp, and `warps` of those in a block. The
-        rest of the tile is in further registers. The last axis varies fastest. Lanes or warps beyond the tile hold
-        copies.
+        """Each lane holds a `vector` of elements. The vectors of `lanes` lanes are side by side in a warp, and the
+        tiles of `warps` warps are side by side in a block. Further registers hold the rest of the tile. The last axis
+        varies fastest. Lanes or warps beyond the tile hold copies.
 
         >>> Layout.blocked((2, 64), (1, 2), (1, 32), (2, 1)).warp
         (64,)
@@ -171,7 +173,7 @@ class Layout(metaclass=_Interned):
                         out.append(0)
             return out
 
-        # Registers without copies: a second register with the same element would only cost space. A warp always has 5
+        # Registers have no copies: a second register with the same element would only cost space. A warp always has 5
         # bits of lanes.
         register = take(vector, copy=False)
         lane = take(lanes, copy=True)
@@ -184,11 +186,12 @@ class Layout(metaclass=_Interned):
     def default(
         shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1, apart: bool = False, run: int = 0
     ) -> Layout:
-        """Distributes elements from axis `fast` on, then from the last axis on: `vector` elements a lane, then lanes,
-        then warps, then further registers.
+        """Distributes elements along axis `fast` first, then along the other axes, starting with the last axis. The
+        elements go to `vector` registers of a lane, then to lanes, then to warps, then to further registers.
 
-        apart: warps go along other axes than `fast`, as far as these suffice. run: only so many elements of `fast` come
-        before the other axes, and the rest behind these; 0 for all.
+        If `apart`, warps go along axes other than `fast`, as far as these axes suffice. `run` is the number of elements
+        of `fast` that come before the other axes. The remaining elements of `fast` come last. With 0, all elements of
+        `fast` come first.
         """
         strides = _strides(shape)
         axes = list(reversed(range(len(shape))))
@@ -203,7 +206,7 @@ class Layout(metaclass=_Interned):
             along = {strides[fast % len(shape)] << bit for bit in range(bits_of(shape[fast]))}
             rest = [*(base for base in rest if base not in along), *(base for base in rest if base in along)]
         warp, rest = rest[: bits_of(warps)], sorted(rest[bits_of(warps) :], key=order.index)
-        # A tile that is smaller than the block: further lanes and warps hold copies.
+        # If the tile is smaller than the block, further lanes and warps hold copies.
         lane += [0] * (5 - len(lane))
         warp += [0] * (bits_of(warps) - len(warp))
         return Layout.registers(shape, register + rest, lane, warp)
@@ -214,7 +217,7 @@ class Layout(metaclass=_Interned):
         register = [1 << bit for bit in range(bits_of(prod(shape)))]
         return Layout.registers(shape, register, [0] * 5, [0] * bits_of(warps))
 
-    # ---- reading ----
+    # ---- queries ----
 
     @cached_property
     def bases(self) -> dict[str, tuple[int, ...]]:
@@ -234,17 +237,17 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def thread(self) -> tuple[int, ...]:
-        """Bases of the bits of a thread's number in its block: lanes, then warps."""
+        """Bases of the bits of a thread's number in its block: lanes first, then warps."""
         return self.lane + self.warp
 
     @property
     def count(self) -> int:
-        """The registers (elements) of a thread."""
+        """Number of registers of a thread, which is its number of elements."""
         return 1 << len(self.register)
 
     @cached_property
     def flat(self) -> tuple[int, ...]:
-        """All bases, the first place lowest."""
+        """All bases, with the first place lowest."""
         return tuple(b for _, bases in self.places for b in bases)
 
     @cached_property
@@ -253,22 +256,22 @@ class Layout(metaclass=_Interned):
         return tuple(apply(self.register, r) for r in range(self.count))
 
     def place(self, **at: int) -> int:
-        """The coordinate at a place; places not named are 0."""
+        """The coordinate at a place. Inputs that are not named are 0."""
         out = 0
         for name, value in at.items():
             out ^= apply(self.bases[name], value)
         return out
 
     def apply(self, value: int) -> int:
-        """The coordinate at the place whose bits are `value`, the first place lowest."""
+        """The coordinate at the place whose bits are `value`, with the first place lowest."""
         return apply(self.flat, value)
 
     def coordinates(self, index: int) -> tuple[int, ...]:
         return tuple([index // s % e for s, e in zip(_strides(self.shape), self.shape, strict=True)])
 
     def weighed(self, coefficients: tuple[int, ...]) -> tuple[int, ...]:
-        """For each basis, in the order of `flat`: the sum of its coordinates, each times the coefficient of its
-        axis."""
+        """For each basis, in the order of `flat`, the weighted sum of its coordinates. `coefficients` has the weight of
+        each axis."""
         return _weighed(self, coefficients)
 
     def axis_mask(self, axis: int) -> int:
@@ -279,9 +282,10 @@ class Layout(metaclass=_Interned):
     def replicated(self) -> dict[str, int]:
         """For lanes and warps, the bits that do not change which elements a thread holds.
 
-        Threads with any combination of these bits hold the same elements. The one in which all are 0 stores them.
+        Threads that differ only in these bits hold the same elements. The thread in which all these bits are 0 stores
+        them.
         """
-        span = BasisSpan(self.register)  # registers first: what a thread holds anyway is no difference between threads
+        span = BasisSpan(self.register)  # registers first: they do not distinguish threads
         out = {}
         for name in ("lane", "warp"):
             free = 0
@@ -297,20 +301,21 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def vectors(self) -> tuple[int, ...]:
-        """For each axis, how many neighbours along it are a thread's first registers, in order and aligned."""
+        """For each axis, the number of contiguous elements in a thread's first registers, in order and aligned."""
         return tuple(self._vector(axis) for axis in range(len(self.shape)))
 
     def _vector(self, axis: int) -> int:
         stride, n = _strides(self.shape)[axis], 0
         while n < len(self.register) and (1 << n) < self.shape[axis] and self.register[n] == stride << n:
             n += 1
-        # No other bit may move an element within the vector, else it would not begin at a multiple of its length.
+        # No other bit may move an element within the vector. Otherwise the vector would not begin at a multiple of its
+        # length.
         while n and any(b & ((stride << n) - stride) for b in (*self.register[n:], *self.thread)):
             n -= 1
         return 1 << n
 
     def with_first(self, axis: int) -> Layout:
-        """The same elements in the same threads, with neighbours along `axis` in the first registers."""
+        """The same elements in the same threads. The first registers hold contiguous elements along `axis`."""
         stride = _strides(self.shape)[axis]
         along = [stride << n for n in range(bits_of(self.shape[axis]))]
         first = [b for b in along if b in self.register]
@@ -318,7 +323,7 @@ class Layout(metaclass=_Interned):
         return Layout.registers(self.shape, [*first, *rest], self.lane, self.warp)
 
     def is_pure(self, axis: int) -> bool:
-        """Whether each basis moves along `axis` only, or not along it at all."""
+        """Whether each basis either moves along `axis` only, or does not move along `axis`."""
         mask = self.axis_mask(axis)
         return all(not b & mask or not b & ~mask for b in self.flat)
 
@@ -326,7 +331,7 @@ class Layout(metaclass=_Interned):
     def has_plain_copies(self) -> bool:
         """Whether copies of elements come only from lane or warp bits that change nothing.
 
-        Then all other bits select different elements, and a reduction over these bits takes each element once.
+        In this case all other bits select different elements, and a reduction over these bits takes each element once.
         """
         span = BasisSpan()
         return all(span.add(b) for b in (*self.register, *(b for b in self.thread if b)))
@@ -340,7 +345,8 @@ class Layout(metaclass=_Interned):
     # ---- algebra ----
 
     def compose(self, outer: Layout) -> Layout:
-        """This map, then `outer`. The places of `outer` must have as many bits as this layout's coordinates.
+        """The composition: this map is applied first, then `outer`. The places of `outer` must have as many bits as
+        this layout's coordinates.
 
         >>> swizzle = Layout((4, 4), (("offset", (1, 2, 5, 10)),))
         >>> Layout((4, 4), (("offset", (4, 8)),)).compose(swizzle).places
@@ -351,14 +357,14 @@ class Layout(metaclass=_Interned):
         return Layout(outer.shape, tuple((n, tuple(outer.apply(b) for b in bases)) for n, bases in self.places))
 
     def invert(self) -> Layout:
-        """The map from coordinates back to places; one of them where elements are replicated.
+        """The map from coordinates back to places. If elements are replicated, the map returns one of their places.
 
-        Its shape is `(2^bits of all places,)`, and its only place is `coordinate`. LayoutError if an element has no
-        place.
+        The inverse has the shape `(2^bits of all places,)`, and its only place is `coordinate`. Raises LayoutError if
+        an element has no place.
         """
         span = BasisSpan(self.flat)
         bits = bits_of(prod(self.shape))
-        # One solution for each bit of a coordinate is enough: the map is linear.
+        # One solution for each bit of a coordinate is enough, because the map is linear.
         out = []
         for bit in range(bits):
             combination = span.solve(1 << bit)
@@ -368,14 +374,14 @@ class Layout(metaclass=_Interned):
         return Layout((1 << len(self.flat),), (("coordinate", tuple(out)),))
 
     def product(self, outer: Layout) -> Layout:
-        """This layout repeated by `outer`: shapes multiply for each axis, places join by name.
+        """This layout repeated by `outer`. The extents of each axis are multiplied, and places are joined by name.
 
         >>> pair = Layout((2,), (("register", (1,)),))
         >>> row = Layout((32,), (("lane", (1, 2, 4, 8, 16)),))
         >>> pair.product(row).places
         (('register', (1,)), ('lane', (2, 4, 8, 16, 32)))
 
-        The bits of a place add up: two factors of 32 lanes make 10 bits of lanes. LayoutError if ranks differ.
+        The bits of a place add up: two factors of 32 lanes make 10 bits of lanes. Raises LayoutError if ranks differ.
         """
         if len(self.shape) != len(outer.shape):
             raise LayoutError(f"product of rank {len(self.shape)} and rank {len(outer.shape)}")
@@ -388,7 +394,7 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple((n, mine.get(n, ()) + theirs.get(n, ())) for n in names))
 
     def divide(self, inner: Layout) -> Layout | None:
-        """The layout `outer` with `inner.product(outer)` equal to this one; None if there is none."""
+        """The layout `outer` for which `inner.product(outer)` equals this layout. Returns None if there is none."""
         if len(self.shape) != len(inner.shape) or any(a % b for a, b in zip(self.shape, inner.shape, strict=True)):
             return None
         shape = tuple(a // b for a, b in zip(self.shape, inner.shape, strict=True))
@@ -409,23 +415,23 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple(places))
 
     def drop(self, axis: int, keep: bool = False) -> Layout:
-        """The layout without an axis along which all elements are the same: its bits become 0, and registers without
-        effect go. keep: the axis stays, with extent 1.
-        """
+        """The layout without an axis along which all elements are the same. The bits of the axis become 0, and
+        registers without effect are removed. With `keep`, the axis stays, with extent 1."""
         return _drop(self, axis, keep)
 
     def reshape(self, shape: tuple[int, ...]) -> Layout:
-        """The same elements in another shape. Row-major indices do not change, so neither do the bases."""
+        """The same elements in another shape. Row-major indices do not change, so the bases do not change either."""
         if prod(shape) != prod(self.shape):
             raise LayoutError(f"cannot reshape {self.shape} to {shape}")
         return Layout(tuple(shape), self.places)
 
     def transpose(self, axes: tuple[int, ...]) -> Layout:
-        """The layout in which axis i is axis `axes[i]` of this one."""
+        """The layout whose axis i is axis `axes[i]` of this layout."""
         return _transpose(self, axes)
 
     def expand(self, axis: int, extent: int, bases: tuple[int, ...]) -> Layout:
-        """The layout with a new axis of `extent`, whose bits are new highest registers with these bases, in order."""
+        """The layout with a new axis of `extent`. The bits of the axis are new highest registers with these `bases`, in
+        order."""
         shape = (*self.shape[:axis], extent, *self.shape[axis:])
         narrow = (*self.shape[:axis], 1, *self.shape[axis:])
         places = []
@@ -437,19 +443,21 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple(places))
 
     def repeated_in(self, wide: Layout) -> list[int] | None:
-        """For each register of `wide`, the register here that it repeats. This tile has extent 1 along some axes, and
-        `wide` is the layout of its broadcast. None if a thread does not hold what it would repeat."""
+        """For each register of `wide`, the register of this layout that it repeats. This tile has extent 1 along some
+        axes, and `wide` is the layout of its broadcast. Returns None if a thread would repeat an element that it does
+        not hold."""
         return _repeated_in(self, wide)
 
     def registers_of(self, wanted: Layout) -> list[int] | None:
-        """For each register of `wanted`, the register here with the same element in the same thread.
+        """For each register of `wanted`, the register of this layout with the same element in the same thread.
 
-        None if an element is in another thread, or in registers that differ between threads. Shapes must be equal.
+        Returns None if an element is in another thread, or in registers that differ between threads. Shapes must be
+        equal.
         """
         return _registers_of(self, wanted)
 
     def same_threads(self, other: Layout) -> bool:
-        """Whether each element is in exactly one thread, and in the same one in both layouts."""
+        """Whether each element is in exactly one thread, and that thread is the same in both layouts."""
         if self.is_replicated or other.is_replicated:
             return False
         return _registers_of(self, other) is not None and _registers_of(other, self) is not None
@@ -465,7 +473,7 @@ class Layout(metaclass=_Interned):
 
 
 def row_major(extents: Sequence[Any], times: Callable[[Any, Any], Any] = mul) -> list[Any]:
-    """Row-major strides in elements, without gaps: (2, 3, 4) → 12, 4, 1. times: multiplies extents that are no
+    """Row-major strides in elements, without gaps: (2, 3, 4) → 12, 4, 1. `times` multiplies extents that are no
     numbers."""
     inward = accumulate(reversed(extents[1:]), times, initial=1)
     return [*inward][::-1][: len(extents)]
@@ -477,7 +485,8 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _move(index: int, old: tuple[int, ...], new: tuple[int, ...], scale: tuple[int, ...]) -> int:
-    """A row-major index of shape `old` as one of shape `new`, with each coordinate times `scale`."""
+    """Converts a row-major index of shape `old` to an index of shape `new`. Each coordinate is multiplied by its
+    `scale`."""
     out = 0
     for s, e, t, k in zip(_strides(old), old, _strides(new), scale, strict=True):
         out += (index // s % e) * k * t
@@ -496,7 +505,7 @@ def _drop(layout: Layout, axis: int, keep: bool) -> Layout:
     places = []
     for name, bases in layout.places:
         new = [image(b) for b in bases]
-        if name == "register":  # lanes and warps keep their bits, as there are 32 lanes anyway: theirs become copies
+        if name == "register":  # lanes and warps keep their bits, as there are always 32 lanes: theirs become copies
             span = BasisSpan()
             new = [b for b in new if span.add(b)]
         places.append((name, tuple(new)))

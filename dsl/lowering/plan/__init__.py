@@ -1,1 +1,1 @@
-"""Decisions ahead of the directives: which shared tiles may share bytes."""
+"""Decisions before the directives: which shared tiles may share bytes."""

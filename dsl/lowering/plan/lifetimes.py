@@ -1,11 +1,12 @@
-"""Which shared tiles may share bytes.
+"""The pairs of shared tiles that may share bytes.
 
-Two tiles may not if one is written while the other is still to be read, or while copies into the other are in flight. A
-tile is live from the kernel's start to its last read; a store of the whole tile starts its life anew. Tiles that may
-share bytes still need a barrier of the block between accesses to the two by different threads. `unordered` are the
-pairs that lack one.
+Two tiles may not share bytes if one is written while the other is still to be read, or while copies into the other are
+in flight. A tile is live from the kernel's start to its last read. A store of the whole tile starts a new lifetime.
 
-Sets of tiles are integers: bit i says that tile i is in the set.
+Different threads may access two tiles that share bytes. A barrier of the block is then needed between the accesses.
+`unordered` has the pairs without such a barrier.
+
+Sets of tiles are integers: bit i states that tile i is in the set.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ def members(tiles: int) -> list[int]:
 
 @dataclass(slots=True)
 class _State:
-    """touched: tiles accessed since the last barrier of the block; open, committed: tiles with copies in flight into
-    them; stored: tiles with TMA stores in flight out of them."""
+    """The state of the tiles at a point of the kernel. `touched` has the tiles accessed since the last barrier of the
+    block. Copies into the tiles in `open` and `committed` are in flight. TMA stores from the tiles in `stored` are in
+    flight."""
 
     touched: int = 0
     open: int = 0  # copies that are not committed yet: a wait does not end them
@@ -40,9 +42,9 @@ class _State:
 
 
 class Lifetimes:
-    """`apart[i]`: the tiles that tile i may not share bytes with. `unordered[i]`: tiles that tile i may share bytes
-    with only after a barrier is added. `needs[op]`: by tile that an operation touches, the tiles that need a barrier
-    before it."""
+    """The lifetimes of shared tiles. `apart[i]` has the tiles with which tile i may not share bytes. `unordered[i]` has
+    the tiles with which tile i may share bytes only after a barrier is added. `needs[op]` maps each tile that `op`
+    accesses to other tiles. Accesses to those other tiles need a barrier before `op`."""
 
     def __init__(self, function: Function):
         self.function = function
@@ -62,8 +64,7 @@ class Lifetimes:
                         sets[j] |= 1 << i
 
     def steps(self, block: Block) -> list[Op]:
-        """The operations of a block that matter here: accesses to shared tiles, barriers and waits, loops and
-        branches."""
+        """The relevant operations of a block: accesses to shared tiles, barriers and waits, loops and branches."""
         known = self.stepped.get(block)
         if known is None:
             known = [op for op in block.ops if op.spec.control.flows or op.spec.orders or self.tiles_of(op)]
@@ -71,14 +72,15 @@ class Lifetimes:
         return known
 
     def tiles_of(self, op: Op) -> list[tuple[Op, int]]:
-        """The accesses to shared tiles that happen at an operation, each with the number of its tile."""
+        """The accesses to shared tiles that an operation executes, each with the number of its tile."""
         shared = [each for each in done_by(op) if space_of(each.operands[0]) == "shared"]
         return [(each, self.number[each.operands[0]]) for each in shared]
 
-    # ---- what is not ordered, and what is in flight ----
+    # ---- unordered accesses, and copies in flight ----
 
     def forward(self, block: Block, state: _State, divided: bool) -> _State:
-        """The state after a block. divided: only some threads run it, so no barrier of the block can go into it."""
+        """The state after a block. If `divided`, only some threads run the block, so no barrier of the thread block can
+        be inserted into it."""
         for op in self.steps(block):
             if op.spec.control.loops:
                 state = self.loop(op, state, divided or parting(op) is not None)
@@ -87,7 +89,7 @@ class Lifetimes:
                 state = self.forward(op.regions[-1], _State(), divided)
             elif op.spec.control.flows:
                 apart = divided or parting(op) is not None
-                if apart:  # both sides run, one after the other, for different threads
+                if apart:  # both sides run, one after the other, in different threads
                     for region in op.regions:
                         state = state.merged(self.forward(region, replace(state), apart))
                 else:
@@ -99,7 +101,7 @@ class Lifetimes:
             elif op.spec.orders == "group":
                 state.open, state.committed = 0, state.committed | state.open
             elif op.spec.orders == "end":
-                # A wait that leaves some groups in flight ends nothing here: groups are not distinguished.
+                # A wait that leaves some groups in flight does not change the state: groups are not distinguished.
                 if not op.attrs["groups"]:
                     state.touched, state.committed = state.touched | state.committed, 0
             elif op.spec.orders == "their end":
@@ -111,13 +113,14 @@ class Lifetimes:
         return state
 
     def pipeline(self, roles: Op) -> None:
-        """Keeps the tiles of a pipeline apart from all others: the producer may write them at any time."""
+        """Excludes the tiles of a pipeline from sharing with all other tiles: the producer may write them at
+        any time."""
         mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.access.touches)}
         for tile in mine & self.number.keys():  # the producer may read tensors, too
             self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])
 
     def loop(self, op: Op, state: _State, divided: bool) -> _State:
-        while True:  # until what an iteration leaves adds nothing: the state only grows
+        while True:  # until an iteration adds nothing: the state only grows
             leaving = state
             for test in op.regions[:-1]:
                 leaving = self.forward(test, replace(leaving), divided)
@@ -130,7 +133,7 @@ class Lifetimes:
         others = ~(1 << tile)
         self.apart[tile] |= (state.open | state.committed | state.stored) & others
         met = state.touched & others
-        if divided:  # no barrier can go here, so these tiles may not share bytes at all
+        if divided:  # no barrier can be inserted here, so these tiles may not share bytes at all
             self.apart[tile] |= met
         self.unordered[tile] |= met
         if met:
@@ -143,10 +146,10 @@ class Lifetimes:
         else:
             state.touched |= 1 << tile
 
-    # ---- what is still to be read ----
+    # ---- tiles that are still to be read ----
 
     def backward(self, block: Block, live: int) -> int:
-        """The live tiles before a block, from those after it."""
+        """The live tiles before a block. `live` has the live tiles after the block."""
         for op in reversed(self.steps(block)):
             if op.spec.control.loops:
                 live = self.iterations(op, live)
@@ -160,7 +163,7 @@ class Lifetimes:
         return live
 
     def before(self, access: Op, tile: int, live: int) -> int:
-        """The live tiles before an access, from those after it."""
+        """The live tiles before an access. `live` has the live tiles after the access."""
         kinds = {effect.kind for effect in access.spec.access.effects(access) if effect.space == "shared"}
         if "write" in kinds:
             self.apart[tile] |= live & ~(1 << tile)
@@ -169,7 +172,7 @@ class Lifetimes:
         return live | 1 << tile if "read" in kinds else live
 
     def iterations(self, op: Op, live: int) -> int:
-        """The live tiles before a loop, from those after it."""
+        """The live tiles before a loop. `live` has the live tiles after the loop."""
         head = 0
         while True:  # until nothing is added, as in `loop`
             before = live | self.backward(op.regions[-1], head)
@@ -180,7 +183,7 @@ class Lifetimes:
             head |= before
 
     def is_whole(self, op: Op) -> bool:
-        """Whether a store writes all elements of its tile: as many as the tile has, at different places."""
+        """Whether a store writes all elements of its tile: as many as the tile has, at different offsets."""
         if {e.kind for e in op.spec.access.effects(op)} != {"write"}:
             return False
         mask, offset = operand(op, "mask"), operand(op, "offset")

@@ -1,1 +1,1 @@
-"""Shared memory: addresses of accesses to shared tiles, swizzles, widths of accesses."""
+"""Shared memory: addresses of accesses to shared tiles, swizzles, and access widths."""

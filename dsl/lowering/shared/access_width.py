@@ -1,4 +1,4 @@
-"""How many elements one memory instruction moves: what layout, address, mask and alignment all allow."""
+"""Number of elements that one memory instruction moves. Layout, address, mask and alignment limit this number."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops import operand
 
 MAX_BYTES = 16
-ASYNC_BYTES = (4, 8, 16)  # what cp.async copies (PTX ISA, cp.async)
+ASYNC_BYTES = (4, 8, 16)  # sizes that cp.async copies (PTX ISA, cp.async)
 
 
 def pointer_align(function: Function, memory: Value) -> int:
-    """The known alignment of the first element, in bytes."""
+    """The known alignment of the first element of `memory`, in bytes."""
     if isinstance(memory.type, SharedType):
         return MAX_BYTES  # `place_shared` puts tiles at multiples of 16 bytes or more
     given: list[Parameter | FunctionWorkspace] = [*function.params, *function.workspaces]
@@ -31,13 +31,15 @@ def stage_bytes(type: SharedType) -> int:
 
 
 def masked_groups(analysis: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Along each axis, how many neighbours one access may have under the mask of a memory operation."""
+    """Along each axis, the number of contiguous elements that one access may have under the mask of a memory
+    operation."""
     mask = operand(op, "mask")
     return shape if mask is None else getattr(analysis.of(mask), op.spec.access.under_mask)
 
 
 def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layout: Layout | None) -> int:
-    """Elements of one access: neighbours in registers and in memory, aligned, all on or all off under the mask."""
+    """Number of elements of one access. The elements must be contiguous in registers and in memory, and aligned. The
+    mask must be equal for all elements."""
     if layout is None:
         return 1
     facts = analysis.of(offset)
@@ -45,7 +47,7 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
     size = memory.dtype.bytes
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
     if isinstance(memory.type, SharedType) and operand(op, "stage") is not None:
-        # A stage may start at any multiple of its size, so the alignment of the whole tile is not enough.
+        # A stage may start at any multiple of its size, so the alignment of the whole tile is not sufficient.
         stage = stage_bytes(memory.type) // size
         aligned = min(aligned, stage & -stage)
     best = 1
@@ -56,8 +58,8 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
 
 
 def neighbours(analysis: Analysis, op: Op, under: str) -> int:
-    """Elements that one access of a load from global memory may move if the layout allows it: aligned neighbours.
-    under: the fact of the mask that limits them."""
+    """Number of elements that one access of a load from global memory may move if the layout allows it. The elements
+    are contiguous and aligned. `under` names the fact of the mask that limits their number."""
     offset, mask, memory = operand(op, "offset"), operand(op, "mask"), op.operands[0]
     assert offset is not None
     facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
@@ -68,7 +70,8 @@ def neighbours(analysis: Analysis, op: Op, under: str) -> int:
 
 
 def access_width(analysis: Analysis, op: Op) -> int:
-    """Elements that one access of a load or store moves, or one asynchronous copy, as far as both its sides allow."""
+    """Number of elements that one access of a load, store or asynchronous copy moves. Both sides of a copy limit this
+    number."""
     offset, source, tensor = operand(op, "offset"), operand(op, "source"), operand(op, "tensor")
     assert offset is not None
     width = vector_width(analysis, op, offset, op.operands[0], offset.tile.layout)
@@ -78,7 +81,7 @@ def access_width(analysis: Analysis, op: Op) -> int:
 
 
 def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
-    """Whether the mask of `op` may be on for only some elements of one access of `width` elements."""
+    """Whether the mask of `op` may be true for only some elements of one access of `width` elements."""
     mask = operand(op, "mask")
     if mask is None or mask.tile.layout is None:
         return False
@@ -87,8 +90,8 @@ def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
 
 
 def lies_along(analysis: Analysis, value: Value, axis: int, starts: Mapping[Value, Value]) -> bool:
-    """Whether a tile is loaded from memory where neighbours along this axis lie together. starts: by value that a loop
-    carries, its start."""
+    """Whether a tile is loaded from memory that is contiguous along `axis`. `starts` maps each value that a loop
+    carries to its start value."""
     op = starts.get(value, value).op
     while op is not None and not op.spec.access.kind:
         tiles = [operand for operand in op.operands if operand.tile.shape]

@@ -1,4 +1,4 @@
-"""Offsets within shared tiles whose rows lie in runs: `run` elements of each row, one row behind the other.
+"""Offsets within shared tiles that are stored in runs: first `run` elements of each row, then the next run of each row.
 
 TMA and wgmma have rows of at most 128 bytes. A wider tile consists of swizzle atoms with such rows.
 """
@@ -13,11 +13,12 @@ from dsl.lowering.ir.function import Block, Value
 from dsl.lowering.ir.location import Loc, Source
 
 MOST_OF_ROW = 128
-"""Most bytes of a row of a swizzle atom."""
+"""Maximum number of bytes in a row of a swizzle atom."""
 
 
 def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
-    """The offsets of a tile's elements in row-major order; with a run, `run` columns of all rows, then the next."""
+    """The offsets of a tile's elements in row-major order. With `run`, the first `run` columns of all rows come first,
+    then the next `run` columns."""
     if run not in (0, shape[-1]):
         columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
         block = b.broadcast(b.index(prod(shape[:-1]) * run), shape[-1:])
@@ -37,8 +38,8 @@ def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
 
 
 def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
-    """The same offsets, with the columns as two axes: atoms, and columns within an atom."""
-    # As two axes they are linear; as one, the offset of a column has a division.
+    """The same offsets as `offsets_within`, with two axes for the columns: atoms, and columns within an atom."""
+    # With two axes the offsets are linear. With one axis, the offset of a column needs a division.
     *rows, columns = shape
     if run == columns:
         return offsets_within(b, shape)
@@ -53,9 +54,9 @@ def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
 
 
 def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | None:
-    """The constant start of a tile with these offsets, in elements; None if they are not a constant plus the offsets of
-    `offsets_within`."""
-    # They are compared as they are written, with offsets that are made for it.
+    """The constant start of a tile with these offsets, in elements. Returns None if `offset` is not the sum of a
+    constant and the offsets of `offsets_within`."""
+    # The offsets are compared by their operations with offsets that are built for the comparison.
     b = Builder(Loc(Source("", ""), 0, 0))
     with b.region(Block()):
         whole = offsets_within(b, shape, run)
@@ -68,10 +69,10 @@ def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | Non
 
 
 def _same(a: Value, b: Value, seen: set[tuple[Value, Value]]) -> bool:
-    """Whether two values are computed in the same way, from constants alone."""
+    """Whether equal operations compute two values from constants alone."""
     if (a, b) in seen:
         return True
-    seen.add((a, b))  # each pair once: shared operands would be compared again for each way to them
+    seen.add((a, b))  # each pair once: every path to shared operands would compare them again
     one, other = a.op, b.op
     return (
         one is not None

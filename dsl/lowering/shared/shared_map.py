@@ -1,6 +1,6 @@
-"""Addresses of accesses to shared tiles: byte offsets as linear maps over F2, swizzles, bank conflicts.
+"""Addresses of accesses to shared tiles: byte offsets as linear maps over F2, swizzles, and bank conflicts.
 
-A byte offset counts from the start of the stage in a ring, else from the start of the tile.
+A byte offset counts from the start of the stage for a ring, otherwise from the start of the tile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORD = 4
 
 
 def swizzled(offset: int, swizzle: Swizzle) -> int:
-    """The byte offset at which the byte `offset` of a stage lies."""
+    """The byte offset in shared memory of the byte at `offset` of a stage."""
     for bit, mask in swizzle:
         if offset >> bit & 1:
             offset ^= mask
@@ -35,8 +35,9 @@ def swizzled(offset: int, swizzle: Swizzle) -> int:
 
 
 def row_swizzle(width: int) -> Swizzle:
-    """The swizzle that TMA and wgmma have for rows of `width` bytes (PTX ISA, "Swizzling Modes"); empty if none."""
-    # It moves pieces of 16 bytes so that eight rows of one column lie in all banks.
+    """The swizzle that TMA and wgmma have for rows of `width` bytes (PTX ISA, "Swizzling Modes"). The result is empty
+    unless `width` is 32, 64 or 128."""
+    # The swizzle moves pieces of 16 bytes so that eight rows of one column use all banks.
     return tuple((7 + i, 16 << i) for i in range((width // 16).bit_length() - 1)) if width in (32, 64, 128) else ()
 
 
@@ -45,7 +46,8 @@ class SharedMap:
     """Byte offsets of the elements of one access, before the swizzle.
 
     An offset is the XOR of `constant` and of the bases of all bits that are set in register, lane and warp numbers,
-    plus the sum of the terms, which are scalars with factors. aligned: a power of two that divides that sum.
+    plus the sum of `terms`. The terms are scalars with factors. `aligned` is a power of two that divides the sum of the
+    terms.
     """
 
     register: tuple[int, ...]
@@ -60,27 +62,27 @@ class SharedMap:
         return self.lane + self.warp
 
     def all_multiples(self, size: int, *bases: int) -> bool:
-        """True if the bases, the constant and the terms are multiples of `size`."""
+        """Whether the bases, the constant and the terms are multiples of `size`."""
         return not any(b % size for b in (*bases, self.constant, self.aligned))
 
 
 class SharedMaps:
-    """The maps of one function's accesses."""
+    """The maps of the accesses of one function."""
 
     def __init__(self, analysis: Analysis):
         self.analysis = analysis
         self.affines = AffineOffsets()
 
     def of(self, op: Op, layout: Layout | None) -> SharedMap | None:
-        """The map of an access to a shared tile by threads that hold its elements in `layout`; None if it is not
-        linear."""
+        """The map of an access to a shared tile, by threads that hold its elements in `layout`. Returns None if the map
+        is not linear."""
         memory, offset, stage = op.operands[0], operand(op, "offset"), operand(op, "stage")
         assert offset is not None and isinstance(memory.type, SharedType)
         affine = self.affines.of(offset)
         if affine is None or layout is None or not free_of_carries(affine, layout.shape):
             return None
         size = memory.dtype.bytes
-        # In a fixed order, as the same text must give the same PTX in every process.
+        # The order is fixed because the same text must give the same PTX in every process.
         in_order = sorted(affine.terms, key=lambda term: self.affines.ranks[term[0]])
         terms = {self.affines.scalars[name]: factor * size for name, factor in in_order}
         constant = affine.constant * size
@@ -90,8 +92,8 @@ class SharedMaps:
             for value, factor in scalars.items():
                 terms[value] = terms.get(value, 0) + factor * stage_bytes(memory.type)
         reached = sum(c * (e - 1) for c, e in zip(affine.coefficients, layout.shape, strict=True)) * size
-        # The map XORs the constant with what the bits of a thread and of a register add. That is their sum only where
-        # no bit of the constant is one that they reach.
+        # The map XORs the constant with the contributions of thread bits and register bits. XOR equals the sum only if
+        # no bit of the constant is also a bit of the contributions.
         if constant < 0 or constant & reached:
             return None
         aligned = min((self.divisor(v) * power_of_two_divisor(f) for v, f in terms.items()), default=ANY)
@@ -105,15 +107,16 @@ class SharedMaps:
 
 
 def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
-    """The bases of the lane bits that give addresses to an `ldmatrix` or `stmatrix`: rows first, then matrices."""
+    """The bases of the lane bits that select the addresses of an `ldmatrix` or `stmatrix`: rows first, then
+    matrices."""
     rows = (map.register[0], *map.lane[:2]) if op.attrs["trans"] else map.lane[2:]
     return (*rows, *(*matrix_registers(op, map), 0, 0)[:2])
 
 
 def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
     """The bases of the register bits that count matrices."""
-    # `ldmatrix.trans` moves pairs of bytes. A transposed matrix of bytes so gives half of two words, and the bit that
-    # moves by one byte selects the word.
+    # `ldmatrix.trans` moves pairs of bytes. A transposed matrix of bytes therefore gives half of each of two words, and
+    # the bit that moves by one byte selects the word.
     bits = word_bits(op)
     if op.attrs["trans"] and bits == 2:
         return tuple(b for b in map.register[1:] if b != 1)
@@ -130,13 +133,14 @@ def word_bits(op: Op) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Lanes that shared memory serves together. lanes: the offset that each lane bit adds; bytes: of each lane."""
+    """Lanes that shared memory serves together. `lanes` has the offset that each lane bit adds. `bytes` is the number
+    of bytes of each lane."""
 
     lanes: tuple[int, ...]
     bytes: int
 
     def passes(self, swizzle: Swizzle) -> int:
-        """Passes over the banks, which is the largest number of words in one bank."""
+        """Number of passes over the banks, which is the greatest number of words in one bank."""
         # All maps are linear over F2, so each bank has the same number of words: 2^(rank of words - rank of banks).
         inside = [WORD << i for i in range((self.bytes // WORD).bit_length() - 1)]
         moved = [swizzled(b, swizzle) & -WORD for b in self.lanes]
@@ -148,8 +152,8 @@ class Phase:
 
 
 def lanes_together(size: int) -> int:
-    """The number of lane bits of one phase, if each lane accesses `size` bytes."""
-    # A pass over the banks gives 128 bytes: 8 lanes of 16, 16 lanes of 8, else the whole warp.
+    """Number of lane bits of one phase, if each lane accesses `size` bytes."""
+    # A pass over the banks gives 128 bytes: 8 lanes of 16 bytes, 16 lanes of 8 bytes, otherwise the whole warp.
     return {16: 3, 8: 4}.get(size, 5)
 
 
@@ -161,7 +165,7 @@ def access_layout_of(op: Op) -> Layout | None:
 
 
 def access_bytes(analysis: Analysis, op: Op) -> int:
-    """Bytes that one lane moves by one instruction of an access."""
+    """Number of bytes that one lane moves by one instruction of an access."""
     memory = op.operands[0]
     if op.spec.joint:
         return 16
@@ -170,33 +174,34 @@ def access_bytes(analysis: Analysis, op: Op) -> int:
 
 
 def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
-    """One phase of an access. The others are the same, at other offsets."""
+    """One phase of an access. All other phases are the same, at other offsets."""
     size = access_bytes(analysis, op)
     lanes = matrix_lanes(op, map) if op.spec.joint else map.lane
     lanes = lanes[: lanes_together(size)]
     layout = access_layout_of(op)
-    if writes(op) and not op.spec.joint and layout is not None:  # one lane acts for all that hold an element
+    if writes(op) and not op.spec.joint and layout is not None:  # one lane stores for all lanes that hold an element
         free = layout.replicated["lane"]
         lanes = tuple(b for i, b in enumerate(lanes) if not free >> i & 1)
     return Phase(lanes, size)
 
 
 def shared_accesses(ops: Iterable[Op]) -> Iterator[Op]:
-    """The accesses of threads to shared tiles, without loads that wgmma does in place."""
+    """The accesses of threads to shared tiles, without loads whose shared tile wgmma reads directly."""
     for op in ops:
         if by_threads(op) and not op.attrs.get("in_place") and space_of(op.operands[0]) == "shared":
             yield op
 
 
 def conflicts(maps: SharedMaps, op: Op) -> int | None:
-    """Extra passes over the banks for each phase of an access; None if that depends on data or masks."""
+    """Number of extra passes over the banks for each phase of an access. Returns None if the number depends on data or
+    masks."""
     memory, offset = op.operands[0], operand(op, "offset")
     assert offset is not None and isinstance(memory.type, SharedType)
     layout = access_layout_of(op)
     if not offset.tile.shape:
         return 0
     mask = operand(op, "mask")
-    # A mask takes lanes out of a phase, so the count would be too high. A masked copy writes zeros, so all its lanes
+    # A mask removes lanes from a phase, so the count would be too high. A masked copy writes zeros, so all its lanes
     # take part.
     if not op.spec.in_flight and mask is not None and constant_of(mask) is not True:
         return None
@@ -208,10 +213,10 @@ def conflicts(maps: SharedMaps, op: Op) -> int | None:
 
 
 MOST_ALIGNMENT = 1024
-"""Alignment of a block's shared memory, whatever `.align` says: on an H200 (driver 580) it starts at 0x400, with
-`.align 2048`, too."""
+"""Alignment of a block's shared memory, regardless of `.align`. On an H200 (driver 580) shared memory starts at 0x400,
+even with `.align 2048`."""
 
 
 def period(swizzle: Swizzle) -> int:
-    """Bytes after which a swizzle repeats."""
+    """Number of bytes after which a swizzle repeats."""
     return max((2 << bit for bit, _ in swizzle), default=1)

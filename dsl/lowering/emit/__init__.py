@@ -1,4 +1,4 @@
-"""Tile IR with layouts → LLVM IR of one thread, as text."""
+"""Translates tile IR with layouts to LLVM IR of one thread, as text."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = [
 
 @deep_recursion()
 def emit(function: Function, target: Target, numbered: bool = False) -> tuple[str, tuple[int, int]]:
-    """The LLVM module as text, and the PTX version that it needs. numbered: debug locations hold the numbers of
-    operations, from 1 on, in place of source lines."""
+    """The LLVM module as text, and the PTX version that it needs. With `numbered`, debug locations hold the numbers of
+    operations, from 1 on, instead of source lines."""
     w = Writer(function, target, numbered)
-    arguments = []  # their names have a dot: names of values and labels have none, so they never collide
-    # Tensors with their strides, scalars, tables, dims, workspaces, maps: the order of the header's `arguments`.
+    arguments = []  # argument names contain a dot; names of values and labels do not, so they never collide
+    # Tensors with their strides, scalars, tables, dims, workspaces, maps: the same order as `arguments` in the header.
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             arguments.append(f"ptr addrspace(1) align {p.align} %{p.name}.data")
@@ -49,7 +49,7 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
         if p.kind == "scalar" and p.value is not None:
             arguments.append(f"{_stored_type(w, p)} %{p.name}.value")
             w.registers[p.value] = [f"%{p.name}.value"]
-            if p.dtype.bits == 1:  # a flag is passed as a byte, and compared once at the start
+            if p.dtype.bits == 1:  # a flag is passed as a byte and compared with 0 once at the start
                 w.head.first.append(f"  %{p.name}.flag = icmp ne i8 %{p.name}.value, 0, !dbg !{w.text.debug.head}")
                 w.registers[p.value] = [f"%{p.name}.flag"]
     for p in function.params:
@@ -94,8 +94,8 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
 
 
 def _bounds(function: Function, target: Target) -> Iterator[str]:
-    """The attributes of the kernel that bound its launches. The cluster is one of them: a launch that passes it as an
-    attribute takes 50 us longer."""
+    """The attributes of the kernel that restrict its launches. The size of the cluster is one of these attributes. A
+    launch that passes it as a launch attribute takes 50 us longer."""
     yield f'"nvvm.reqntid"="{function.launched}"'
     if most := function.number("maxnreg"):
         yield f'"nvvm.maxnreg"="{target.cap(most, function.launched)}"'

@@ -1,4 +1,5 @@
-"""Addresses of accesses, the registers in which their elements travel, and the names of their instructions."""
+"""The addresses of memory accesses, the registers that hold the accessed elements, and the names of the
+instructions."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from dsl.lowering.layouts.layout import Layout
 
 
 def width_name(elements: int, size: int) -> str:
-    """The width of an access of so many elements of `size` bytes, as in names of instructions.
+    """The width of an access to `elements` elements of `size` bytes, as the suffix of an instruction name.
 
-    Each part of a vector is an access of its own (PTX ISA, vector data types). So an element of 8 bytes is one part: as
-    two, another thread could see half of it.
+    Each part of a vector is an access of its own (PTX ISA, vector data types). So an element of 8 bytes must be one
+    part: with two parts, another thread could see half of the element.
     """
     bytes = elements * size
     if size == 8:
@@ -23,7 +24,7 @@ def width_name(elements: int, size: int) -> str:
 
 
 class AccessAddress:
-    """Addresses of the elements of one access."""
+    """Computes the addresses of the elements of one access."""
 
     def __init__(self, w: Writer, op: Op, memory: Value, stage: Value | None, offset: Value, space: str):
         self.w, self.memory, self.space = w, memory, space
@@ -37,7 +38,7 @@ class AccessAddress:
             self.parts = GlobalAddress(w, memory, way.tensor)
 
     def behind(self, address: str, elements: int) -> str:
-        """The address so many elements behind another one of the same wide access."""
+        """The address that lies `elements` elements behind `address`, within the same wide access."""
         if not elements:
             return address
         return self.w.let(f"add i{32 if self.space == 'shared' else 64} {address}, {elements * self.size}")
@@ -53,16 +54,17 @@ class AccessAddress:
         return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
 
 
-# Words of the language → operators of PTX. Loads and stores have different ones for `global` and the first level.
+# Words of the language → operators of PTX. For `global` and for the first cache level, loads and stores have different
+# operators.
 _LOAD_CACHE = {"all": ".ca", "global": ".cg", "streaming": ".cs", "last_use": ".lu"}
 _STORE_CACHE = {"write_back": ".wb", "global": ".cg", "streaming": ".cs", "write_through": ".wt"}
 _EVICT = {"first": ".L1::evict_first", "last": ".L1::evict_last", "no_allocate": ".L1::no_allocate"}
 
 
 def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
-    """The name of the load or store (`ld`, `st`) of so many elements of `size` bytes."""
+    """The name of the load or store (`verb` is `ld` or `st`) of `elements` elements of `size` bytes."""
     cache, evict = op.attrs["cache"], op.attrs["evict"]
-    if cache == "volatile":  # `.volatile` takes no cache operator (PTX ISA, ld)
+    if cache == "volatile":  # `.volatile` excludes a cache operator (PTX ISA, ld)
         return f"{verb}.volatile.{space}.{width_name(elements, size)}"
     if space == "shared":
         return f"{verb}.shared.{width_name(elements, size)}"
@@ -73,8 +75,8 @@ def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
 
 
 def guard(w: Writer, mask: str | None, layout: Layout | None) -> str | None:
-    """The mask, joined with a flag: of the threads that hold an element, this one writes it. None if neither is
-    needed."""
+    """The mask, combined with a flag: if several threads hold an element, the flag selects the thread that writes it.
+    None if neither is needed."""
     chosen = w.head.chosen(layout)
     if mask is None or chosen is None:
         return mask or chosen

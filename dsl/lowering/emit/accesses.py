@@ -1,4 +1,5 @@
-"""How each access is emitted: elements at once, masks that cut a wide access, and the way of its address."""
+"""Decides how each access is emitted: how many elements at once, how masks divide a wide access, and how its address is
+computed."""
 
 from __future__ import annotations
 
@@ -21,11 +22,12 @@ from dsl.lowering.shared.shared_map import SharedMap
 class Way:
     """How one access is emitted.
 
-    width: elements of one instruction.
-    partial: the mask may be on for a part of them. branches: one branch where it is on for all, and one where not;
-        otherwise each element has its own mask.
-    shared, tensor: the linear maps from which addresses in a shared tile or a tensor are computed; None where each
-        address comes from the register of its offset.
+    `width`: the number of elements that one instruction accesses.
+    `partial`: True if the mask may be on for only a part of these elements.
+    `branches`: True if the access has two branches, one for a mask that is on for all elements and one for any other
+        mask. Otherwise each element has its own mask.
+    `shared`, `tensor`: the linear maps for addresses in a shared tile or in a tensor. A map is None if each address is
+        computed from the register of its offset.
     """
 
     width: int
@@ -36,12 +38,13 @@ class Way:
 
 
 class Accesses(dict[Op, Way]):
-    """Access of a shared tile or a tensor → how it is emitted."""
+    """Access to a shared tile or a tensor → how it is emitted."""
 
     def __init__(self, function: Function, maps: Maps, switches: Switches):
         super().__init__()
         self.switches, self.maps = switches, maps
-        # The last access first, as in `demand.py`: addresses add scalars in the order in which maps meet them.
+        # The last access first, as in `demand.py`: the order of the scalars in addresses follows the order in which
+        # maps meet them.
         for op in filter(_touches, _last_first(function.body)):
             self._maps_of(op)
         for op in filter(_touches, walk(function.body)):
@@ -54,7 +57,7 @@ class Accesses(dict[Op, Way]):
 
     def _way(self, op: Op) -> Way:
         shared, tensor = self._maps_of(op)
-        if op.spec.joint:  # `ldmatrix`, `stmatrix`: an address belongs to a thread, not to an element
+        if op.spec.joint:  # `ldmatrix`, `stmatrix`: each thread has one address, which is not the address of an element
             return Way(1, False, False, shared, None)
         if (shared is not None or tensor is not None) and not self._choose(
             "address", op, {"divided": True, "plain": False}, "the offset is linear in the thread's number and scalars"
@@ -69,7 +72,8 @@ class Accesses(dict[Op, Way]):
             costs, unit = {"branches": count / width, "single": count}, "accesses a thread where the mask is on"
             because = "the mask may be on for a part of an access"
             branches = self._choose("partial", op, options, because, costs=costs, unit=unit)
-            if not branches and not op.spec.in_flight:  # `cp.async` stays wide: it takes the count of bytes to read
+            # `cp.async` stays wide, because it has an operand for the number of bytes to read
+            if not branches and not op.spec.in_flight:
                 width, partial = 1, False
         return Way(width, partial, branches, shared, tensor)
 
@@ -82,7 +86,8 @@ def _touches(op: Op) -> bool:
 
 
 def _last_first(block: Block) -> Iterator[Op]:
-    """Operations in the order of `demand.py`: the last first, regions before the operation around them."""
+    """Operations in the same order as in `demand.py`: the last one first, and regions before the operation that
+    contains them."""
     for op in reversed(block.ops):
         for region in op.regions:
             yield from _last_first(region)
@@ -96,5 +101,5 @@ def _offset_of(op: Op) -> Value:
 
 
 def _offset_in_tensor(op: Op) -> Value | None:
-    """The offsets of an access in a tensor; of a copy, those of its source."""
+    """The offsets of an access in a tensor. For a copy, these are the offsets of its source."""
     return operand(op, "offset" if space_of(op.operands[0]) == "global" else "source")

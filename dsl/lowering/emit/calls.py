@@ -13,7 +13,8 @@ from dsl.ptx_templates import Instruction, UnknownInstruction, instruction
 
 
 class Calls:
-    """Writes calls. ptx: the PTX version that the instructions so far need. added: rows of plug-ins, by name."""
+    """Writes calls. `ptx` is the PTX version that the instructions so far need. `added` has the instruction rows of
+    plug-ins by name."""
 
     def __init__(self, text: Text, target: Target, added: Mapping[str, Instruction]):
         self.text, self.target, self.added = text, target, added
@@ -24,14 +25,14 @@ class Calls:
         self.declarations[name] = f"declare {result} @{name}({types}){attributes}"
 
     def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]], attributes: str = "") -> str:
-        """A call of an LLVM intrinsic; arguments are (type, value)."""
+        """Calls an LLVM intrinsic. Each argument is a pair (type, value)."""
         arguments = list(arguments)
         self.declare(name, result, ", ".join(t for t, _ in arguments), attributes)
         return self.text.let(f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
     def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
-        """Calls the row `name` of `dsl.ptx_templates` or of a plug-in. Returns its outputs. TileError `instruction` for
-        an unknown name, `target` where the architecture does not have it."""
+        """Calls the row `name` of `dsl.ptx_templates` or of a plug-in, and returns its outputs. Raises TileError
+        `instruction` for an unknown name, and TileError `target` if the architecture lacks the instruction."""
         try:
             row = self.added.get(name) or instruction(name)
         except UnknownInstruction as error:
@@ -57,9 +58,8 @@ class Calls:
 
 @cache
 def _asm_call(row: Instruction) -> tuple[str, str, int]:
-    """The call of an instruction with `%s` for each argument, the type of its result, and the number of outputs.
-
-    Cached, since an unrolled kernel calls the same few instructions thousands of times."""
+    """The call of an instruction with `%s` for each argument, the type of its result, and the number of outputs. The
+    result is cached because an unrolled kernel calls the same few instructions thousands of times."""
     text, constraints = row.llvm()
     arguments = ", ".join(f"{o.llvm_type} %s" for o in row.inputs for _ in range(o.registers))
     outputs = [o.llvm_type for o in row.outputs for _ in range(o.registers)]

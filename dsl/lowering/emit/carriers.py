@@ -1,4 +1,5 @@
-"""Elements in the integer types that asm operands have: the bits of a float, a byte in a wider register."""
+"""Moves elements into and out of the integer types that asm operands have: the bits of a float, or a byte in a wider
+register."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Emits the operations of a block in order, and long chains of elementwise operations a few registers at a time.
+"""Emits the operations of a block in order. Long chains of elementwise operations are emitted for a few registers at a
+time.
 
-Emitted operation by operation, a chain with several live values holds each of them for all registers of a tile. ptxas
-keeps that order: an exact gelu of 128 elements a thread spilled 388 bytes. A few registers at a time, only these few
-are live.
+A chain may have several live values. If it is emitted operation by operation, each of them is live for all registers of
+a tile. ptxas keeps that order: an exact gelu of 128 elements per thread spilled 388 bytes. If the chain is emitted for
+a few registers at a time, only these few are live.
 """
 
 from __future__ import annotations
@@ -20,23 +21,24 @@ from dsl.lowering.ir.targets import MOST_REGISTERS
 from dsl.lowering.layouts.layout import Layout
 
 AT_ONCE = 4
-"""Least number of registers of a tile that go through a chain together: a whole word of four bytes, or two pairs."""
+"""The fewest registers of a tile that go through a chain together: one word of four bytes, or two pairs."""
 
 
 def emit_block(w: Writer, block: Block) -> None:
-    """Every operation but the terminator."""
+    """Emits all operations of a block except the terminator."""
     emit_ops(w, block.ops[:-1])
 
 
 def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
-    """Emits straight-line code: operations in order, with the chains among them."""
+    """Emits straight-line code. Operations stay in order, except that chains are emitted together."""
     stretch: list[Op] = []
     chain: dict[Op, None] = {}
-    # One layout for all tiles of a chain: a register then depends only on the same register of the operands.
+    # All tiles of a chain have the same layout, so a register depends only on the same register of the operands.
     layout: Layout | None = None
     for op in ops:
         spec = op.spec
-        is_made = spec.elementwise and spec.pure and not op.attrs.get("in_place")  # else it has no registers
+        # wgmma reads the value in place, so it has no registers
+        is_made = spec.elementwise and spec.pure and not op.attrs.get("in_place")
         own = op.result.tile.layout if is_made else None
         if own is not None and (not chain or own == layout):
             chain[op], layout = None, own
@@ -48,14 +50,15 @@ def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
 
 
 def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
-    """Emits a stretch: the operation that ended the one before, then pure operations. No operation outside the chain
-    uses one of the chain."""
+    """Emits a stretch: the operation that ended the previous stretch, then pure operations. No operation outside the
+    chain uses a result of the chain."""
     at_once = _at_once(w, list(chain))
-    if at_once is None:  # everything fits: in the order of the text
+    if at_once is None:  # all registers fit: emit in the order of the text
         for op in stretch:
             emit_op(w, op)
         return
-    # Operations beside the chain come first: the chain may use them, but not the other way round.
+    # Operations outside the chain come first: the chain may use their results, but they do not use results of the
+    # chain.
     for op in stretch:
         if op not in chain:
             emit_op(w, op)
@@ -79,11 +82,11 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
 
 
 def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
-    """How many registers of a tile go through a chain together; None for all at once."""
+    """How many registers of a tile are emitted together in a chain. None if all of them are."""
     if len(chain) < 3 or not _overflows(w, chain):
         return None
     because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
-    # Registers with equal quotients go together, else the quotient would be computed once for each group.
+    # Registers with equal quotients go together. Otherwise each group would compute the quotient again.
     together = max(
         AT_ONCE, *(max(map(sub, count(), equal_quotients(w, op))) + 1 for op in chain if op.spec.algebra.divides), 1
     )
@@ -91,8 +94,8 @@ def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
 
 
 def _overflows(w: Writer, chain: Sequence[Op]) -> bool:
-    """Whether a chain, emitted operation by operation, holds more registers at once than a thread has."""
-    if 4 * len(chain) * count_of(chain[0].result) <= MOST_REGISTERS:  # an upper bound, which spares the search below
+    """Whether a chain that is emitted operation by operation needs more registers at once than a thread has."""
+    if 4 * len(chain) * count_of(chain[0].result) <= MOST_REGISTERS:  # an upper bound, which avoids the search below
         return False
     last = {o: i for i, op in enumerate(chain) for o in op.operands if o.tile.shape}
     held = {o for o in last if o.op not in chain}

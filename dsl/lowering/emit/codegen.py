@@ -20,19 +20,20 @@ BOUNDS = {
     '"nvvm.minctasm"=': ".minnctapersm",
     '"nvvm.cluster_dim"=': ".reqnctapercluster",
 }
-"""Attributes that bound the launches of a kernel → their PTX directives. llvmlite 0.47 (LLVM 20) drops each of them
-silently."""
+"""Attributes that restrict the launches of a kernel → their PTX directives. llvmlite 0.47 (LLVM 20) drops each of these
+attributes without a message."""
 
 LEVELS = {str(llvm_level): llvm_level for llvm_level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
-# At level 3, kernels would also be up to 5 % slower (f16, 4096, row-major b; otherwise equal: docs/measurements.md,
-# `llvm_level=3`).
+# At level 3, kernels with MMAs would also be up to 5 % slower (f16, 4096, row-major b; otherwise equal:
+# docs/measurements.md, `llvm_level=3`).
 PRODUCT_LEVEL = 0
-"""For kernels with MMAs. From level 1 on, LLVM takes eight times as long for their unrolled steps, and ptxas then needs
-more registers."""
+"""The level for kernels with MMAs. From level 1 on, LLVM takes eight times as long for their unrolled steps, and ptxas
+then needs more registers."""
 
 WARPGROUP_LEVEL = 1
-"""For kernels with wgmma. At level 0, LLVM moves accumulators of products in flight, and ptxas waits behind each."""
+"""The level for kernels with wgmma. At level 0, LLVM moves accumulators of products that are in flight, and ptxas
+inserts a wait behind each product."""
 
 
 @lru_cache(maxsize=1)
@@ -48,7 +49,7 @@ def _machine(arch: str, ptx: tuple[int, int], llvm_level: int) -> llvm.TargetMac
 
 
 def llvm_level_for(function: Function) -> int:
-    """The optimisation level of LLVM's code generation for a kernel."""
+    """The optimisation level that LLVM's code generation uses for a kernel."""
     products = [op for op in walk(function.body) if op.spec.product]
     if any(chosen(op) is not None for op in products):
         llvm_levels = {name: llvm_level for name, llvm_level in LEVELS.items() if llvm_level}
@@ -66,15 +67,17 @@ def llvm_level_for(function: Function) -> int:
 
 @lru_cache(maxsize=128)
 def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CODEGEN_LEVEL) -> str:
-    """The PTX of an LLVM module. RuntimeError with LLVM's message if the module is wrong (a bug of the compiler).
-    TileError `tool` if the installed LLVM drops the bounds of the kernel's launches.
+    """The PTX of an LLVM module. Raises RuntimeError with LLVM's message if the module is wrong (a bug of the
+    compiler). Raises TileError `tool` if the installed LLVM drops an attribute that restricts the kernel's launches.
 
-    Cached, some 100 KB for each text: other shapes and seeds of a kernel mostly have the same text.
+    The result is cached, since a kernel usually has the same text for other shapes and seeds. A text takes about 100
+    KB.
     """
     _initialised()
     module = llvm.parse_assembly(text)
     made = _machine(target.arch, max(ptx, target.ptx), llvm_level).emit_assembly(module)
-    # Without `.reqntid`, for example, a block of any size could be launched, and the kernel would compute nonsense.
+    # Without `.reqntid`, for example, a block of any size could be launched, and the kernel would compute wrong
+    # results.
     lost = [word for attribute, word in BOUNDS.items() if attribute in text and f"{word} " not in made]
     if lost:
         message = f"the installed llvmlite {llvmlite.__version__} leaves {' and '.join(lost)} out of PTX"
@@ -83,7 +86,8 @@ def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CO
 
 
 def wrong_in(text: str) -> tuple[int, int, str] | None:
-    """Line, column and LLVM's message for the first error in a module that was edited by hand; None if it is right."""
+    """The line, the column and LLVM's message for the first error in a module that was edited by hand. None if the
+    module is valid."""
     _initialised()
     try:
         llvm.parse_assembly(text).verify()

@@ -23,7 +23,8 @@ from dsl.lowering.known.forms import linear
 def _phis(
     w: Writer, args: list[Value], entry: str, starts: list[list[str]], packed: list[bool] | None = None
 ) -> list[tuple[int, str, str]]:
-    """Writes phis without their back edge, which `_close` adds. Returns (line, register, type) of each."""
+    """Writes phis without the incoming value of the back edge. `_close` adds this value. Returns (line, register, type)
+    of each phi."""
     open_lines = []
     for i, (arg, start) in enumerate(zip(args, starts, strict=True)):
         in_words = packed is not None and packed[i]
@@ -44,13 +45,13 @@ def _close(w: Writer, open_lines: list[tuple[int, str, str]], values: list[list[
 
 
 def close_phi(w: Writer, line: int, value: str, label: str) -> None:
-    """Adds an incoming value from another block to the phi in this line."""
+    """Adds an incoming value from another block to the phi in line `line`."""
     phi, mark, place = w.text.lines[line].partition(", !dbg")
     w.text.lines[line] = f"{phi}, [ {value}, %{label} ]{mark}{place}"
 
 
 def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
-    """The registers of values; of those that are `packed`, the words."""
+    """The registers of values. For values marked in `packed`, the words."""
     if packed is None:
         return [w.registers[v] for v in values]
     return [w.words.of(v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
@@ -80,7 +81,8 @@ def _for(w: Writer, op: Op) -> None:
     test = ("ugt" if unsigned else "sgt") if down else ("ult" if unsigned else "slt")
     go_on = w.let(f"icmp {test} {llvm} {number}, {stop}")
     w.do(f"br i1 {go_on}, label %{inside}, label %{done}")
-    # The results are the values at the head, where the loop ends; the body may rebind registers of its arguments.
+    # The results are the values at the loop head, where the loop exits. They are read before the body is emitted,
+    # because the body may rebind the registers of its arguments.
     at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
     w.loops += 1
@@ -90,7 +92,8 @@ def _for(w: Writer, op: Op) -> None:
     w.at(op)
     following = w.let(f"add {llvm} {number}, {step}")
     if passes_the_last(w, op, down):
-        # The addition may wrap around. If at most one step is left, no iteration follows: the counter becomes the stop.
+        # The addition may wrap around. If at most one step is left, no iteration follows, so the counter is set to the
+        # stop.
         left = w.let(f"sub {llvm} {f'{number}, {stop}' if down else f'{stop}, {number}'}")
         size = w.let(f"sub {llvm} 0, {step}") if down else step
         following = w.let(f"select i1 {w.let(f'icmp ule {llvm} {left}, {size}')}, {llvm} {stop}, {llvm} {following}")
@@ -104,7 +107,7 @@ def _for(w: Writer, op: Op) -> None:
 
 
 def has_no_iteration(w: Writer, loop: Op) -> bool:
-    """Whether this `for` is known to have no iteration. Nothing is emitted for it."""
+    """Whether this `for` is known to have no iteration. In that case, nothing is emitted for it."""
     start, stop, step = loop.operands[:3]
     pace = w.facts.of(step)
     if pace.high is not None and pace.high < 0:
@@ -115,12 +118,13 @@ def has_no_iteration(w: Writer, loop: Op) -> bool:
 
 
 def may_be_decided(w: Writer, op: Op) -> bool:
-    """Whether ptxas may find that the wgmma products in a loop or a branch are dead (of a loop, by its bounds).
+    """Whether ptxas may find that the wgmma products in a loop or a branch are dead. For a loop, ptxas can find this
+    from the bounds.
 
-    This works around a fault of ptxas 12.9 to 13.1. For dead products, it keeps one of the accumulators that start
-    alike, and vector stores write the registers of the others, which nothing has set (41,082 of 49,152 zeros were wrong
-    on an H100). ptxas cannot know a bound that depends on a dim or on loaded data, unless it cancels: it finds that
-    `block(0) * 2 // 2 - block(0)` is 0.
+    This works around a fault of ptxas 12.9 to 13.1. If several accumulators start with equal values and their products
+    are dead, ptxas keeps only one of them. Vector stores then write the registers of the other accumulators, which no
+    instruction has set (41,082 of 49,152 zeros were wrong on an H100). ptxas cannot know a bound that depends on a dim
+    or on loaded data, unless the dim or the data cancels: it finds that `block(0) * 2 // 2 - block(0)` is 0.
     """
     if not w.has_warpgroups or not any(chosen(each) for region in op.regions for each in walk(region)):
         return False
@@ -128,7 +132,7 @@ def may_be_decided(w: Writer, op: Op) -> bool:
         return True
     start, stop = op.operands[:2]
     if (first := w.facts.of(start).high) is not None and (last := w.facts.of(stop).low) is not None and first < last:
-        return False  # it has an iteration
+        return False  # the loop has at least one iteration
     (more, _), (less, _) = linear(stop), linear(start)
     apart = {value: more.get(value, 0) - less.get(value, 0) for value in {*more, *less}}
     counted = [(value, _roots(value)) for value, factor in apart.items() if factor]
@@ -136,11 +140,12 @@ def may_be_decided(w: Writer, op: Op) -> bool:
     return not any(_is_open(w, value) and any(in_all[root] == 1 for root in roots) for value, roots in counted)
 
 
-MOST_ROOTS = 500  # steps of the search through a bound; a longer bound counts as one that ptxas may know
+MOST_ROOTS = 500  # the most steps of the search through a bound; ptxas is assumed to know a longer bound
 
 
 def _roots(value: Value) -> list[object]:
-    """The inputs that a number is computed from, each as often as it occurs; none where there are too many."""
+    """The inputs from which a number is computed. An input is listed as often as it occurs. The list is empty if there
+    are too many inputs."""
     found: list[object] = []
     work = [value]
     for _ in range(MOST_ROOTS):
@@ -153,18 +158,19 @@ def _roots(value: Value) -> list[object]:
         elif op is None or op.spec.access.kind == "read":
             found.append(each)
         elif not op.operands:
-            found.append((op.name, *sorted(op.attrs.items(), key=str)))  # two `block_id` of one axis are one input
+            # two `block_id` operations for the same axis are one input
+            found.append((op.name, *sorted(op.attrs.items(), key=str)))
         else:
             work += op.operands
     return []
 
 
 OPEN = {"minimum", "maximum", "select", "floordiv", "mul", "cast"}
-"""Operations whose result is known only at run time if their operands are."""
+"""Operations whose result is known only at run time if their operands are known only at run time."""
 
 
 def _is_open(w: Writer, value: Value) -> bool:
-    """Whether only the run can tell if a number is above another one."""
+    """Whether the comparison of a number with another number can be decided only at run time."""
     op, (terms, _) = value.op, linear(value)
     if terms != {value: 1}:
         return any(_is_open(w, each) for each in terms)
@@ -177,15 +183,15 @@ def _is_open(w: Writer, value: Value) -> bool:
 
 
 def unknown(w: Writer, register: str, llvm: str) -> str:
-    """A register with the same number, of which ptxas does not know the value. It adds the upper bit of a shared memory
-    address, which is 0."""
+    """A new register with the same number as `register`. ptxas cannot know its value. The code adds the highest bit of
+    a shared memory address, which is 0."""
     zero = w.head.once(f"lshr i32 {shared_memory(w)}, 31")
     same = zero if llvm == "i32" else w.let(f"{'zext' if llvm == 'i64' else 'trunc'} i32 {zero} to {llvm}")
     return w.let(f"add {llvm} {register}, {same}")
 
 
 def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
-    """Whether the counter of this `for`, one step behind its last iteration, may exceed the range of its type."""
+    """Whether the counter of this `for` may exceed the range of its type one step after the last iteration."""
     if loop.attrs.get("exact"):
         return False
     start, stop, step = loop.operands[:3]
@@ -208,7 +214,8 @@ def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
 
 
 def _rolled(w: Writer) -> int:
-    """Metadata that keeps LLVM from unrolling: the schedule decides that (`unroll`), and a pass of ours does it."""
+    """Metadata that keeps LLVM from unrolling a loop. The schedule decides which loops are unrolled (`unroll`), and a
+    pass of the compiler unrolls them."""
     inner = w.text.debug.add('!{!"llvm.loop.unroll.disable"}')
     number = w.text.debug.count
     return w.text.debug.add(f"distinct !{{!{number}, !{inner}}}")
@@ -235,7 +242,7 @@ def _while(w: Writer, op: Op) -> None:
     w.loops -= 1
     w.at(op)
     following = _carried(w, body.ops[-1].operands)
-    # An element that is done keeps its values, so that its condition stays false in each further iteration.
+    # An element whose condition is false keeps its values, so its condition stays false in all further iterations.
     if len(conditions) > 1:
         types, kept = [w.llvm(arg.dtype) for arg in test.args], _carried(w, test.args)
         following = [_chosen(w, conditions, *each) for each in zip(types, following, kept, strict=True)]
@@ -267,7 +274,7 @@ def _if(w: Writer, op: Op) -> None:
         emit_block(w, block)
         w.at(op)
         values = block.ops[-1].operands
-        packed = [v in w.words.held for v in values] if packed is None else packed  # both sides need one form
+        packed = [v in w.words.held for v in values] if packed is None else packed  # both sides must have the same form
         carried = _carried(w, values, packed)
         w.do(f"br label %{done}")
         ends.append((w.text.label, carried))
@@ -285,15 +292,15 @@ def _if(w: Writer, op: Op) -> None:
 
 
 def meet(w: Writer) -> None:
-    """A point where threads meet after a branch or loop of single threads: an empty convergent asm, which LLVM may not
-    move into the branch. Without it, each thread may jump to the start of the loop around on its own, and reach a
-    barrier there alone."""
+    """Makes threads reconverge after a branch or loop of single threads: emits an empty convergent asm, which LLVM may
+    not move into the branch. Without the asm, each thread may jump separately to the start of an enclosing loop and
+    reach a barrier there alone."""
     w.do('call void asm sideeffect "", ""() #1')
 
 
 def _if_of_elements(w: Writer, op: Op) -> None:
-    """A branch without effects, for several elements a thread: a side is computed for all elements of a thread if one
-    of them takes it. Each element then selects its result."""
+    """Emits a branch without effects, if a thread has several elements. A thread computes a side of the branch for all
+    of its elements if at least one of them takes this side. Each element then selects its result."""
     conditions = w.registers[op.operands[0]]
     some, every = (_joined(w, by, conditions) for by in ("or", "and"))
     sides = []
@@ -325,16 +332,17 @@ def _joined(w: Writer, by: str, flags: list[str]) -> str:
 
 
 def _chosen(w: Writer, conditions: list[str], llvm: str, then: list[str], otherwise: list[str]) -> list[str]:
-    """One of two values for each element."""
+    """Selects one of two values for each element."""
     each = zip(conditions, then, otherwise, strict=True)
     return [w.let(f"select i1 {c}, {llvm} {p}, {llvm} {q}") for c, p, q in each]
 
 
 @rule("assert")
 def _assert(w: Writer, op: Op) -> None:
-    """The first thread that fails claims the record and writes its line, block and thread. All threads go on.
+    """Emits an assert. The first thread that fails claims the record and writes its line, block and thread. All threads
+    continue.
 
-    The claim is the number 1, or 2 + axis for an index outside of that axis (`dsl/runtime/record.py`).
+    The claim is the number 1, or 2 + axis for an index that is out of range along that axis (`dsl/runtime/record.py`).
     """
     good = w.registers[op.operands[0]]
     holds = good[0]
@@ -344,7 +352,7 @@ def _assert(w: Writer, op: Op) -> None:
     w.do(f"br i1 {holds}, label %{done}, label %{fail}")
     w.start(fail)
     flag = 2 + op.attrs["axis"] if "axis" in op.attrs else 1
-    # Monotonic is enough: the host reads the record after the launch.
+    # Monotonic order is enough, because the host reads the record after the launch.
     taken = w.let(f"cmpxchg ptr addrspace(1) %record, i32 0, i32 {flag} monotonic monotonic")
     first = w.let(f"extractvalue {{i32, i1}} {taken}, 1")
     w.do(f"br i1 {first}, label %{claim}, label %{done}")
@@ -367,8 +375,10 @@ _FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "inde
 
 @rule("print")
 def _print(w: Writer, op: Op) -> None:
-    """Each thread prints its elements; thread 0 prints scalars, and of the threads that hold an element one prints."""
-    # `vprintf` takes arguments as C passes them: f32 as f64, small integers with 32 bits, each aligned to its size.
+    """Emits a print. Each thread prints its elements. Thread 0 prints scalars. If several threads hold an element, one
+    of them prints it."""
+    # `vprintf` takes arguments as C passes them: f32 becomes f64, and small integers become 32 bits wide. Each argument
+    # is aligned to its size.
     formats, promoted = [], []
     for o in op.operands:
         wide = F64 if o.dtype.is_float else o.dtype if o.dtype.bits == 64 else S64 if o.dtype.kind == "index" else None
@@ -376,7 +386,8 @@ def _print(w: Writer, op: Op) -> None:
             wide = S32 if o.dtype.is_signed or o.dtype is I1 else U32
         formats.append({"s64": "%lld", "u64": "%llu"}.get(wide.name, _FORMATS[o.dtype.kind]))
         promoted.append(wide)
-    text = op.attrs["format"].replace("%", "%%")  # `{}` are the places: a `%` of the user's text is printed as it is
+    # only `{}` marks a place: a `%` in the user's text is printed as it is
+    text = op.attrs["format"].replace("%", "%%")
     for f in formats:
         text = text.replace("{}", f, 1)
     raw = (text + "\n").encode()

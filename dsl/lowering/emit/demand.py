@@ -1,5 +1,5 @@
-"""Finds which registers of each value are read. Index arithmetic is emitted only for the first element of each wide
-access."""
+"""Finds which registers of each value are read, so that index arithmetic is emitted only for the first element of each
+wide access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsl.lowering.ops.memory import by_threads
 
 
 def mark_needed(w: Writer, function: Function) -> None:
-    """Fills `w.needed`, from the last operation to the first."""
+    """Fills `w.needed`, going from the last operation to the first."""
     _block(w, function.body)
 
 
@@ -32,11 +32,11 @@ def _all(w: Writer, value: Value) -> None:
 
 
 def _block(w: Writer, block: Block) -> None:
-    for op in reversed(block.ops):  # backwards: all uses of a value are noted before the operation that computes it
+    for op in reversed(block.ops):  # in reverse: all uses of a value are noted before the operation that computes it
         for region in op.regions:
             if op.spec.control.flows:
                 _block(w, region)
-            else:  # the function of a reduction, which is emitted for each pair; it may use scalars of the kernel
+            else:  # the function of a reduction is emitted for each pair of elements; it may use scalars of the kernel
                 for inner in walk(region):
                     for o in inner.operands:
                         _all(w, o)
@@ -45,26 +45,26 @@ def _block(w: Writer, block: Block) -> None:
 
 def _op(w: Writer, op: Op) -> None:
     if op.spec.pure:
-        for result in op.results:  # noted as unread, so that it is not emitted: its operands may have no registers
+        for result in op.results:  # Noted as unread, so that it is not emitted: its operands may have no registers.
             w.needed.add(result, ())
     if (op.spec.elementwise and op.spec.pure) or op.spec.placement.picks is not None:
         needed = read_registers(op, w.needed.noted(op.result))
         for o in op.operands:
             _add(w, o, needed)
-    elif op.spec.leaves:  # a TMA store: scalar corners say where, and no offset of an element is needed
+    elif op.spec.leaves:  # a TMA store: its place is given by scalar corners, so no offset of an element is needed
         for o in op.operands:
             if isinstance(o.type, TileType) and o.shape:
                 _add(w, o, ())
             else:
                 _all(w, o)
-    elif op.spec.joint:  # `ldmatrix`, `stmatrix`: the address belongs to the thread, not to a register of the offsets
+    elif op.spec.joint:  # `ldmatrix`, `stmatrix`: the one address of a thread belongs to no register of the offsets
         for what, o in zip(op.attrs["has"], op.operands, strict=True):
             if what != "offset":
                 _all(w, o)
             else:
                 _starts(w, op)
                 _add(w, o, ())
-    elif op.attrs.get("in_place"):  # wgmma reads it: the descriptor needs the stage only
+    elif op.attrs.get("in_place"):  # wgmma reads this operand: its descriptor needs only the stage
         for o in op.operands:
             _add(w, o, ())
         stage = operand(op, "stage") if "has" in op.attrs else None
@@ -78,7 +78,7 @@ def _op(w: Writer, op: Op) -> None:
 
 
 def _starts(w: Writer, op: Op) -> bool:
-    """Marks the scalars of the linear map of a shared access. Returns whether there is such a map."""
+    """Marks the scalars in the linear map of a shared access as read. Returns whether there is such a map."""
     found = w.accesses[op].shared
     for scalar, _ in found.terms if found else ():
         _all(w, scalar)
@@ -86,9 +86,9 @@ def _starts(w: Writer, op: Op) -> bool:
 
 
 def _access(w: Writer, op: Op) -> None:
-    """Marks what an access reads: the address of its first element, and its mask if that is the same for all of its
-    elements. If not, the branches of a partial access read the ends of the mask, and compute the masks of elements
-    again where these are needed."""
+    """Marks the registers that an access reads: the address of its first element, and its mask if the mask is the same
+    for all elements. If the mask differs between elements, the branches of a partial access read the ends of the mask.
+    Where the masks of single elements are needed, the branches recompute them."""
     mask, offset = operand(op, "mask"), operand(op, "offset")
     assert offset is not None
     way, count = w.accesses[op], count_of(offset)

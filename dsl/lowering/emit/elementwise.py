@@ -1,4 +1,4 @@
-"""Elementwise operations: one or a few LLVM instructions for each element."""
+"""Elementwise operations: each element takes one or a few LLVM instructions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from dsl.lowering.ir.types import BF16, F16, F32, F64, FP8, I1, S32, TF32, U32, 
 from dsl.lowering.ops.elementwise import FUNCTIONS, suffix
 
 Element = Callable[[Writer, Op, DType, str, list[str]], str]
-"""Emits one element: (writer, operation, dtype of the first operand, its LLVM type, operands) → result."""
+"""Emits one element. The arguments are the writer, the operation, the dtype of the first operand, its LLVM type, and
+the operands. Returns the result."""
 
 
 def elementwise(
@@ -26,10 +27,11 @@ def elementwise(
     at_once: Callable[[Writer, Op], bool] | None = None,
     alike: Callable[[Writer, Op], list[int]] | None = None,
 ) -> Callable[[Element], Element]:
-    """Registers the emission of one element as the rule of these operations.
+    """Registers a function as the rule of these operations. The function emits one element.
 
-    at_once: tries to emit all elements together, and returns whether it did. alike: the group of each register; of
-    equal elements in a group, one is computed.
+    `at_once`: tries to emit all elements together, and returns whether it did.
+    `alike`: returns the group of each register. Registers of a group hold equal elements, so only one of them is
+        computed.
     """
 
     def register(function: Element) -> Element:
@@ -67,7 +69,7 @@ _INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor
 def _arithmetic(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float:
         return w.let(f"{_FLOAT[op.name]}{w.contract} {llvm} {x[0]}, {x[1]}")
-    # `nsw` is right for indices: their width is chosen such that they do not overflow.
+    # `nsw` is correct for indices: their width is chosen such that they do not overflow.
     flags = " nsw" if dtype.kind == "index" and op.name in ("add", "sub", "mul") else ""
     return w.let(f"{_INT[op.name]}{flags} {llvm} {x[0]}, {x[1]}")
 
@@ -77,9 +79,9 @@ _plain_and = RULES["and"]
 
 @rule("and")
 def _and(w: Writer, op: Op) -> None:
-    """Joins `0 <= v` and `v < n` to one unsigned comparison, if n is not negative."""
-    # The convolution `table` in NHWC has 895 machine instructions with one comparison and 993 with two. Of 87 kernels,
-    # 11 change.
+    """Merges `0 <= v` and `v < n` into one unsigned comparison if n is not negative."""
+    # The convolution `table` in NHWC has 895 machine instructions with one comparison and 993 with two comparisons. Of
+    # 87 kernels, 11 change.
     inside, because = _bounds(w, op), "0 <= v < n, of an n that is not negative"
     if inside is None or not w.switches.of(op, "bounds", {"one": True, "two": False}, because):
         _plain_and(w, op)
@@ -92,7 +94,7 @@ def _and(w: Writer, op: Op) -> None:
 
 
 def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
-    """(v, n) of a conjunction 0 <= v < n with an n that is not negative; else None."""
+    """The pair (v, n) of a conjunction 0 <= v < n whose n is not negative. None if the operation is something else."""
     for at_least, below in (op.operands, op.operands[::-1]):
         (zero, v), (same, n) = (_in_order(flag, name) for flag, name in ((at_least, "le"), (below, "lt")))
         if v is not None and v is same and n is not None and zero is not None and constant_of(zero) == 0:
@@ -102,7 +104,7 @@ def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
 
 
 def _in_order(flag: Value, name: str) -> tuple[Value | None, Value | None]:
-    """(a, b) of a comparison `a name b`, which may also be written the other way round."""
+    """The pair (a, b) of a comparison `a name b`. The comparison may also be written with its operands swapped."""
     if flag.op is not None and flag.op.name == name:
         return flag.op.operands[0], flag.op.operands[1]
     if flag.op is not None and flag.op.name == {"le": "ge", "lt": "gt"}[name]:
@@ -120,14 +122,16 @@ def _known_nonnegative(w: Writer, op: Op) -> bool:
 def _division(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     by = constant_of(op.operands[1])
     quotient = op.name == "floordiv"
-    if by is not None and by > 0 and int(by) & (int(by) - 1) == 0:  # shift and mask round down, negative numbers too
+    # shift and mask round down, also for negative numbers
+    if by is not None and by > 0 and int(by) & (int(by) - 1) == 0:
         if quotient:
             shift = "ashr" if dtype.is_signed else "lshr"
             return w.let(f"{shift} {llvm} {x[0]}, {int(by).bit_length() - 1}")
         return w.let(f"and {llvm} {x[0]}, {int(by) - 1}")
     if not dtype.is_signed or _known_nonnegative(w, op):
         return w.let(f"{'udiv' if quotient else 'urem'} {llvm} {x[0]}, {x[1]}")
-    # The hardware truncates, the language rounds down: they differ where a remainder is left and signs differ.
+    # The hardware truncates, while the language rounds down. The results differ if there is a remainder and the signs
+    # differ.
     rest = w.let(f"srem {llvm} {x[0]}, {x[1]}")
     inexact = w.let(f"icmp ne {llvm} {rest}, 0")
     signs = w.let(f"xor {llvm} {rest}, {x[1]}")
@@ -154,14 +158,14 @@ def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     made = w.intrinsic(name, llvm, [(llvm, x[0]), (llvm, x[1])])
     if dtype.is_float or not op.result.tile.shape:
         return made
-    # `freeze` stops LLVM's scalar evolution, and becomes no instruction. Without it, LLVM spends 16 s on expressions of
-    # maxima of sums of maxima, in 512 steps of dynamic programming.
+    # `freeze` stops LLVM's scalar evolution and produces no instruction. Without it, LLVM spends 16 s on nested maxima
+    # and sums in 512 steps of dynamic programming.
     return w.let(f"freeze {llvm} {made}")
 
 
 def _extreme_of_doubles(w: Writer, op: Op, x: list[str]) -> str:
-    """The minimum or maximum of f64, for which PTX has no form that propagates NaN. -0 is smaller than +0: equal
-    operands differ at most in the sign, so `or` gives the smaller and `and` the greater one."""
+    """The minimum or maximum of f64. PTX has no instruction for it that propagates NaN. The number -0 is smaller than
+    +0. Equal operands differ at most in the sign, so `or` gives the smaller operand and `and` the greater one."""
     less = op.name == "minimum"
     first = w.let(f"fcmp {'olt' if less else 'ogt'} double {x[0]}, {x[1]}")
     chosen = w.let(f"select i1 {first}, double {x[0]}, double {x[1]}")
@@ -186,8 +190,8 @@ def _not(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @elementwise("shl", "shr")
 def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    """A shift by the width or more gives what a shift bit by bit would: 0, or the sign. LLVM leaves that undefined, so
-    the distance is limited first."""
+    """Emits a shift. A distance of at least the width gives the same result as shifting bit by bit: 0, or the sign.
+    Such a shift is undefined in LLVM, so the distance is limited first."""
     bits = w.bits(dtype)
     amount = constant_of(op.operands[1])
     name = "shl" if op.name == "shl" else "ashr" if dtype.is_signed else "lshr"
@@ -202,7 +206,7 @@ def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 
 def of_word(w: Writer, op: Op) -> bool:
-    """Whether an operation on bytes works on the word that holds them."""
+    """Whether an operation on bytes is done on the word that holds them."""
     return w.switches.of(op, "bytes", {"word": True, "single": False}, "bytes of a word")
 
 
@@ -216,7 +220,7 @@ def _compare(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float:
         return w.let(f"fcmp {of_float} {llvm} {x[0]}, {x[1]}")
     byte = w.words.bytes.get(x[0])
-    # A mask of the word is one instruction; taking the byte out of it is two.
+    # Masking the word takes one instruction. Extracting the byte takes two.
     if byte is not None and x[1] == "0" and op.name in ("eq", "ne") and of_word(w, op):
         word, bits = byte
         flag = w.let(f"icmp {signed} i32 {w.let(f'and i32 {word}, {bits}')}, 0")
@@ -239,8 +243,8 @@ def _bitcast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @rule("cast")
 def _cast(w: Writer, op: Op) -> None:
-    """Converts four elements at once to saturated bytes or FP8, where four registers in order are needed; others one by
-    one."""
+    """Converts four elements at once to saturated bytes or to FP8, if four consecutive registers are needed. Otherwise
+    converts one element at a time."""
     source, result = op.operands[0], op.result
     x, out = w.registers[source], [""] * count_of(result)
     left = w.needed.of(result, len(out))
@@ -261,12 +265,13 @@ def _cast(w: Writer, op: Op) -> None:
 
 
 def _saturates_bytes(w: Writer, source: DType, to: DType, saturate: bool) -> bool:
-    """Whether a conversion goes through s32, which `cvt.pack` saturates to bytes."""
+    """Whether a conversion goes through s32, which `cvt.pack` saturates to a byte."""
     return to.is_int and to.bits == 8 and (source in (F16, BF16, F32) or (saturate and source is S32))
 
 
 def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
-    """Four bytes by `cvt.pack`. ptxas merges it with the conversions from f32 before: one instruction for two bytes."""
+    """Converts four elements to bytes by `cvt.pack`. ptxas merges `cvt.pack` with the preceding conversions from f32,
+    so two bytes take one instruction."""
     source, to = op.operands[0].dtype, op.attrs["to"]
     s32 = [x if source is S32 else _float_to_int(w, x, source, S32, op.attrs["rounding"], op) for x in x]
     name = f"cvt.pack.sat.{to}.s32.b32"
@@ -276,7 +281,7 @@ def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
 
 
 def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
-    """Four FP8 numbers by two conversions of pairs."""
+    """Converts four elements to FP8 with two conversions of pairs."""
     source, to, rounding = op.operands[0].dtype, op.attrs["to"], op.attrs["rounding"]
     wide = [convert(w, e, source, F32, op=op) for e in x]
     halves = [_pair_of_fp8(w, wide[i], wide[i + 1], to, rounding, op) for i in (0, 2)]
@@ -286,8 +291,8 @@ def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
 
 
 def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None, op: Op | None) -> str:
-    """Two f32 as two FP8 numbers in 16 bits: nearest, saturating. TileError `type` for another rounding, which the
-    hardware does not have."""
+    """Two f32 as two FP8 numbers in 16 bits, rounded to nearest and saturated. Raises TileError `type` for another
+    rounding, because the hardware has no other."""
     if rounding not in (None, "rn"):
         raise TileError("type", op.loc if op else None, f"{to} is rounded to nearest: the hardware has no other")
     return w.template(f"cvt.rn.satfinite.{to}x2.f32", [high, low], op)[0]
@@ -295,7 +300,7 @@ def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None
 
 def _cast_one(w: Writer, op: Op, x: str) -> str:
     dtype, llvm = op.operands[0].dtype, w.llvm(op.operands[0].dtype)
-    # `recompute`: `sideeffect` keeps LLVM and ptxas from sharing equal conversions.
+    # For `recompute`: `sideeffect` keeps LLVM and ptxas from merging equal conversions.
     if op.attrs.get("anew") and (dtype is F16 or w.target.number >= 90):
         return w.let(f'call float asm sideeffect "cvt.f32.{dtype} $0, $1;", "=f,h"({llvm} {x})')
     return convert(w, x, dtype, op.attrs["to"], op.attrs["saturate"], op.attrs["rounding"], op)
@@ -310,15 +315,15 @@ def convert(
     rounding: str | None = None,
     op: Op | None = None,
 ) -> str:
-    """Converts one element. Floats to integers truncate and saturate at the integer's range; NaN gives 0. Integers to
-    integers wrap, or saturate with `saturate`."""
+    """Converts one element. From float to integer, the value is truncated and saturated to the integer's range; NaN
+    gives 0. From integer to integer, the value wraps, or it is saturated if `saturate` is set."""
     a, b = w.llvm(source), w.llvm(to)
     if source is to:
         return x
     if to is TF32:
         return w.template("cvt.rna.tf32.f32", [x], op)[0]
     if to in FP8:
-        # The 0 of a masked load needs no instruction. The conversion exists from sm_89 on only.
+        # The 0 of a masked load needs no instruction. The conversion instruction exists only from sm_89 on.
         if source.is_float and x == float_constant(0.0, a):
             return "0"
         pair = _pair_of_fp8(w, convert(w, x, source, F32, op=op), float_constant(0.0, "float"), to, rounding, op)
@@ -364,11 +369,13 @@ def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str |
     a, b = w.llvm(source), w.llvm(to)
     if to.bits > source.bits:
         return w.let(f"fpext {a} {x} to {b}")
-    if source.bits == to.bits:  # between f16 and bf16, through f32, which has all numbers of both
+    # between f16 and bf16 the way is through f32, which represents all numbers of both types
+    if source.bits == to.bits:
         x, source, a = w.let(f"fpext {a} {x} to float"), F32, "float"
     if rounding in (None, "rn"):
         return w.let(f"fptrunc {a} {x} to {b}")
-    if source is F64 and to.bits == 16:  # PTX has no such instruction; rounding down twice, say, is rounding down once
+    # PTX has no such instruction; rounding twice in the same direction equals rounding once
+    if source is F64 and to.bits == 16:
         x, source = _cvt(w, x, source, F32, rounding), F32
     if to is BF16 and rounding != "rz":
         raise TileError(
@@ -378,7 +385,7 @@ def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str |
 
 
 def _cvt(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
-    """`cvt` with a rounding, from 32 or 64 bits to any float."""
+    """Emits `cvt` with a rounding, from 32 or 64 bits to any float."""
     kind = {"f16": "h", "bf16": "h", "f32": "f", "f64": "d"}
     of = kind.get(source.name) or ("l" if w.bits(source) == 64 else "r")
     name = source.name if source.is_float else f"{'s' if source.is_signed else 'u'}{w.bits(source)}"
@@ -393,8 +400,8 @@ _INT_ROUNDING = {None: "rzi", "rz": "rzi", "rn": "rni", "rp": "rpi", "rm": "rmi"
 
 
 def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
-    """A float to an integer. `cvt` saturates, and gives 0 for NaN (PTX ISA, cvt). Results of 8 and 16 bits are clamped
-    from 32 bits."""
+    """Converts a float to an integer. `cvt` saturates, and gives 0 for NaN (PTX ISA, cvt). Results of 8 and 16 bits are
+    computed with 32 bits and then clamped."""
     if to is I1:
         return w.let(f"fcmp une {w.llvm(source)} {x}, {float_constant(0.0, source.llvm)}")
     if source in (F16, BF16):
@@ -406,7 +413,7 @@ def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | N
     name = f"cvt.{_INT_ROUNDING[rounding]}.{sign}{bits}.{source}"
     made = w.let(f'call i{bits} asm "{name} $0, $1;", "={place},{kind}"({w.llvm(source)} {x})')
     if bits == 64 or source.name == "f64":
-        # `cvt` gives 0 for NaN only from f32 to 32 bits. Otherwise the ISA has another value.
+        # `cvt` gives 0 for NaN only from f32 to 32 bits. For other types, the ISA specifies another value.
         is_nan = w.let(f"fcmp uno {w.llvm(source)} {x}, {x}")
         made = w.let(f"select i1 {is_nan}, i{bits} 0, i{bits} {made}")
     if w.bits(to) < 32:
@@ -433,13 +440,13 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         return _byte_to_float(w, x, source.is_signed)
     if to.bits >= 32:
         return w.let(f"{name} {a} {x} to {b}")
-    # Rounding twice is harmless for f16: f32 rounds integers only from 2^24 on, and these are infinite in f16.
+    # Rounding twice is harmless for f16: f32 rounds only integers from 2^24 on, and these are infinite in f16.
     if to is F16 or _is_exact_in_f32(w, source, op):
         return w.let(f"fptrunc float {w.let(f'{name} {a} {x} to float')} to {b}")
-    if w.target.number >= 90:  # one instruction, where the way through f64 has two of the same speed
+    if w.target.number >= 90:  # one instruction; through f64, it would be two of the same speed
         return _cvt(w, x, source, to, "rn")
-    # To bf16 before sm_90. f32 is rounded to odd, and has enough bits that the second rounding gives the result of one
-    # rounding: the last bit of f32 is set if the conversion was inexact.
+    # To bf16 before sm_90. The number is first rounded to odd in f32: the last bit of the f32 is set if the conversion
+    # was inexact. f32 has enough bits that the second rounding then gives the same result as a single rounding.
     down, up, cut = (_cvt(w, x, source, F32, r) for r in ("rm", "rp", "rz"))
     inexact = w.let(f"zext i1 {w.let(f'fcmp une float {down}, {up}')} to i32")
     odd = w.let(f"or i32 {w.let(f'bitcast float {cut} to i32')}, {inexact}")
@@ -447,7 +454,7 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
 
 
 def _is_exact_in_f32(w: Writer, source: DType, op: Op | None) -> bool:
-    """Whether f32 represents each integer that may occur, which holds up to 2^24."""
+    """Whether f32 exactly represents each integer that may occur. It does so up to 2^24."""
     low, high = int_range(source)
     if op is not None and op.operands[0].dtype is source:
         facts = w.facts.of(op.operands[0])
@@ -457,10 +464,10 @@ def _is_exact_in_f32(w: Writer, source: DType, op: Op | None) -> bool:
 
 
 def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
-    """A byte of a word as f32: `prmt` puts it into the lowest byte of 2^23, and 2^23 is subtracted. An epilogue that
-    adds a residual of bytes took 155 us this way, and 167 us with `cvt`."""
+    """Converts a byte of a word to f32: `prmt` puts the byte into the lowest byte of 2^23, and 2^23 is subtracted. An
+    epilogue that adds a residual of bytes took 155 us with this code, and 167 us with `cvt`."""
     word, bits = w.words.bytes[x]
-    if is_signed:  # flipping the sign bit adds 128; the bias below subtracts it again
+    if is_signed:  # flipping the sign bit adds 128; the bias below subtracts 128 again
         word = w.text.here(("flipped", word), lambda: w.let(f"xor i32 {word}, {0x80808080 - (1 << 32)}"))
     selector = 0x7440 + (bits.bit_length() - 1) // 8
     joined = w.intrinsic("llvm.nvvm.prmt", "i32", [("i32", v) for v in (word, str(0x4B000000), str(selector))])
@@ -470,7 +477,7 @@ def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
 
 @rule("asm")
 def _asm(w: Writer, op: Op) -> None:
-    """Emits the user's text for each element. It keeps its place among everything that has effects."""
+    """Emits the user's text for each element. The text keeps its place in the order of operations that have effects."""
     types = op.attrs["types"]
     places = {f"d{i}" if len(types) > 1 else "d": f"${i}" for i in range(len(types))}
     places |= {str(i): f"${len(types) + i}" for i in range(len(op.operands))}
@@ -497,7 +504,7 @@ def _asm(w: Writer, op: Op) -> None:
 
 
 def _carrier(w: Writer, dtype: DType) -> tuple[str, str]:
-    """The LLVM type and the constraint of an operand of the user's asm."""
+    """The LLVM type and the constraint for an operand of the user's asm."""
     if dtype is I1:
         return "i1", "b"
     bits = w.bits(dtype)

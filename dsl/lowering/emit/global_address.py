@@ -1,4 +1,5 @@
-"""Addresses in global memory: one pointer for the part of the thread and the block, plus the parts of registers."""
+"""Addresses in global memory: one pointer that depends on the thread and the block, plus the parts that depend on the
+register."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from dsl.lowering.layouts.layout import Layout
 
 @lru_cache(maxsize=4096)
 def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
-    """What each register adds to Σ coefficient · coordinate. Bases must not overlap: their sums then do not carry."""
+    """For each register, the number that it adds to Σ coefficient · coordinate. The bases must not overlap, so that
+    their sums have no carries."""
     out = [0]
     for weight in layout.weighed(coefficients)[: len(layout.register)]:
         out += [weight + n for n in out]
@@ -23,11 +25,11 @@ def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
 
 
 class GlobalAddress:
-    """The addresses of one access of a tensor, i64.
+    """The addresses of one access to a tensor, as i64.
 
-    The parts of the thread and the block are one pointer. Accesses of one stretch of straight-line code that differ
-    only in constants share it. Of a register's part, constants are added as immediates. Strides are added step by step,
-    so that few multiples of them are in registers.
+    The parts that depend on the thread and the block form one pointer. Accesses in one stretch of straight-line code
+    share this pointer if they differ only in constants. For the part that depends on the register, constants are added
+    as immediates. Strides are added step by step, so that few multiples of a stride occupy registers.
     """
 
     def __init__(self, w: Writer, memory: Value, map: GlobalMap):
@@ -37,21 +39,23 @@ class GlobalAddress:
 
     def of(self, register: int) -> str:
         counts = [(p, constant + moved[register]) for p, constant, moved in self.moves]
-        # The stride () is 1: its part is a constant of the instruction, not a step of the pointer.
+        # The stride () is 1. Its part is a constant in the instruction, not a step of the pointer.
         number = sum([n for p, n in counts if not p]) * self.size
         pointer = self._moved(tuple([(p, n) for p, n in counts if p and n]))
         return self.w.let(f"add i64 {pointer}, {number}") if number else pointer
 
     def _moved(self, counts: tuple[tuple[Product, int], ...]) -> str:
-        """The pointer after so many strides of each kind: one step from the nearest earlier one in this stretch."""
+        """The pointer after the given number of strides of each kind. The code computes it by one step from the nearest
+        earlier pointer in this stretch."""
         w, first = self.w, ("pointer", self.memory, self.map.uniform, self.map.threads)
         if not counts:
             return w.text.here(first, self._pointer)
         *rest, (product, n) = counts
         chain: dict[int, str] = w.text.here((*first, *rest, product), lambda: {0: self._moved(tuple(rest))})
         if n not in chain:
-            # From the nearest, not from the first, so that few multiples of a stride are live at once. With an offset
-            # for each element instead, matrix products are 2 to 11 % slower (docs/measurements.md, `address=plain`).
+            # The step starts from the nearest pointer, not from the first, so that few multiples of a stride are live
+            # at once. With an offset for each element instead, matrix products are 2 to 11 % slower
+            # (docs/measurements.md, `address=plain`).
             near = max(k for k in chain if k < n)
             chain[n] = w.let(f"add i64 {chain[near]}, {self._step(product, (n - near) * self.size)}")
         return chain[n]
@@ -68,7 +72,7 @@ class GlobalAddress:
         return self.w.text.here(("step", product, bytes), make)
 
     def _offset(self) -> str:
-        """The offset of that element, as index."""
+        """The offset of the thread's first element, in the type of indices."""
         w = self.w
         parts = [self._thread_part(product, axes) for product, axes in self.map.threads]
         for product, factor in self.map.uniform:
@@ -77,10 +81,11 @@ class GlobalAddress:
         return reduce(lambda a, b: w.let(f"add {w.index} {a}, {b}"), parts) if parts else "0"
 
     def _thread_part(self, product: Product, axes: Axes) -> str:
-        """What the thread's number adds along the axes, times a product of scalars."""
+        """The amount that the thread's number adds along the axes, times a product of scalars."""
         w = self.w
         bases = tuple(sum(column) for column in zip(*axes, strict=True))
-        # Without carries between axes, shifts and masks of the thread's number give the sum of all axes at once.
+        # If there are no carries between axes, shifts and masks of the thread's number give the sum over all axes at
+        # once.
         if sum(bases) == reduce(or_, bases, 0):
             total = self._index(w.head.linear(bases))
         else:
@@ -91,8 +96,8 @@ class GlobalAddress:
         return self._multiplied([total, *(self._scalar(name) for name in product)], product)
 
     def _along(self, axis: tuple[int, ...]) -> str:
-        """What the thread's number adds along one axis: the coordinate times its coefficient. The coordinate alone has
-        no carries."""
+        """The amount that the thread's number adds along one axis: the coordinate times its coefficient. The coordinate
+        alone has no carries."""
         scale = max(1, gcd(*axis))
         coordinate = self._index(self.w.head.linear(tuple(base // scale for base in axis)))
         if scale == 1 or coordinate == "0":
@@ -100,13 +105,14 @@ class GlobalAddress:
         return self.w.head.once(f"mul {self.w.index} {coordinate}, {scale}")
 
     def _product(self, product: Product) -> str:
-        """A product of scalars, as index."""
+        """A product of scalars, in the type of indices."""
         return self.w.text.here(
             ("product", product), lambda: self._multiplied([self._scalar(name) for name in product], product)
         )
 
     def _multiplied(self, names: list[str], product: Product) -> str:
-        """The product of these registers; computed at the start of the kernel if the scalars are known there."""
+        """The product of these registers. The product is computed at the start of the kernel if the scalars are known
+        there."""
         w = self.w
         make = w.head.once if all(w.maps.affines.scalars[name] in w.maps.given for name in product) else w.let
         return reduce(lambda a, b: make(f"mul {w.index} {a}, {b}"), names)

@@ -1,4 +1,4 @@
-"""Values that depend only on the thread, the block and the parameters, and the place where they are computed."""
+"""Values that depend only on the thread, the block and the parameters, and the places where they are computed."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ BECAUSE = "known at the head of the kernel; behind a loop computed once more, so
 
 
 class Head:
-    """Computes each such value once at the start of a stretch of the function, or once at the start of the kernel, or
-    at each use, by the choice `hoist`. A stretch ends behind a loop.
+    """Computes each such value at one of three places, by the choice `hoist`: once at the start of a stretch of the
+    function, once at the start of the kernel, or at each use. A stretch ends behind a loop.
 
-    first: lines at the start of the function, before the first stretch.
+    `first`: lines at the start of the function, before the first stretch.
     """
 
     def __init__(self, text: Text, calls: Calls, choices: Choices):
         self.text, self.calls = text, calls
-        # With `place`, a product of 8192 takes 5 % longer, with `head` 1 %; the five other kernels at most 2 %
-        # (docs/measurements.md). Stretches help epilogues: computed at the start of the kernel, their addresses
-        # spilled.
+        # With `place`, a product of size 8192 takes 5 % longer, and with `head` 1 %. The five other kernels take at
+        # most 2 % longer (docs/measurements.md). Stretches help epilogues: when their addresses were computed at the
+        # start of the kernel, they spilled.
         self.where = choices.choose(
             "hoist", "thread", {name: name for name in (STRETCHES, HEAD, PLACE)}, STRETCHES, because=BECAUSE
         )
         self.first: Lines = []
-        self._lines: Lines = self.first  # the head of this stretch
+        self._lines: Lines = self.first  # the lines at the head of the current stretch
         self._known: dict[str, str] = {}
         self._stretches = 0
-        self._block: Block | None = None  # in which loops end stretches
+        self._block: Block | None = None  # the block whose loops end stretches
 
     def once(self, text: str) -> str:
-        """A value that depends only on the thread, the block and the parameters. Equal texts are one value."""
+        """The name of a value that depends only on the thread, the block and the parameters. Equal texts give the same
+        value."""
         if self.where == PLACE:
             return self.text.let(text)
         known = self._known.get(text)
@@ -50,8 +51,8 @@ class Head:
         return known
 
     def buffer(self, bytes: int) -> str:
-        """Local memory of this thread. It is allocated at the start of the function: inside a loop, each iteration
-        would allocate more."""
+        """Allocates local memory of this thread at the start of the function. An allocation inside a loop would
+        allocate more in each iteration."""
         name = self.text.name()
         self.first.append(f"  {name} = alloca [{bytes} x i8], align 8, !dbg !{self.text.debug.head}")
         return name
@@ -68,13 +69,14 @@ class Head:
             self._lines, self._known, self._block = kept
 
     def after_loop(self, op: Op) -> None:
-        """Begins a stretch behind a loop, if it is one of the block that has stretches."""
+        """Begins a new stretch behind a loop, if the loop belongs to the block that has stretches."""
         if self._block is not None and any(op is each for each in self._block.ops):
             self._anew()
 
     def _anew(self) -> None:
-        """Begins a stretch: values of `once` are computed again from a thread's number that is read again. So no
-        register holds them during the loop before. The place must dominate all that follows in the block."""
+        """Begins a new stretch. The code reads the thread's number again and recomputes the values of `once` from it.
+        So these values occupy no registers during the preceding loop. The start of the stretch must dominate all later
+        code in the block."""
         if self._stretches and self.where == HEAD:
             return
         self._lines, self._known = [], {}
@@ -95,14 +97,15 @@ class Head:
 
     def thread(self) -> str:
         """This thread's number in its block, i32."""
-        # `sideeffect`, so that LLVM does not merge it with the number read at the start. That would keep everything
-        # computed from it in registers through the loop, where addresses of an epilogue spilled (docs/int8_conv.md).
+        # `sideeffect` keeps LLVM from merging this number with the number read at the start. Merging would keep all
+        # values that are computed from the number in registers through the loop. The addresses of an epilogue spilled
+        # then (docs/int8_conv.md).
         if self._stretches > 1:
             return self.once('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()')
         return self._read("tid.x")
 
     def special(self, register: str) -> str:
-        """A special register, as index."""
+        """The value of a special register, in the type of indices."""
         value = self._read(register)
         return value if self.text.index == "i32" else self.once(f"zext i32 {value} to i64")
 
@@ -112,13 +115,15 @@ class Head:
         return self.once(f"call i32 @{name}()")
 
     def coordinate(self, layout: Layout) -> str:
-        """The thread's part of an element's coordinate, as index. XOR with a register's part gives the coordinate."""
+        """The part of an element's coordinate that depends on the thread, in the type of indices. XOR with the
+        register's part gives the coordinate."""
         total = self.linear(layout.thread)
         return total if total == "0" or self.text.index == "i32" else self.once(f"zext i32 {total} to i64")
 
     def linear(self, bases: tuple[int, ...]) -> str:
-        """The XOR of the bases of the set bits of the thread's number, i32."""
-        # Runs of bits whose bases double are one shift and mask: (first bit, number of bits, basis of the first bit).
+        """XOR of the bases that belong to the set bits of the thread's number, as i32."""
+        # A run of bits whose bases double takes one shift and one mask: (first bit, number of bits, basis of the first
+        # bit).
         groups: list[tuple[int, int, int]] = []
         bit = 0
         while bit < len(bases):
@@ -126,7 +131,7 @@ class Head:
             if not basis:
                 bit += 1
                 continue
-            if basis & (basis - 1):  # a basis of several bits is multiplied by one bit of the thread's number
+            if basis & (basis - 1):  # a basis with several bits is multiplied by one bit of the thread's number
                 groups.append((bit, 1, basis))
                 bit += 1
                 continue
@@ -138,7 +143,7 @@ class Head:
         total: str | None = None
         thread = self.thread()
         all_bits = len(bases)
-        # `or disjoint` is an addition for LLVM, which it folds into addresses; only overlapping bases need XOR.
+        # LLVM treats `or disjoint` as an addition and folds it into addresses. Only overlapping bases need XOR.
         joint = "or disjoint" if sum(bases) == reduce(or_, bases, 0) else "xor"
         for first, run, basis in groups:
             part = thread
@@ -154,7 +159,8 @@ class Head:
         return "0" if total is None else total
 
     def chosen(self, layout: Layout | None) -> str | None:
-        """An i1: of the threads that hold the same elements, this one stores them. None if no two threads do."""
+        """A flag (i1) that selects one of the threads that hold the same elements. The selected thread stores these
+        elements. None if no two threads hold the same elements."""
         if layout is None:
             return self.once(f"icmp eq i32 {self.thread()}, 0")
         free = layout.replicated["lane"] | layout.replicated["warp"] << 5

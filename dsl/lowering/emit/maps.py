@@ -10,8 +10,9 @@ from dsl.lowering.shared.shared_map import SharedMap, SharedMaps, access_layout_
 
 
 class _OfThreads(AffineOffsets):
-    """Offsets as one thread sees them. A tile with one element a thread is a scalar to that thread, if its elements are
-    no linear function of their coordinates: for example, indices that were loaded."""
+    """Offsets as seen by one thread. If a tile has one element per thread, that element is a scalar to the thread. Such
+    a scalar is used if the elements are not a linear function of their coordinates. An example is indices that were
+    loaded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +26,8 @@ class _OfThreads(AffineOffsets):
 
 
 class Maps:
-    """The linear maps of offsets. given: parameters, strides and dims, which are known at the start of the kernel."""
+    """The linear maps of offsets. `given` has the values that are known at the start of the kernel: parameters, strides
+    and dims."""
 
     def __init__(self, function: Function):
         self.facts = facts_of(function)
@@ -36,13 +38,15 @@ class Maps:
         self._shared: dict[Op, SharedMap | None] = {}
 
     def of_global(self, offset: Value) -> GlobalMap | None:
-        """The map from which `GlobalAddress` computes addresses without registers of offsets; None if there is none."""
+        """The map from which `GlobalAddress` computes addresses without registers for offsets. None if there is no such
+        map."""
         if offset not in self._global:
             self._global[offset] = map_of(self.affines, self.facts, offset)
         return self._global[offset]
 
     def of_shared(self, op: Op) -> SharedMap | None:
-        """The same for an access of a shared tile, for `SharedAddress`."""
+        """The map from which `SharedAddress` computes the addresses of an access to a shared tile. None if there is no
+        such map."""
         if op not in self._shared:
             self._shared[op] = self._maps.of(op, access_layout_of(op))
         return self._shared[op]

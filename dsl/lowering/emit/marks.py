@@ -1,13 +1,13 @@
 """Marks: one lane of each warp writes an event and its clock to the record of its warp.
 
 The register `dsl_at` holds the place of the next event, in bytes from the start of the timeline. The asm of the first
-mark declares it for the whole function, and LLVM does not know it: LLVM would keep a variable in local memory at level
-0, and would have to carry it through loops. All lanes run the same code. In lanes that record nothing, and where the
-record is full, `dsl_end` is not greater than `dsl_at`. Both have 32 bits: with three registers of 64 bits, ptxas 13.0
-compiled a wgmma kernel that takes all 255 registers with 32, and spilled 20 KB.
+mark declares this register for the whole function, without LLVM's knowledge. LLVM would keep a variable of its own in
+local memory at level 0, and would have to carry it through loops. All lanes run the same code. `dsl_end` is not greater
+than `dsl_at` in lanes that record nothing. The same holds if the record is full. Both registers have 32 bits. With
+three registers of 64 bits instead, ptxas 13.0 spilled 20 KB in a wgmma kernel that takes all 255 registers.
 
-`sideeffect` with a clobber of memory keeps LLVM from moving accesses, barriers and other marks across a mark.
-Arithmetic in registers may move.
+`sideeffect` with a memory clobber keeps LLVM from moving accesses, barriers and other marks across a mark. Arithmetic
+in registers may move.
 
 docs/architecture.md describes a record.
 """
@@ -21,9 +21,10 @@ from dsl.lowering.ir.targets import WARP
 from dsl.lowering.passes.marks import LIFE
 
 HEAD, RECORD = 16, 64
-"""Bytes before the first record, and bytes of a record before its events."""
+"""Number of bytes before the first record, and of a record before its first event."""
 EVENT = 8
-"""Bytes of an event: a word with the mark's number · 2, plus 1 for its end, and a word of %clock."""
+"""Number of bytes of an event. It has two words: the mark's number · 2, plus 1 for the end of a mark, and the value of
+%clock."""
 
 BEGIN_LIFE = f"""
 .reg .b32 dsl_at, dsl_end;
@@ -106,7 +107,7 @@ def _mark(w: Writer, op: Op) -> None:
 
 
 def _asm(w: Writer, text: str, *numbers: int) -> None:
-    """Writes the asm. It is convergent (`#1`), so that LLVM neither duplicates it nor moves it into a branch."""
+    """Writes the asm. The asm is convergent (`#1`) so that LLVM neither duplicates it nor moves it into a branch."""
     lines = "\\0A".join(text.strip().splitlines())
     constraints = ",".join(["l", *("n" for _ in numbers), "~{memory}"])
     arguments = ", ".join(["ptr addrspace(1) %timeline", *(f"i32 {number}" for number in numbers)])

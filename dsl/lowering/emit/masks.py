@@ -1,7 +1,9 @@
-"""Masks of wide accesses that may be on for a part of their elements: the flags at their ends, and those of elements.
+"""Masks of wide accesses, if a mask may be on for only a part of the elements. This file computes the flags at the ends
+of runs, and the flags of single elements.
 
-A mask is a conjunction of flags that, over elements in order, go off once, go on once, or do not change. Such a flag is
-on for all elements if it is on at one end, and off for all if it is off at the other end.
+A mask is a conjunction of flags. Over elements in order, each flag goes off once, goes on once, or does not change. A
+flag that goes off is on for all elements if it is on for the last element, and off for all elements if it is off for
+the first element. For a flag that goes on, the same holds with the first and last element exchanged.
 """
 
 from __future__ import annotations
@@ -21,15 +23,16 @@ Flags = list[tuple[Value, int]]
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Flags at the ends of a run of elements. The mask is on for all elements if all of `all` are on, and off for all
-    elements if one of `some` is off."""
+    """Flags at the ends of a run of elements. The mask is on for all elements if all flags in `all` are on. The mask is
+    off for all elements if one flag in `some` is off."""
 
     all: Flags
     some: Flags
 
 
 def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
-    """The ends of the elements in registers `first` to `last`. The mask must be convex over them."""
+    """The flags at both ends of a run of elements, which are in registers `first` to `last`. The mask must be convex
+    over this run."""
     op, layout = mask.op, mask.tile.layout
     if op is not None and op.spec.algebra.masks == "all":
         sides = [ends(w, o, first, last) for o in op.operands]
@@ -49,8 +52,8 @@ def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
 
 
 def span(w: Writer, mask: Value, layout: Layout) -> int:
-    """A power of two n such that each n registers, from a multiple of n on, hold elements in order along one axis, and
-    the mask is convex over them."""
+    """The length n of runs over which the mask is convex. It is a power of two. Each n registers, starting at a
+    multiple of n, hold elements in order along one axis."""
     convex, register = w.facts.of(mask).convex, layout.register
     for axis, reach in enumerate(convex):
         n = 0
@@ -62,19 +65,19 @@ def span(w: Writer, mask: Value, layout: Layout) -> int:
 
 
 def _moves_along(layout: Layout, axis: int, n: int, reach: int) -> bool:
-    """Whether bit n of a register's number moves along `axis`, less than `reach` elements, by a bit of the coordinate
-    that no other bit moves."""
+    """Whether bit n of a register's number moves along `axis` by fewer than `reach` elements. Bit n must also move a
+    coordinate bit that no other bit moves."""
     basis = layout.register[n]
     distance = layout.coordinates(basis)[axis]
     others = (*layout.register[:n], *layout.register[n + 1 :], *layout.thread)
     return not basis & (basis - 1) and 0 < distance < reach and not any(basis & other for other in others)
 
 
-# ---- computing elements again ----
+# ---- recomputing elements ----
 
 
 def _definition(value: Value) -> list[Op]:
-    """The operations that compute `value` from scalars and from values that cannot be computed twice, operands
+    """The operations that compute `value` from scalars and from values that cannot be recomputed. Operands come
     first."""
     found: dict[Op, None] = {}
 
@@ -92,7 +95,8 @@ def _definition(value: Value) -> list[Op]:
 
 
 def _needed(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
-    """The registers of each intermediate value and input that computing these registers of `value` again reads."""
+    """For each intermediate value and each input, the registers that are read to recompute these registers of
+    `value`."""
     needed = {value: set(registers)}
     for op in reversed(_definition(value)):
         read = read_registers(op, needed[op.result])
@@ -102,16 +106,17 @@ def _needed(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
 
 
 def leaves(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
-    """The registers of inputs that must exist before these registers of `value` can be computed again."""
+    """The registers of inputs that must exist before these registers of `value` can be recomputed."""
     inside = {op.result for op in _definition(value)}
     return {v: read for v, read in _needed(value, registers).items() if v not in inside}
 
 
 def anew(w: Writer, value: Value, registers: Iterable[int]) -> list[str]:
-    """These registers of a value, computed at this place from `leaves`. They cost nothing before it."""
+    """These registers of a value, recomputed at this place from `leaves`. They cost nothing before this place."""
     registers = list(registers)
     ops = _definition(value)
-    # The registers of intermediate values are put back behind: those computed here do not dominate later uses.
+    # The registers of intermediate values are restored afterwards, because registers computed here do not dominate
+    # later uses.
     before, dbg = {op.result: w.registers[op.result] for op in ops}, w.text.dbg
     with w.needed.only(_needed(value, registers)), w.head.nothing_ahead():
         for op in ops:

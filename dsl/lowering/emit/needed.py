@@ -1,4 +1,4 @@
-"""Which registers of values are read."""
+"""Which registers of each value are read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Registers = dict[Value, set[int]]
 
 
 class Needed:
-    """The registers of each value that are read; all registers of a value without a note."""
+    """The registers of each value that are read. If a value has no note, all of its registers count as read."""
 
     def __init__(self) -> None:
         self._registers: Registers = {}
@@ -23,7 +23,7 @@ class Needed:
         return self._registers.get(value, set())
 
     def of(self, value: Value, count: int) -> list[int]:
-        """The registers that are read, in order. count: the registers of the value."""
+        """The registers of `value` that are read, in order. `count` is the number of registers of the value."""
         needed = self._registers.get(value)
         return list(range(count)) if needed is None else sorted(needed)
 

@@ -11,8 +11,8 @@ from dsl.lowering.ir.types import BF16, F16
 
 
 def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callable[[int], str]) -> bool:
-    """Emits one word for each pair, if all needed elements come in pairs. word_of: emits the word of the pair that
-    begins at a register. Returns whether it emitted the operation."""
+    """Emits one word for each pair of elements if all needed elements come in pairs. `word_of` emits the word of the
+    pair that begins at the given register. Returns whether the operation was emitted."""
     dtype, out = op.result.dtype, [""] * count_of(op.result)
     left = w.needed.of(op.result, len(out))
     pairs = [i for i in left if i % 2 == 0 and is_pair(i)]
@@ -27,7 +27,8 @@ def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callab
 
 
 def select_in_pairs(w: Writer, op: Op) -> bool:
-    """A select of 16-bit pairs by comparisons of two bytes of one word with zero, as masks of whole words."""
+    """Emits a select of 16-bit pairs whose conditions compare two bytes of a word with zero. The conditions become
+    masks of whole words."""
     flags, a, b = (w.registers[o] for o in op.operands)
 
     def word_of(i: int) -> str:
@@ -42,7 +43,7 @@ def select_in_pairs(w: Writer, op: Op) -> bool:
 
 
 def extreme_in_pairs(w: Writer, op: Op) -> bool:
-    """The minimum or maximum of 16-bit pairs, if one of the operands has the pair in one word already."""
+    """Emits the minimum or maximum of 16-bit pairs, if one operand already has the pair in one word."""
     a, b = (w.registers[o] for o in op.operands)
     name, pair = f"llvm.{op.name}.v2{op.result.dtype}", f"<2 x {w.llvm(op.result.dtype)}>"
 
@@ -55,7 +56,7 @@ def extreme_in_pairs(w: Writer, op: Op) -> bool:
 
 
 def _neighbours(w: Writer, flags: list[str]) -> bool:
-    """Whether two flags are the same comparison with zero of bytes 0 and 1, or 2 and 3, of one word."""
+    """Whether two flags are the same comparison with zero, of bytes 0 and 1 or of bytes 2 and 3 of one word."""
     if len(flags) != 2 or any(flag not in w.words.byte_flags for flag in flags):
         return False
     (word, low, nonzero), (same, high, too) = (w.words.byte_flags[flag] for flag in flags)
@@ -63,10 +64,11 @@ def _neighbours(w: Writer, flags: list[str]) -> bool:
 
 
 def _spread(w: Writer, word: str, low: int, op: Op) -> str:
-    """A word with 16 ones for each of two bytes that is not zero, else 16 zeros. low: the bits of the first byte.
+    """A word with two halves, one for each of two bytes: 16 ones if the byte is not zero, else 16 zeros. `low` is the
+    bit mask of the first byte.
 
-    Adding 0x7F to the low seven bits of a byte sets its upper bit unless they are all 0. `prmt` then repeats the upper
-    bits of bytes.
+    Adding 0x7F to the low seven bits of a byte sets its upper bit unless these bits are all 0. `prmt` then replicates
+    the upper bits of the bytes.
     """
     upper = w.text.here(("upper bits", word), lambda: _upper_bits(w, word))
     return w.template("prmt.b32", [upper, "0", str(0x9988 if low == 0xFF else 0xBBAA)], op)[0]

@@ -1,7 +1,8 @@
-"""Wide accesses whose mask may be on for a part of their elements, as at the ends of rows that start anywhere.
+"""Wide accesses whose mask may be on for a part of their elements, as at the ends of rows that may start anywhere.
 
-A thread whose elements are all on checks only the ends of their masks. The other cases stand in blocks aside: accesses
-that are off, and accesses that the mask cuts, which are done element by element.
+A thread first checks the mask only at the ends of its runs. This is enough if the mask is on for all of its elements.
+The other cases are in separate blocks: accesses that are off, and accesses that the mask cuts. A cut access is done
+element by element.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dsl.lowering.ops import space_of
 
 
 def whole_flags(w: Writer, mask: Value) -> Flags:
-    """The flags that a thread checks: if all are on, all of its elements are."""
+    """The flags that a thread checks. If all of them are on, the mask is on for all elements of the thread."""
     assert mask.tile.layout is not None
     count, step = count_of(mask), span(w, mask, mask.tile.layout)
     return [f for first in range(0, count, step) for f in ends(w, mask, first, first + step - 1).all]
@@ -35,10 +36,11 @@ def _any(w: Writer, flags: list[str]) -> str:
 
 
 class _Access:
-    """One access of several elements, the first in register `first`.
+    """One access to several elements. The first element is in register `first`.
 
-    Two i1 are emitted with the object. whole: the mask is on for all elements. cut: it is not, but may be on for some.
-    Both are off in threads other than the `chosen` one.
+    The constructor emits two flags of type i1, which are off in all threads except the `chosen` one.
+    `whole`: True if the mask is on for all elements.
+    `cut`: True if the mask is not on for all elements, but may be on for some.
     """
 
     def __init__(self, w: Writer, mask: Value, first: int, width: int, chosen: str | None):
@@ -59,15 +61,16 @@ def _in_parts(
     elements: Callable[[_Access, list[str]], list[str]],
     kind: str = "i32",
 ) -> list[list[str]]:
-    """Emits accesses of `width` elements under a mask. Returns the registers of type `kind` that each gives.
+    """Emits accesses of `width` elements under a mask. Returns the registers of type `kind` that each access gives.
 
-    If all elements are on: `whole(first register)` for each access, without branches between, so that loads are in
-    flight together. If not: `guarded(access)` for each, under its flag `whole`; then `elements(access, masks)` for the
-    cut ones. layout: of a stored value; one of the threads that hold an element acts.
+    If the mask is on for all elements, `whole(first register)` is emitted for each access. There are no branches
+    between them, so loads are in flight together. Otherwise, `guarded(access)` is emitted for each access, under the
+    flag `access.whole`. Then `elements(access, masks)` is emitted for the accesses that the mask cuts.
+    `layout`: the layout of a stored value. If several threads hold an element, one of them stores it.
     """
     firsts = range(0, count_of(mask), width)
     label, part, cut, done = (w.fresh_label(s) for s in ("whole", "part", "cut", "done"))
-    # One test for all accesses of a thread: most threads have no partial access, and take one branch.
+    # One test covers all accesses of a thread: most threads have no partial access, and take one branch.
     every = _all(w, [w.registers[v][r] for v, r in whole_flags(w, mask)])
     if layout is not None:
         every = guard(w, every, layout) or every
@@ -98,7 +101,7 @@ def _in_parts(
 
 
 def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
-    """Phis of registers that come from several blocks."""
+    """Writes phis that merge the registers from several blocks."""
     return [
         w.let(f"phi {kind} " + ", ".join(f"[ {r}, %{label} ]" for r, (_, label) in zip(column, ways, strict=True)))
         for column in zip(*(registers for registers, _ in ways), strict=True)
@@ -106,7 +109,7 @@ def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
 
 
 def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: list[str], width: int) -> list[str]:
-    """A load under a mask. Returns its elements; `fill` where the mask is off."""
+    """Emits a load under a mask. Returns the elements. Where the mask is off, an element comes from `fill`."""
     dtype, space = op.result.dtype, space_of(op.operands[0])
     name, single = (access_name(op, "ld", space, n, dtype.bytes) for n in (width, 1))
     places = [address.of(first) if first % width == 0 else "" for first in range(len(fill))]
@@ -129,7 +132,7 @@ def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: li
 
 
 def store_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, value: Value, width: int) -> None:
-    """A store of the elements whose mask is on."""
+    """Emits a store of the elements whose mask is on."""
     dtype, space, data = value.dtype, space_of(op.operands[0]), w.registers[value]
     name, single = (access_name(op, "st", space, n, dtype.bytes) for n in (width, 1))
     firsts = range(0, len(data), width)
@@ -147,7 +150,8 @@ def store_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, value: 
 
 
 def source_bytes(w: Writer, op: Op, mask: Value, way: Way) -> list[str]:
-    """How many bytes each asynchronous copy reads: those of the elements whose mask is on, which come first."""
+    """The number of bytes that each asynchronous copy reads. A copy reads the elements whose mask is on, which come
+    first."""
     size, width = op.operands[0].dtype.bytes, way.width
 
     def added(masks: list[str]) -> str:

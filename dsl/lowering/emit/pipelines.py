@@ -1,7 +1,7 @@
 """Warp roles, and the mbarriers of the pipelines between them.
 
-The producer warps have the highest numbers. One thread of them issues the copies, since a TMA copy is one instruction.
-A waiting warp loops over `try_wait`, during which the hardware may suspend it.
+The producer warps have the highest numbers. One producer thread issues all copies, since a TMA copy is one instruction.
+A waiting warp loops over `try_wait`. The hardware may suspend the warp during `try_wait`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dsl.lowering.ops.pipelines import base_of, copy_of, is_read_by_threads, rin
 BARRIER = 8
 """Bytes of an mbarrier."""
 OF_ROLE = 1
-"""Number of the named barrier of the consumer warps. Barrier 0 is for all threads of the block."""
+"""Number of the named barrier for the consumer warps. Barrier 0 is for all threads of the block."""
 
 
 @rule("warp_specialize")
@@ -29,7 +29,8 @@ def _warp_specialize(w: Writer, op: Op) -> None:
     threads = w.function.threads
     _begin(w, op)
     warp = w.let(f"lshr i32 {w.head.thread()}, {WARP.bit_length() - 1}")
-    # The number is the same in all lanes anyway; the shuffle lets ptxas see that, so that the branch is uniform.
+    # The number is the same in all lanes anyway. The shuffle makes this visible to ptxas, so that the branch is
+    # uniform.
     (warp,) = w.template("shfl.sync.idx.b32", [warp, "0", "31", "-1"], op)
     fetches, copying, works, done = (w.fresh_label(s) for s in ("fetch", "copy", "multiply", "end"))
     w.do(f"br i1 {w.let(f'icmp uge i32 {warp}, {w.function.warps}')}, label %{fetches}, label %{works}")
@@ -50,19 +51,19 @@ def _warp_specialize(w: Writer, op: Op) -> None:
     w.at(op)
     w.do(f"br label %{done}")
     w.start(done)
-    if _blocks(op) > 1:  # no block may end while others of the cluster may still arrive at its mbarriers
+    if _blocks(op) > 1:  # no block may end while other blocks of the cluster may still arrive at its mbarriers
         w.template("bar.warp.sync", ["-1"], op)
         _meet_cluster(w, op, ".release")
 
 
 def _blocks(op: Op) -> int:
-    """How many blocks of a cluster copy for each other (multicast)."""
+    """The number of blocks of a cluster that copy for each other (multicast)."""
     blocks: int = op.attrs.get("blocks", 1)
     return blocks
 
 
 def _rank(w: Writer) -> str:
-    """The number of this block in its cluster, i32."""
+    """The number of this block in its cluster, as i32."""
     rank = w.head.special("cluster.ctarank")
     return rank if w.index == "i32" else w.head.once(f"trunc i64 {rank} to i32")
 
@@ -73,8 +74,9 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 
 
 def _begin(w: Writer, op: Op) -> None:
-    """Initialises the mbarriers of a pipeline. Arrivals: `full` takes one, of the thread that copies; `free` one for
-    each warp that reads, of all blocks that share the copies; a ping-pong barrier one for each warp of a group."""
+    """Initialises the mbarriers of a pipeline with their arrival counts. `full` expects one arrival, by the thread that
+    copies. `free` expects one arrival of each warp that reads, in all blocks that share the copies. A ping-pong barrier
+    expects one arrival of each warp of a group."""
     pingpong, readers, counts = op.attrs["pingpong"], w.function.warps * _blocks(op), list[tuple[int, int]]()
     for stages in rings_of(op):
         at = len(counts)
@@ -86,17 +88,18 @@ def _begin(w: Writer, op: Op) -> None:
     base = shared_base(w, op.operands[0])
     for place, count in counts:
         w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)
-    w.template("fence.mbarrier_init.release.cluster", [], op)  # copies and other blocks see the mbarriers behind it
+    # makes the mbarriers visible to copies and to other blocks
+    w.template("fence.mbarrier_init.release.cluster", [], op)
     w.do(f"br label %{met}")
     w.start(met)
     if _blocks(op) > 1:
-        _meet_cluster(w, op, ".relaxed")  # `.relaxed` suffices: the fence before it orders the initialisation
+        _meet_cluster(w, op, ".relaxed")  # `.relaxed` suffices, because the fence above orders the initialisation
     else:
         w.template("bar.sync", ["0"], op)
 
 
 def narrow(w: Writer, number: Value) -> str:
-    """The lower 32 bits of an index, i32."""
+    """The lower 32 bits of an index, as i32."""
     register = w.registers[number][0]
     return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
 
@@ -106,8 +109,8 @@ LEAST, MOST = -(1 << 31), (1 << 31) - 1
 
 
 def coordinate(w: Writer, first: Value, far: int) -> str:
-    """A TMA coordinate, i32. An index that needs more bits lies outside of each tensor; it becomes `far`, which does,
-    too. Its lower 32 bits could lie inside."""
+    """A TMA coordinate, as i32. An index that needs more bits is outside of every tensor, while its lower 32 bits could
+    be inside. Such an index is replaced with `far`, which is outside of every tensor, too."""
     low = narrow(w, first)
     if w.index == "i32":
         return low
@@ -116,7 +119,7 @@ def coordinate(w: Writer, first: Value, far: int) -> str:
 
 
 def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
-    """Waits until the phase with this number has completed. The phase before the first one counts as completed (PTX
+    """Waits until the phase with number `phase` has completed. The phase before the first one counts as completed (PTX
     ISA, mbarrier.try_wait.parity)."""
     parity = w.let(f"and i32 {phase}, 1")
     again, over = w.fresh_label("wait"), w.fresh_label("there")
@@ -132,8 +135,8 @@ def _fill(w: Writer, op: Op) -> None:
     pipeline, number = op.operands
     stages = op.attrs["stages"]
     free = _place(w, pipeline, number, stages, base_of(op) + stages)
-    # `+ 1`: `free` is one phase behind. The first use of a stage waits for the phase before the first one, which counts
-    # as complete, so no reader has to arrive before.
+    # `+ 1`: `free` is one phase behind. The first use of a stage waits for the phase before the first one. That phase
+    # counts as completed, so no reader has to arrive before the first use.
     _await(w, op, free, w.let(f"add i32 {_times(w, number, stages)}, 1"))
     full = _place(w, pipeline, number, stages, base_of(op))
     w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
@@ -147,14 +150,14 @@ def _filled(w: Writer, op: Op) -> None:
 
 
 def _times(w: Writer, number: Value, stages: int) -> str:
-    """How often the stage of this iteration was used before."""
+    """How often this iteration's stage was used before."""
     return w.let(f"udiv i32 {narrow(w, number)}, {stages}")
 
 
 @rule("pingpong_begin")
 def _pingpong_begin(w: Writer, op: Op) -> None:
-    """Waits until the warp group before has ended this iteration. The first group waits for the last group of the
-    iteration before."""
+    """Waits until the previous warp group has ended this iteration. The first group waits until the last group has
+    ended the previous iteration."""
     first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
     phase = w.let(f"add i32 {narrow(w, op.operands[1])}, {first}")
     _await(w, op, _place_of_turn(w, op, _group(w)), phase)
@@ -162,7 +165,7 @@ def _pingpong_begin(w: Writer, op: Op) -> None:
 
 @rule("pingpong_end")
 def _pingpong_end(w: Writer, op: Op) -> None:
-    """Lets the next warp group begin."""
+    """Lets the next warp group start."""
     following = w.head.once(f"add i32 {_group(w)}, 1")
     last = w.head.once(f"icmp eq i32 {following}, {op.attrs['groups']}")
     _arrive(w, op, _place_of_turn(w, op, w.head.once(f"select i1 {last}, i32 0, i32 {following}")))
@@ -179,7 +182,7 @@ def _place_of_turn(w: Writer, op: Op, group: str) -> str:
 
 
 def _arrive(w: Writer, op: Op, barrier: str) -> None:
-    """One lane arrives for its warp."""
+    """Emits an arrival: one lane arrives for its warp."""
     lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
     first = w.head.once(f"icmp eq i32 {lane}, 0")
     w.template("@mbarrier.arrive.shared.b64", [barrier, first], op)
@@ -187,10 +190,10 @@ def _arrive(w: Writer, op: Op, barrier: str) -> None:
 
 @rule("consumer_release")
 def _consumer_release(w: Writer, op: Op) -> None:
-    """Frees a stage: one lane arrives after all lanes of the warp have read.
+    """Frees a stage: one lane arrives after all lanes of the warp have read the stage.
 
-    Reads by threads need a fence before writes by the asynchronous proxy (PTX ISA, "Async proxy"). Without it, loads
-    may still be under way at the arrival: ptxas 13.0 moves the arrival ahead of `mma.sync`, and copies overtook
+    Reads by threads need a fence before writes by the asynchronous proxy (PTX ISA, "Async proxy"). Without the fence,
+    loads may still be in flight at the arrival: ptxas 13.0 moves the arrival ahead of `mma.sync`, and copies overtook
     `ldmatrix` on an H100.
     """
     pipeline, number = op.operands
@@ -209,7 +212,8 @@ def _consumer_release(w: Writer, op: Op) -> None:
 
 
 def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -> str:
-    """The address of the mbarrier for the stage of an iteration. first: the index of the first mbarrier of its kind."""
+    """The address of the mbarrier for the stage of an iteration. `first` is the index of the first mbarrier of that
+    kind."""
     stage = w.let(f"urem i32 {narrow(w, number)}, {stages}")
     place = w.let(f"add i32 {shared_base(w, pipeline)}, {w.let(f'mul i32 {stage}, {BARRIER}')}")
     return w.let(f"add i32 {place}, {BARRIER * first}") if first else place
@@ -227,10 +231,10 @@ def _tma_copy(w: Writer, op: Op) -> None:
         target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
     place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
     box, own = CopiedBox.of(op), CopiedBox.own(op)
-    far = MOST if box.walks else LEAST  # of im2col, MOST: coordinates before the first image do not lie outside
+    far = MOST if box.walks else LEAST  # for im2col, MOST: coordinates before the first image do not lie outside
     corner = [coordinate(w, axis.first, far) for axis in box.axes]
     blocks, more = _blocks(op), []
-    if blocks > 1:  # each block copies one part of the box, by its rank, into the shared memory of all blocks
+    if blocks > 1:  # each block copies the part of the box with its rank into the shared memory of all blocks
         part, rank = box.outermost, _rank(w)
         corner[part] = w.let(f"add i32 {corner[part]}, {w.head.once(f'mul i32 {rank}, {own.axes[part].extent}')}")
         target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")

@@ -1,4 +1,4 @@
-"""Places in `.tile` files as debug metadata of LLVM IR."""
+"""Locations in `.tile` files as debug metadata of LLVM IR."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from dsl.lowering.ir.function import Function, Op, walk
 from dsl.lowering.ir.location import Loc, Source
 
 MAX_COLUMN = 65535
-"""LLVM keeps columns in 16 bits."""
+"""The greatest column. LLVM stores columns in 16 bits."""
 
 
 class DebugInfo:
     """Metadata that carries `.tile` lines into PTX.
 
-    numbered: in place of lines, the numbers of operations, from 1 on in the order of `walk`; the last number is for the
-    start of the kernel. A line does not say which of its operations an instruction belongs to. In PTX, it does not say
-    through which calls it was inlined, either.
+    With `numbered`, the metadata carries the numbers of operations instead of lines. Numbers count from 1 in the order
+    of `walk`. The last number is for the start of the kernel. A line does not tell which of its operations an
+    instruction belongs to. A line in PTX does not tell either through which calls the code was inlined.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
         self.numbers = {op: number for number, op in enumerate(walk(function.body), 1)} if numbered else None
         self.lines: list[str] = []
-        self.files: dict[int, tuple[int, int]] = {}  # source → its file and the scope of code inlined from it
+        self.files: dict[int, tuple[int, int]] = {}  # source → its file, and the scope for code that is inlined from it
         self.sources: list[Source] = []
         self.known: dict[tuple, int] = {}
         self.count = 0
         assert function.loc is not None
-        # The unit is node 0 and its file node 1.
+        # The unit is node 0, and its file is node 1.
         self.unit = self.add(
             "distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: DebugDirectivesOnly)"
         )
@@ -53,11 +53,11 @@ class DebugInfo:
             file = self.add(f'!DIFile(filename: "{name}", directory: "")')
             scope = self.subprogram("inlined", file, 1)
             self.files[id(source)] = (file, scope)
-            self.sources.append(source)  # keeps id() unique
+            self.sources.append(source)  # keeps the source alive, so that its id() stays unique
         return self.files[id(source)]
 
     def of(self, op: Op) -> int | None:
-        """The number of the metadata node for an operation's place; None without a place."""
+        """The number of the metadata node for an operation's location. None if the operation has no location."""
         if self.numbers is None:
             return None if op.loc is None else self.place(op.loc)
         number = self.numbers[op]
@@ -67,7 +67,8 @@ class DebugInfo:
         return self.known[(number,)]
 
     def place(self, loc: Loc) -> int:
-        """The number of the metadata node for a place. An inlined place refers to that of its caller."""
+        """The number of the metadata node for a location. The node of an inlined location refers to the node of its
+        caller's location."""
         key = (id(loc.source), loc.start, id(loc.caller.source) if loc.caller else 0, _chain(loc.caller))
         known = self.known.get(key)
         if known is None:

@@ -1,4 +1,4 @@
-"""The table of emission rules, one for each operation of `ops/`."""
+"""The table of emission rules. Each operation of `ops/` has one rule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.lowering.ir.plugins import Added
 Rule = Callable[[Writer, Op], None]
 RULES: dict[str, Rule] = {}
 OWN = "own"
-"""The option of a choice `rule.SUBJECT` that means the compiler's own rule."""
+"""The option of a choice `rule.SUBJECT` that selects the compiler's own rule."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -26,7 +26,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 def emit_op(w: Writer, op: Op) -> None:
     if op.attrs.get("in_place"):
-        return  # a load that wgmma does itself, from shared memory
+        return  # wgmma itself loads this operand from shared memory
     w.at(op)
     added = w.plugins.of("rule", op.name) if w.plugins.added else ()
     mine = _chosen(w, op, added) if added else None
@@ -37,7 +37,8 @@ def emit_op(w: Writer, op: Op) -> None:
 
 
 def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
-    """The plug-in's rule that emits an operation: the first that fits, unless a choice takes another one; or None."""
+    """The plug-in's rule that emits an operation: the first rule that fits, unless a choice selects another one. None
+    if the compiler's own rule emits it."""
     fitting = {each.label: each for each in added if each.fits(op, w.target)}
     if not fitting:
         return None
@@ -48,7 +49,8 @@ def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
 
 
 def _emit_by(w: Writer, op: Op, rule: Added) -> None:
-    """Emits an operation by a plug-in's rule. TileError `plugin` where the rule gives no value for an element."""
+    """Emits an operation by a plug-in's rule. Raises TileError `plugin` if the rule gives no value for a needed
+    element."""
     held = count_of(op.result)
     needed = w.needed.of(op.result, held)
     if rule.about["whole"]:
@@ -66,7 +68,8 @@ def _emit_by(w: Writer, op: Op, rule: Added) -> None:
 
 
 def inline(w: Writer, region: Block, arguments: list[str]) -> list[str]:
-    """Emits a region of scalars with its arguments bound to registers. Returns the registers that it yields."""
+    """Emits a region that computes scalars, with its arguments bound to registers. Returns the registers that the
+    region yields."""
     saved = w.text.dbg
     for arg, register in zip(region.args, arguments, strict=True):
         w.registers[arg] = [register]

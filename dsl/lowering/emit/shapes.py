@@ -14,7 +14,7 @@ from dsl.lowering.ops import OPS
 
 
 def source_registers(op: Op) -> list[int]:
-    """For each register of the result, the register of the operand that it comes from."""
+    """For each register of the result, the register of the operand that provides its value."""
     result = op.result.tile.layout
     source = op.operands[0].tile.layout
     if result is None or source is None:
@@ -25,7 +25,8 @@ def source_registers(op: Op) -> list[int]:
 
 
 def read_registers(op: Op, registers: Iterable[int]) -> set[int]:
-    """The registers of operands from which an elementwise operation or change of shape computes these of its result."""
+    """The operand registers that are read to compute `registers` of the result. `op` is an elementwise operation or a
+    change of shape."""
     if op.spec.elementwise or not op.operands:
         return set(registers)
     picked = source_registers(op)
@@ -51,12 +52,12 @@ def _arange(w: Writer, op: Op) -> None:
 
 
 def plus(w: Writer, part: str, offset: int, disjoint: bool) -> str:
-    """A thread's part of a coordinate joined with a register's part."""
+    """Combines the part of a coordinate that depends on the thread with the part that depends on the register."""
     if not offset:
         return part
     if part == "0":
         return str(offset)
-    kind = "add nuw nsw" if disjoint else "xor"  # both give the same where no bit is in both parts
+    kind = "add nuw nsw" if disjoint else "xor"  # both give the same result if no bit is set in both parts
     return w.head.once(f"{kind} {w.index} {part}, {offset}")
 
 
@@ -71,7 +72,7 @@ def _disjoint(layout: Layout) -> bool:
 def _rename(w: Writer, op: Op) -> None:
     picked = source_registers(op)
     packed = w.words.held.get(op.operands[0])
-    # Whole words are renamed as words, if no word is torn apart: that saves unpacking and packing them.
+    # Whole words are renamed as words if no word is split. This saves unpacking and packing them.
     if packed is not None:
         per = len(picked) // len(packed) if len(picked) == count_of(op.operands[0]) else 0
         groups = [picked[i : i + per] for i in range(0, len(picked), per)] if per else []

@@ -1,4 +1,5 @@
-"""Addresses in shared memory: the thread's part at the start of the kernel, registers' parts as immediates."""
+"""Addresses in shared memory. The part that depends on the thread is computed at the start of the kernel. The parts
+that depend on registers are immediates."""
 
 from __future__ import annotations
 
@@ -18,11 +19,12 @@ SHARED = "@dsl_shared"
 
 
 class SharedAddress:
-    """The addresses of one access of a shared tile, i32.
+    """The addresses of one access to a shared tile, as i32.
 
-    If the access is a linear map, a thread's part t, a register's part r and the swizzle S give S(t) ^ S(r). Bits of
-    S(r) that no S(t) has are added; the others are XORed. Scalars are added. If these are not multiples of the
-    swizzle's period, or if the access is not linear, instructions swizzle each whole offset (`is_late`).
+    If the access is a linear map, a thread's part t, a register's part r and the swizzle S give the address S(t) ^
+    S(r). Bits of S(r) that no S(t) contains are added, and the other bits are XORed. Scalars are added. If the scalars
+    are not multiples of the swizzle's period, or if the access is not linear, instructions swizzle each whole offset
+    (`is_late`).
     """
 
     def __init__(self, w: Writer, op: Op, stage: Value | None, map: SharedMap | None):
@@ -61,17 +63,18 @@ class SharedAddress:
         return self.w.let(f"trunc i64 {register} to i32") if self.w.bits(value.dtype) == 64 else register
 
     def stage_offset(self, stage: Value) -> str:
-        """Bytes from the start of the tile to a stage, i32."""
+        """The number of bytes from the start of the tile to a stage, as i32."""
         return self.w.text.here(("stage", stage, self.type), lambda: self._stage_offset(stage))
 
     def _stage_offset(self, stage: Value) -> str:
         w, type = self.w, self.type
         number, stages = w.registers[stage][0], type.shape[0]
         if type.ring and stages & (stages - 1):
-            # The index of a ring counts on, so it is reduced here; for powers of two, by a mask below.
+            # The index of a ring keeps increasing, so it is reduced modulo the number of stages here. If that number is
+            # a power of two, a mask below does this.
             if (low := w.facts.of(stage).low) is not None and low >= 0:
                 number = w.let(f"urem {w.index} {number}, {stages}")
-            else:  # stage -1 is the last one
+            else:  # stage -1 is the last stage
                 rest = w.let(f"srem {w.index} {number}, {stages}")
                 negative = w.let(f"icmp slt {w.index} {rest}, 0")
                 up = w.let(f"select i1 {negative}, {w.index} {stages}, {w.index} 0")
@@ -83,7 +86,7 @@ class SharedAddress:
         return w.let(f"mul i32 {number}, {stage_bytes(type)}")
 
     def of(self, register: int) -> str:
-        """The address of a register's element."""
+        """The address of the element in the given register."""
         w = self.w
         if self.map is not None:
             return self.at(apply(self.map.register, register))
@@ -102,19 +105,19 @@ class SharedAddress:
         return self.base if scaled == "0" else w.let(f"add i32 {self.base}, {scaled}")
 
     def at(self, register_part: int) -> str:
-        """The address `register_part` bytes (by XOR) from a thread's first element, by the linear map.
+        """The address of a thread's first element XOR `register_part` bytes, computed by the linear map.
 
         Tiles, stages and terms are multiples of the swizzle's period. So bits below the period are XORed last, and one
-        base in a register serves all registers' parts. Bits above the alignment of shared memory are XORed before its
-        address is added.
+        base in a register serves the parts of all registers. Bits above the alignment of shared memory are XORed before
+        the address of shared memory is added.
         """
         w = self.w
         assert self.map is not None
         if self.is_late:
             return self.late(self.map.constant ^ register_part)
         part = swizzled(self.map.constant ^ register_part, self.swizzle)
-        # An addition folds into the access as an immediate offset; an XOR does not. So only bits that threads move,
-        # too, are XORed.
+        # An addition folds into the access as an immediate offset, but an XOR does not. So a bit is XORed only if
+        # threads move it, too.
         met = part & self.moved
         if met not in self.bases:
             last = met % min(period(self.swizzle), MOST_ALIGNMENT)
@@ -124,7 +127,7 @@ class SharedAddress:
         return w.let(f"add i32 {self.bases[met]}, {number}") if number else self.bases[met]
 
     def late(self, part: int) -> str:
-        """The same where the swizzled bits are known only at run time."""
+        """Like `at`, if the swizzled bits are known only at run time."""
         w = self.w
         offset = w.head.linear(self.thread)
         if part:
@@ -134,7 +137,7 @@ class SharedAddress:
         return w.let(f"add i32 {self.base}, {swizzle_at_run_time(w, offset, self.swizzle)}")
 
     def based(self, met: int) -> str:
-        """A thread's part, XORed with the bits of `met`, plus everything that is the same for all registers."""
+        """A thread's part, XORed with the bits of `met`, plus all terms that are the same for all registers."""
         w = self.w
         base = w.head.linear(self.thread)
         if met:
@@ -147,24 +150,24 @@ class SharedAddress:
 
 
 def shared_memory(w: Writer) -> str:
-    """The address of the block's dynamic shared memory in the shared window, i32."""
+    """The address of the block's dynamic shared memory in the shared window, as i32."""
     return w.head.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
 
 
 def tile_offset(memory: Value) -> int:
-    """Bytes from the start of dynamic shared memory to a shared tile."""
+    """The number of bytes from the start of dynamic shared memory to a shared tile."""
     assert memory.op is not None
     return memory.op.attrs["offset"]
 
 
 def shared_base(w: Writer, memory: Value) -> str:
-    """The address of a shared tile in the shared window, i32."""
+    """The address of a shared tile in the shared window, as i32."""
     offset = tile_offset(memory)
     return w.head.once(f"add i32 {shared_memory(w)}, {offset}") if offset else shared_memory(w)
 
 
 def swizzle_at_run_time(w: Writer, offset: str, swizzle: Swizzle) -> str:
-    """The same as `swizzled`, for an offset that is known only at run time."""
+    """Like `swizzled`, for an offset that is known only at run time."""
     out = offset
     for bit, mask in swizzle:
         flag = w.let(f"and i32 {w.let(f'lshr i32 {offset}, {bit}')}, 1")

@@ -1,4 +1,4 @@
-"""Choices of the emission between forms of one operation."""
+"""Choices during emission between different forms of one operation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dsl.lowering.ir.function import Op
 
 
 class Switches:
-    """Such choices, each made once for an operation, however often it is emitted."""
+    """Makes the choices between forms of operations. Each choice is made once per operation, even if the operation is
+    emitted several times."""
 
     def __init__(self, choices: Choices):
         self._choices = choices
@@ -27,9 +28,9 @@ class Switches:
         costs: Costs | None = None,
         unit: str = "",
     ) -> Any:
-        """The chosen option: the forced one, else `rule`, else the first. The default subject is the name of the
-        operation's result."""
-        key = kind, op  # once for each operation: the function of a reduction, for example, is emitted many times
+        """The chosen option: the forced option, else `rule`, else the first option. The default subject is the name of
+        the operation's result."""
+        key = kind, op  # once per operation: the function of a reduction, for example, is emitted many times
         if key not in self._taken:
             name = subject(op) if subject else op.result.name or op.name
             rule = rule or next(iter(options))

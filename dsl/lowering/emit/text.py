@@ -1,6 +1,7 @@
-"""LLVM IR of one thread as text: lines, names, labels, places.
+"""LLVM IR of one thread as text: lines, names, labels, locations.
 
-The text is written directly. Building llvmlite's object tree costs ten times as much, and llvmlite parses text anyway.
+The text is written directly. Building llvmlite's object tree instead takes ten times as long, and llvmlite parses text
+anyway.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DType
 
 MAX_VALUES = 200_000
-"""Most values of a kernel. LLVM takes 5 s and 500 MB for so many, and no sample has a tenth."""
+"""The most values of a kernel. LLVM takes 5 s and 500 MB for this many, and no sample has a tenth of it."""
 Lines = list[Any]
 """Lines, and nested lists of lines that are filled later."""
 
@@ -31,7 +32,8 @@ def flat(lines: Lines) -> Iterator[str]:
 class Text:
     """The body of one function while it is written.
 
-    label: of the current block. dbg: the suffix that gives an instruction the line of the current operation.
+    `label`: the label of the current block. `dbg`: the suffix that gives an instruction the line of the current
+        operation.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
@@ -39,7 +41,7 @@ class Text:
         self.index = f"i{function.index_bits}"
         self.body: Lines = []
         self.lines = self.body
-        self.behind: Lines = []  # rarely entered blocks, which follow all others
+        self.behind: Lines = []  # rarely entered blocks, which follow all other blocks
         self.label = "entry"
         self.debug = DebugInfo(function, numbered)
         self.dbg = ""
@@ -51,7 +53,8 @@ class Text:
         return f"%v{self._count}"
 
     def at(self, op: Op) -> None:
-        """Gives following instructions this operation's line. TileError `limit` for a kernel with too many values."""
+        """Gives the following instructions this operation's line. Raises TileError `limit` for a kernel with too many
+        values."""
         if self._count > MAX_VALUES:
             hint = "smaller tiles, more warps, or loops of the run in place of static ones"
             raise TileError("limit", op.loc, f"a thread's code has more than {MAX_VALUES} instructions", hint)
@@ -62,22 +65,23 @@ class Text:
         self.lines.append(f"  {text}{self.dbg}")
 
     def let(self, text: str) -> str:
-        """Writes an instruction and names its result. Results in the body have consecutive numbers, which LLVM reads
-        faster than names."""
+        """Writes an instruction and names its result. Results in the body have consecutive numbers, because LLVM reads
+        numbers faster than names."""
         self._count += 1
         name = f"%{self._count}" if self.lines is self.body else f"%v{self._count}"
         self.lines.append(f"  {name} = {text}{self.dbg}")
         return name
 
     def phi(self, text: str) -> str:
-        """Writes a phi. It has no source line, and a location only where these are numbers of operations."""
+        """Writes a phi. A phi has no source line. A phi has a debug location only if locations are numbers of
+        operations."""
         name = self.name()
         dbg = self.dbg if self.debug.numbers is not None else ""
         self.lines.append(f"  {name} = phi {text}{dbg}")
         return name
 
     def here(self, key: tuple, make: Callable[[], Any]) -> Any:
-        """The result of `make`, called once in each basic block for a key."""
+        """The result of `make`, which is called once in each basic block for a given key."""
         place = (self.label, *key)
         if place not in self._made:
             self._made[place] = make()
@@ -93,7 +97,7 @@ class Text:
 
     @contextmanager
     def aside(self, label: str) -> Iterator[None]:
-        """A context that writes to a block behind all others, so that the common path is straight-line code."""
+        """A context that writes into a block behind all other blocks, so that the common path is straight-line code."""
         lines, here, self.lines = self.lines, self.label, self.behind
         self.start(label)
         try:

@@ -1,4 +1,4 @@
-"""Operations between the lanes of a warp: reductions, scans, shuffles, votes."""
+"""Operations that exchange data between the lanes of a warp: reductions, scans, shuffles, votes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ALL_LANES = "-1"
 
 
 def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = "31") -> str:
-    """`shfl.sync` of one element of any width, by all lanes. The instruction moves 32 bits: smaller elements are
-    widened, and 64 bits take two."""
+    """Emits `shfl.sync` of one element of any width, by all lanes. The instruction moves 32 bits. Smaller elements are
+    widened, and elements of 64 bits take two instructions."""
     bits = w.bits(dtype)
-    if dtype is I1:  # a predicate cannot be shuffled: as 0 or 1
+    if dtype is I1:  # a predicate cannot be shuffled, so it is shuffled as 0 or 1
         wide = w.let(f"zext i1 {x} to i32")
         moved = w.template(f"shfl.sync.{mode}.b32", [wide, lane, clamp, ALL_LANES])[0]
         return w.let(f"icmp ne i32 {moved}, 0")
@@ -45,7 +45,8 @@ _REDUX = {"add": "add", "minimum": "min", "maximum": "max", "and": "and", "or": 
 
 
 def _redux(op: Op) -> str | None:
-    """The name of the `redux.sync` that does a reduction over all lanes; None if there is none."""
+    """The name of the `redux.sync` instruction that does a reduction over all lanes. None if there is no such
+    instruction."""
     region = op.regions[0]
     dtype = op.operands[0].dtype
     if len(op.operands) != 1 or len(region.ops) != 2 or dtype.name not in ("s32", "u32"):
@@ -59,7 +60,7 @@ def _redux(op: Op) -> str | None:
 
 @rule("reduce", "partial_reduce")
 def _reduce(w: Writer, op: Op) -> None:
-    """Reduces registers pairwise, then lanes by butterfly shuffles. Each lane ends with the result."""
+    """Reduces registers pairwise, then lanes with butterfly shuffles. Afterwards, each lane has the result."""
     axis = op.attrs["axis"]
     layout = op.operands[0].tile.layout
     assert layout is not None
@@ -70,7 +71,8 @@ def _reduce(w: Writer, op: Op) -> None:
     dtypes = [o.dtype for o in op.operands]
     region = op.regions[0]
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
-    # `redux.sync` reduces the lanes of one mask; parts of a warp would need one instruction each.
+    # `redux.sync` reduces only the lanes of one mask. If a warp has several groups of lanes, each group would need an
+    # instruction of its own.
     redux = _redux(op) if len(lanes) == 5 else None
     if redux is not None:
         costs = {"redux": 1, "shuffles": len(lanes)}
@@ -78,7 +80,7 @@ def _reduce(w: Writer, op: Op) -> None:
         redux = w.switches.of(
             op, "reduction", {"redux": redux, "shuffles": None}, because, costs=costs, unit="exchanges between lanes"
         )
-    stored = op.name == "partial_reduce"  # one lane stores it, so the lanes need not agree
+    stored = op.name == "partial_reduce"  # one lane stores the result, so the lanes need not agree
     agree = redux is not None or not lanes or stored or op.attrs.get("commutes", False) or commutes(region)
     done: dict[int, list[str]] = {}
     for key, members in groups.items():
@@ -99,16 +101,16 @@ def _reduce(w: Writer, op: Op) -> None:
 
 
 def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
-    """The result of the first lane. Each lane puts its own half first, so that the results differ unless the function
-    commutes."""
+    """The result of the first lane. Each lane puts its own half first in the reduction. So the lanes' results differ
+    unless the function commutes."""
     others = sum(1 << bit for bit in lanes)
     first = "0" if others == 31 else w.head.once(f"and i32 {w.head.thread()}, {31 & ~others}")
     return shuffle(w, x, dtype, "idx", first)
 
 
 def commutes(region: Block) -> bool:
-    """Whether a function of two groups of scalars gives the same with the groups exchanged, as far as its operations
-    show."""
+    """Whether the operations of a function show that it commutes. The function takes two groups of scalars, which are
+    swapped."""
     half = len(region.args) // 2
     forms: dict[tuple, int] = {}  # (operation, numbers of its operands, attributes) → number of its result
     ends = []
@@ -121,7 +123,7 @@ def commutes(region: Block) -> bool:
             name = op.name
             if op.spec.algebra.commutes:
                 operands.sort()
-            # a < b and b > a are one: the name that comes first stands for both.
+            # a < b and b > a are the same: the name that comes first in the alphabet stands for both.
             elif op.spec.algebra.mirror is not None and op.spec.algebra.mirror < name:
                 operands.reverse()
                 name = op.spec.algebra.mirror
@@ -132,27 +134,30 @@ def commutes(region: Block) -> bool:
 
 
 def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
-    """Reduces these registers, a power of two of them. Depth first, so that few partial results are live."""
+    """Reduces these registers, whose number is a power of two. The reduction works depth first, so that few partial
+    results are live."""
     if len(registers) == 1:
         return [w.registers[o][registers[0]] for o in op.operands]
-    # A tree, not a chain: half of the additions are independent, and f32 loses less precision.
+    # A tree instead of a chain: half of the additions are independent, and f32 loses less precision.
     half = len(registers) // 2
     return inline(w, op.regions[0], _pairwise(w, op, registers[:half]) + _pairwise(w, op, registers[half:]))
 
 
 def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
-    """A coordinate of the reduced tile as a coordinate of the whole tile, with 0 along the axis."""
+    """Converts a coordinate of the reduced tile to a coordinate of the whole tile, with 0 along the axis."""
     inner = 1
     for extent in layout.shape[axis + 1 :]:
         inner *= extent
-    kept = len(target.shape) == len(layout.shape)  # a partial reduction keeps the axis, at 0 in every thread
+    # a partial reduction keeps the axis, and the coordinate along it is 0 in every thread
+    kept = len(target.shape) == len(layout.shape)
     outer_step = inner * (target.shape[axis] if kept else 1)
     return coordinate // outer_step * inner * layout.shape[axis] + coordinate % inner
 
 
 @rule("scan")
 def _scan(w: Writer, op: Op) -> None:
-    """Scans a thread's registers in order. Then, for each lane bit, the upper half adds the total of the lower half."""
+    """Scans the registers of a thread in order. Then, for each lane bit, the lanes of the upper half add the total of
+    the lower half."""
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     layout = op.operands[0].tile.layout
     assert layout is not None
@@ -166,7 +171,7 @@ def _scan(w: Writer, op: Op) -> None:
     out: list[list[str]] = [[""] * layout.count for _ in op.results]
 
     def join(first: list[str], second: list[str]) -> list[str]:
-        """`first` stands before `second` in the order of the scan's axis."""
+        """Combines two partial results. `first` precedes `second` in the order of the scan's axis."""
         return inline(w, region, second + first if reverse else first + second)
 
     for members in groups.values():
@@ -198,7 +203,7 @@ def _scan(w: Writer, op: Op) -> None:
 
 
 def _places(layout: Layout, axis: int, bits: int) -> str:
-    """Which lane and register bits hold the low bits of an index, for an error message."""
+    """For an error message: the lane and register bits that hold the low bits of an index."""
     stride = layout.axis_mask(axis) & -layout.axis_mask(axis)
     out = []
     for bit in range(bits):
@@ -208,8 +213,8 @@ def _places(layout: Layout, axis: int, bits: int) -> str:
 
 
 def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
-    """The first of `bits` neighbouring lane bits that count elements `stride` apart; None if there are not so many, or
-    if registers or warps count them, too. Each register would then need another lane."""
+    """The first of `bits` consecutive lane bits that count elements `stride` apart. None if there are not that many.
+    Also None if registers or warps count these elements too, because each register would then need a different lane."""
     low = [i for i, b in enumerate(layout.lane) if b == stride]
     first = low[0] if low else 0
     if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
@@ -220,8 +225,8 @@ def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
 
 @rule("shuffle")
 def _shuffle(w: Writer, op: Op) -> None:
-    """One `shfl.sync` for each element, or a renaming of registers. TileError `layout` if neither is enough; the hint
-    says which bits hold the index."""
+    """Emits one `shfl.sync` for each element, or only renames registers. Raises TileError `layout` if neither is
+    enough. The hint of the error lists which bits hold the index."""
     layout = op.operands[0].tile.layout
     assert layout is not None
     axis, mode, width, distance = (op.attrs[k] for k in ("axis", "mode", "width", "distance"))
@@ -250,7 +255,8 @@ def _shuffle(w: Writer, op: Op) -> None:
     if first is None:
         raise refuse()
     lane = str((distance or 0) << first)
-    inside: str | None = None  # a distance known only at run time may leave the segment: each keeps its own
+    # a distance known only at run time may leave the segment; each lane then keeps its own element
+    inside: str | None = None
     if distance is None:
         amount = w.registers[op.operands[1]][0]
         given = op.operands[1].dtype
@@ -262,7 +268,7 @@ def _shuffle(w: Writer, op: Op) -> None:
             amount = w.let(f"zext {llvm} {amount} to i32")
         lane = w.let(f"shl i32 {amount}, {first}") if first else amount
     segment = (~((width << first) - 1)) & 31  # the lane bits that select the segment of `width` lanes
-    if mode == "idx" and first:  # the low lane bits are this lane's own
+    if mode == "idx" and first:  # the low lane bits are those of this lane
         own = w.head.once(f"and i32 {w.head.thread()}, {(1 << first) - 1}")
         lane = w.let(f"or i32 {lane}, {own}")
     clamp = str(segment << 8 | (0 if mode == "up" else 31))

@@ -1,4 +1,5 @@
-"""wgmma: one asm for all instructions of a stage, and one for the wait. Both have the accumulators as tied operands.
+"""wgmma: one asm for all instructions of a stage, and one asm for the wait. Each asm has the accumulators as tied
+operands.
 
 The first asm begins with a fence and ends with a commit. Nothing uses the accumulators between the two asms
 (`place_waits`).
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     from dsl.lowering.emit.writer import Writer
     from dsl.lowering.ir.function import Op
 
-LANES = 5  # bits of a lane's number
-ADDRESS = (1 << 18) - 1  # of shared memory in a descriptor (PTX ISA, "Matrix Descriptor")
+LANES = 5  # number of bits of a lane's number
+ADDRESS = (1 << 18) - 1  # mask of a shared memory address in a descriptor (PTX ISA, "Matrix Descriptor")
 
 
 @rule("mma_group")
 def by_warpgroups(w: Writer, op: Op) -> None:
-    """acc + a @ b, with loads that wgmma does itself; `mma_group` has several adjacent b and acc."""
+    """Emits acc + a @ b. wgmma itself loads operands from shared memory. `mma_group` has several adjacent b. Each b has
+    its own acc."""
     groups, layout = chosen(op), op.results[0].tile.layout
     assert groups is not None and layout is not None
     spread = product(op.attrs["instruction"], layout, op.operands[0].tile.shape[1])
@@ -44,7 +46,7 @@ def by_warpgroups(w: Writer, op: Op) -> None:
         left = [descriptor(w, load_of(op.operands[0]), groups.left, bases)]
     right = descriptor(w, load_of(op.operands[1]), groups.right, ())
     totals = op.operands[1 + len(op.results) :]
-    # A product that starts at 0 passes no zeros in registers: these were 64 moves in an iteration of attention.
+    # A product that starts at 0 takes no zeros in registers. Setting these took 64 moves per iteration of attention.
     alone, over = constant_of(totals[0]) == 0, bool(op.attrs.get("from_zero"))
     held = [] if alone else [w.registers[total][r] for total in totals for r in order]
     made = w.calls.asm(of_stage(groups, alone or over, over), [*left, right, *held])
@@ -57,7 +59,7 @@ def by_warpgroups(w: Writer, op: Op) -> None:
 
 @rule("mma_wait")
 def _wait(w: Writer, op: Op) -> None:
-    """Waits for all products before. Its results are the accumulators, ready to use."""
+    """Waits for all earlier products. The results are the accumulators, ready to use."""
     held = [register for sums in op.operands for register in w.registers[sums]]
     made = w.calls.asm(of_wait("b32" if op.operands[0].dtype.name == "s32" else "f32", len(held)), held)
     each = len(made) // len(op.results)
@@ -67,8 +69,9 @@ def _wait(w: Writer, op: Op) -> None:
 
 @cache
 def of_stage(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction:
-    """The asm of all wgmma instructions of a stage, which add to one accumulator. alone: the first one starts at 0.
-    over: in the registers of another accumulator, which are an operand, too."""
+    """The asm with all wgmma instructions of a stage. They add to the same accumulator. `alone` says that the first
+    instruction starts at 0. `over` says that the product takes over the registers of another accumulator, which is then
+    an operand, too."""
     fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
     in_registers = groups.left is None
     row = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}{'.registers' * in_registers}")
@@ -80,7 +83,7 @@ def of_stage(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction
         fence,
     ]
     for i in range(groups.steps):
-        # Descriptors have addresses in units of 16 bytes, so they advance by bytes >> 4.
+        # Descriptors have addresses in units of 16 bytes, so each step adds bytes >> 4.
         if i and groups.left is not None:
             steps.append(f"add.u64 a, a, {groups.left.step(i) - groups.left.step(i - 1) >> 4};")
         if i:
@@ -95,18 +98,18 @@ def of_stage(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction
 
 @cache
 def of_wait(register: str, count: int) -> Instruction:
-    """The asm of the wait. The accumulators are its in-out operands, `count` registers: so their uses come behind
-    it."""
+    """The asm of the wait. The in-out operands of the wait are the accumulators, which have `count` registers. This
+    forces all uses of the accumulators behind the wait."""
     wait = instruction("wgmma.wait_group.sync.aligned").filled(n="0")
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 
 def descriptor(w: Writer, load: Op, atoms: SwizzleAtoms, bases: tuple[int, ...]) -> str:
-    """The matrix descriptor of the part of a stage that a thread's warp group multiplies, i64. bases: the bytes that
-    each bit of the thread's number adds."""
+    """The matrix descriptor (i64) for the warp group's part of a stage. `bases` has the number of bytes that each bit
+    of the thread's number adds."""
     memory, stage = load.operands[0], operand(load, "stage")
     address = shared_base(w, memory)
-    if w.function.number("cluster", 1) > 1:  # in a cluster, upper bits of the address hold the block's rank
+    if w.function.number("cluster", 1) > 1:  # in a cluster, the upper bits of the address hold the block's rank
         address = w.head.once(f"and i32 {address}, {ADDRESS}")
     if atoms.base:
         address = w.let(f"add i32 {address}, {atoms.base}")

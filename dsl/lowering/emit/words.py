@@ -1,4 +1,5 @@
-"""The registers of values: one for each element, or 32-bit words of several small elements."""
+"""The registers of values. A value has one register for each element, or 32-bit words that hold several small
+elements."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from dsl.lowering.ir.types import I1, DType
 
 
 def count_of(value: Value) -> int:
-    """How many elements of a value a thread holds; 1 for a scalar."""
+    """The number of elements of a value that a thread holds. It is 1 for a scalar."""
     layout = value.tile.layout
     return 1 if layout is None else layout.count
 
 
 class Registers(dict[Value, list[str]]):
     """Value → the LLVM names of its elements in this thread. A value that is held in words is unpacked at each use:
-    unpacked elements must dominate their uses, and a use may stand in any block."""
+    unpacked elements must dominate their uses, and a use may be in any block."""
 
     def __init__(self, words: Words):
         super().__init__()
@@ -27,12 +28,14 @@ class Registers(dict[Value, list[str]]):
 
 
 class Words:
-    """What is known of words with several elements.
+    """The words that hold several elements, and the elements in them.
 
-    registers: the elements of values. held: the words of values that matrix instructions take and give.
-    packed: elements → the word that they came from. halves: two bytes → their word, and the number of bits below them.
-    bytes: a byte → its word, and a mask of its bits.
-    byte_flags: a comparison of a byte with zero → the word, the mask, and whether it tests for not zero.
+    `registers`: the elements of values.
+    `held`: the words of values that matrix instructions take and give.
+    `packed`: elements → the word that they came from.
+    `halves`: two bytes → their word, and the number of bits below them.
+    `bytes`: a byte → its word, and a mask of its bits.
+    `byte_flags`: a comparison of a byte with zero → its word, a mask of its bits, and whether the comparison is !=.
     """
 
     def __init__(self, text: Text):
@@ -45,13 +48,13 @@ class Words:
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}
 
     def of(self, value: Value) -> list[str]:
-        """The words of a value, as `pack` makes them: first elements in the lowest bits."""
+        """The words of a value, in the form that `pack` gives. The first elements are in the lowest bits."""
         known = self.held.get(value)
         return known if known is not None else self.pack(self.registers[value], value.dtype)
 
     def pack(self, elements: list[str], dtype: DType) -> list[str]:
-        """Elements → the registers of an access: one b16 for a single small element, b64s of elements of 64 bits,
-        else b32s."""
+        """Converts elements to the registers of an access. A single small element takes one b16, elements of 64 bits
+        take b64s, and all others take b32s."""
         text, let = self.text, self.text.let
         llvm, bits = text.llvm(dtype), max(text.bits(dtype), 8)
         if dtype is I1:
@@ -62,7 +65,8 @@ class Words:
                 (only,) = elements
                 return [into_carrier(text, only, dtype, "i16") if llvm != "i8" else let(f"zext i8 {only} to i16")]
             whole, below = self.halves.get(tuple(elements), ("", 0))
-            # Joined byte by byte, an epilogue that stores two bytes a thread takes 2 instructions a byte more.
+            # If the bytes were joined one by one, an epilogue that stores two bytes per thread would take 2 more
+            # instructions per byte.
             if whole:
                 return [let(f"trunc i32 {let(f'lshr i32 {whole}, {below}') if below else whole} to i16")]
             return [let(f"bitcast <2 x i8> {self._vector(elements, 'i8')} to i16")]
@@ -87,7 +91,7 @@ class Words:
         return made
 
     def unpack(self, registers: list[str], dtype: DType, count: int) -> list[str]:
-        """The registers of an access → its elements."""
+        """Converts the registers of an access to its elements."""
         text, let = self.text, self.text.let
         llvm, bits = text.llvm(dtype), max(text.bits(dtype), 8)
         narrow = "i8" if dtype is I1 else llvm
@@ -114,7 +118,7 @@ class Words:
         return out
 
     def apart(self, word: str, llvm: str, bits: int = 8) -> list[str]:
-        """The elements of a word. `pack` of all of them together gives the word again."""
+        """The elements of a word. `pack` of all these elements together gives the same word."""
         count = 32 // bits
         many = self.text.let(f"bitcast i32 {word} to <{count} x {llvm}>")
         elements = [self.text.let(f"extractelement <{count} x {llvm}> {many}, i32 {k}") for k in range(count)]

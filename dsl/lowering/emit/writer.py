@@ -1,4 +1,4 @@
-"""The context of emission rules: the text of one function, and what is known while it is written."""
+"""The context of emission rules: the text of one function, and the data that rules share while they write it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from dsl.lowering.ir.targets import Target
 
 
 class Writer:
-    """The parts of the context, each with its own state. loops: how many loops surround the current place."""
+    """Combines the parts of the context, each with its own state. `loops` is the number of loops around the current
+    place."""
 
     def __init__(self, function: Function, target: Target, numbered: bool = False):
         self.function, self.target = function, target
@@ -34,7 +35,7 @@ class Writer:
         self.loops = 0
         self.has_warpgroups = any(chosen(op) is not None for op in walk(function.body))
         self.contract = " contract" if function.word("contract") == "fast" else ""
-        # short names of what rules use most
+        # short names for what rules use most
         self.facts = self.maps.facts
         self.index, self.llvm, self.bits = text.index, text.llvm, text.bits
         self.at, self.do, self.let = text.at, text.do, text.let

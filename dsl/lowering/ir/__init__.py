@@ -1,1 +1,1 @@
-"""The tile IR: operations and values (`function.py`), types, places in the text, targets, choices, plug-ins."""
+"""The tile IR: operations and values (`function.py`), types, locations in the text, targets, choices, plug-ins."""

@@ -1,7 +1,8 @@
-"""The budget for building one variant of a kernel: steps and operations, counted for everything that multiplies.
+"""The budget for building one variant of a kernel. The budget counts steps and operations, wherever something
+multiplies code.
 
-It limits loops of constants, `def`s that call one another twice, tuples of tuples and `unroll`; none of these has a
-limit of its own. Samples use less than a fiftieth of it.
+The budget limits loops over constants, `def`s that call each other twice, tuples of tuples and `unroll`. None of these
+constructs has a limit of its own. Samples use less than a fiftieth of the budget.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 from dsl.lowering.ir.location import Loc, TileError
 
 MAX_STEPS = 500_000
-"""Most evaluated expressions and elements of tuples of a compilation."""
+"""The most expressions and tuple elements that one compilation may evaluate."""
 MAX_OPERATIONS = 60_000
-"""Most operations of a kernel's IR."""
+"""The most operations of a kernel's IR."""
 
 
 class Exhausted(TileError):
-    """The budget is spent. Errors that follow it are meaningless."""
+    """Raised if the budget is used up. Errors that follow are meaningless."""
 
 
 class Budget:
-    """Counts down. TileError `limit` at the place that needs more than is left."""
+    """Counts down what is left. Raises TileError `limit` at the location that needs more than what is left."""
 
     __slots__ = ("given", "operations", "steps")
 
@@ -28,7 +29,7 @@ class Budget:
 
     @property
     def spent(self) -> tuple[int, int]:
-        """(steps, operations)"""
+        """The number of steps and of operations used so far."""
         return self.given[0] - self.steps, self.given[1] - self.operations
 
     def spend_steps(self, count: int, loc: Loc, caller: Loc | None = None) -> None:

@@ -1,8 +1,10 @@
-"""Choices: each decision between candidates that are all correct goes through `Choices.choose`, which records it.
+"""Choices: decisions between candidates that are all correct. Each decision goes through `Choices.choose`, which
+records it.
 
-A choice has a key made of names: `swizzle.sa`, `vector.x.load`, `pass.simplify`. If several choices have one key, they
-are numbered in order: `vector.x.load[1]`. A `choose` line of a schedule, `tune choose` and `--choose` force options.
-They name one choice, all choices with one key (`vector.x.load`), or all of a kind (`vector`).
+A choice has a key made of names: `swizzle.sa`, `vector.x.load`, `pass.simplify`. If several choices have the same key,
+they are numbered in order: `vector.x.load[1]`. A `choose` line of a schedule, `tune choose` and `--choose` force
+options. The key that they give names one choice, all choices with one key (`vector.x.load`), or all choices of a kind
+(`vector`).
 """
 
 from __future__ import annotations
@@ -20,17 +22,22 @@ from dsl.lowering.ir.plugins import About, Opening, Plugins, current
 ON_OFF = {"on": True, "off": False}
 PLAIN = re.compile(r"[A-Za-z_]\w*|\d+(, \d+)*")
 RULE = "rule"
-"""`by` of an option that nothing forced."""
+"""The value of `by` if nothing forced the option."""
 TUNED = "tuned"
-"""`by` of an option of a `tune choose` set. It never is an unsafe option: a race can pass a trial."""
+"""The value of `by` if a `tune choose` set forced the option. Such an option is never unsafe, because a race can pass a
+trial."""
 Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
 Reason = str | Callable[[], str]
 
 
 @dataclass(slots=True)
 class Forced:
-    """A forced option. by: who forces it, for messages. must: it is an error if no choice takes it. Otherwise the code
-    that forces it reads `met`."""
+    """A forced option.
+
+    `by`: who forces the option, for messages.
+    `must`: True if it is an error that no choice takes the option. If `must` is False, the code that forces the option
+        reads `met`.
+    """
 
     option: str
     by: str
@@ -43,11 +50,14 @@ class Forced:
 class Choice:
     """A decision.
 
-    stem, number: its key. rule: the option that the compiler takes by default. by: who took `taken`. is_property: a
-    schedule line with a keyword of its own did.
-    costs: of options, in `unit`, as the deciding code weighs them. unsafe: options that are correct only if the user
-    knows more than the compiler. line: the schedule line that takes an option, with `{option}`, if it is not
-    `choose KEY: OPTION`. added: options of plug-ins.
+    `stem`, `number`: the key of the choice.
+    `rule`: the option that the compiler takes by default.
+    `by`: who took the option `taken`. `is_property`: True if a schedule line with its own keyword took the option.
+    `costs`: the cost of each option in `unit`, as the deciding code weighs it.
+    `unsafe`: options that are correct only if the user knows more than the compiler.
+    `line`: the schedule line that selects an option, with `{option}` as a placeholder. `line` is None if the schedule
+        line is `choose KEY: OPTION`.
+    `added`: the options of plug-ins.
     """
 
     stem: str
@@ -75,7 +85,7 @@ class Choice:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether the option was forced or pinned, not taken by the rule."""
+        """Whether the option was forced or pinned instead of taken by the rule."""
         return self.by != RULE
 
     @property
@@ -87,15 +97,15 @@ class Choice:
         return self._because() if callable(self._because) else self._because
 
     def override(self, option: str, key: str) -> str:
-        """The schedule line that takes an option."""
+        """The schedule line that selects the given option."""
         own = self.line is not None and not self.is_pinned and key == self.stem and option not in self.added
         return self.line.format(option=option) if own and self.line is not None else choose_line(key, option)
 
 
 @dataclass(slots=True)
 class Choices:
-    """The forced options of one kernel, by key, and the choices made so far. plugins: what the kernel is compiled with;
-    they may add options."""
+    """The forced options of one kernel by key, and the choices made so far. `plugins` are the plug-ins with which the
+    kernel is compiled. Plug-ins may add options."""
 
     forced: dict[str, Forced] = field(default_factory=dict)
     made: list[Choice] = field(default_factory=list)
@@ -118,12 +128,15 @@ class Choices:
         line: str | None = None,
         opening: Opening | None = None,
     ) -> Any:
-        """The value of the taken option: the forced one, else `rule`.
+        """The value of the option that is taken: the forced option, else `rule`.
 
-        options: values by name, all of them correct here except `unsafe` ones. pinned: the schedule line that says
-        `rule`, if one does. line: how a schedule says it, if not by `choose`. costs and because may be functions, which
-        are called only when somebody reads them. opening: what plug-ins that may add options know.
-        TileError `choice` if a tune set forces an unsafe option.
+        `options`: values by name. All options are correct here, except the `unsafe` ones.
+        `pinned`: the schedule line that selects `rule`, if there is one.
+        `line`: the form of a schedule line for this choice, if it is not `choose`.
+        `costs`, `because`: values, or functions that are called only when the value is read.
+        `opening`: the data for plug-ins, which may add options.
+
+        Raises TileError `choice` if a tune set forces an unsafe option.
         """
         added: tuple[str, ...] = ()
         if opening is not None and (by_plugins := self.plugins.of("option", kind)):
@@ -133,7 +146,7 @@ class Choices:
             added = tuple(about.options)[len(options) :]
             options, rule, costs, because = about.options, about.rule, about.costs, why or because
         stem = f"{kind}.{subject}"
-        number = self.counts[stem]  # unrolled and inlined code meets a key several times
+        number = self.counts[stem]  # unrolled and inlined code makes choices with the same key several times
         self.counts[stem] = number + 1
         taken, by = rule, RULE if pinned is None else str(pinned)
         if self.forced:
@@ -158,13 +171,14 @@ class Choices:
         return options[taken]
 
     def wished(self, kind: str, subject: str) -> Forced | None:
-        """The option that is forced for the next choice with this key, even if the choice will not have it."""
+        """The option that is forced for the next choice with this key, even if that choice will not offer the
+        option."""
         stem = f"{kind}.{subject}"
         keys = _keys(kind, stem, self.counts[stem])
         return next((self.forced[key] for key in keys if key in self.forced), None)
 
     def keyed(self) -> dict[str, Choice]:
-        """Key → choice, in order. Keys have numbers if several choices share one."""
+        """Key → choice, in order. A key has a number if several choices share it."""
         single = {stem for stem, count in self.counts.items() if count == 1}
         return {made.stem if made.stem in single else f"{made.stem}[{made.number}]": made for made in self.made}
 
@@ -176,47 +190,48 @@ class Choices:
             forced.must = False
 
     def excuse(self, *keys: str) -> None:
-        """Accepts schedule lines with these keys although no choice has them: other calls of the kernel have such a
-        choice."""
+        """Accepts schedule lines with these keys although no choice has them, because other calls of the kernel have
+        such a choice."""
         for key in keys:
             if key in self.forced and self.forced[key].loc is not None:
                 self.forced[key].must = False
 
     def check_met(self) -> None:
-        """TileError `choice` for a forced option that no choice took."""
+        """Raises TileError `choice` for a forced option that no choice took."""
         for key, forced in self.forced.items():
             if forced.must and not forced.met:
                 raise unmet(key, forced.option, self.keyed(), forced.loc)
 
 
 def _keys(kind: str, stem: str, number: int) -> tuple[str, str, str]:
-    """The keys that may force a choice, the narrowest first, since that one wins."""
+    """The keys that may force a choice. The narrowest key comes first, because it takes precedence."""
     return f"{stem}[{number}]", stem, kind
 
 
 @dataclass(slots=True)
 class Asked:
-    """Options that are requested of many kernels, by key. Each must be taken in at least one of them."""
+    """Options that are requested for many kernels, by key. Each option must be taken in at least one of these
+    kernels."""
 
     options: dict[str, str] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
     made: dict[str, Choice] = field(default_factory=dict)
 
     def note(self, choices: Choices) -> None:
-        """Records the choices of a kernel that was compiled with the options."""
+        """Records the choices of a kernel that was compiled with these options."""
         if self.options:
             self.made |= choices.keyed()
             self.met |= {key for key, forced in choices.forced.items() if forced.met}
 
     def check(self) -> None:
-        """TileError `choice` for an option that no kernel has taken."""
+        """Raises TileError `choice` for an option that no kernel has taken."""
         for key, option in self.options.items():
             if key not in self.met:
                 raise unmet(key, option, self.made)
 
 
 def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = None) -> TileError:
-    """The error for a key that no choice has, or for an option that the choices with the key do not have."""
+    """The error for a key that no choice has, or for an option that no choice with the key offers."""
     mine = [choice for name, choice in made.items() if key in keys_of(name, choice)]
     if mine:
         known = list(dict.fromkeys(each for choice in mine for each in choice.options))
@@ -235,7 +250,8 @@ def choose_line(key: str, option: str) -> str:
 
 
 def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str, str]:
-    """Random other safe options for about this share of the choices, by key."""
+    """Random options by key, for a fraction `share` of the choices on average. Each option is safe and differs from the
+    option that was taken."""
     found: dict[str, str] = {}
     for key, choice in made.items():
         others = [each for each in choice.options if each != choice.taken and each not in choice.unsafe]
@@ -245,12 +261,12 @@ def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str,
 
 
 def keys_of(name: str, choice: Choice) -> tuple[str, ...]:
-    """The keys that can force a choice, the narrowest first."""
+    """The keys that can force a choice. The narrowest key comes first."""
     return tuple(dict.fromkeys((name, f"{choice.stem}[{choice.number}]", choice.stem, choice.kind)))
 
 
 def is_key(name: str) -> bool:
-    """Whether a name is the key of a choice: keys have a dot, and names of properties have none."""
+    """Whether a name is the key of a choice. Keys have a dot; names of properties have none."""
     return "." in name
 
 

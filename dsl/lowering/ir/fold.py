@@ -1,4 +1,4 @@
-"""Constants: which values are constant, and what operations compute of constants, with the kernel's integer types."""
+"""Constants: which values are constant, and what operations on constants give in the kernel's integer types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsl.lowering.ir.types import DType, int_range
 
 
 def constant_of(value: Value) -> int | float | bool | None:
-    """The number that a value is, also through changes of shape; None if it is not constant."""
+    """The number of a constant value. Changes of shape are looked through. None if the value is not constant."""
     op = value.op
     while op is not None and op.spec.elements.reshapes:
         op = op.operands[0].op
@@ -19,13 +19,14 @@ def constant_of(value: Value) -> int | float | bool | None:
 
 
 def is_zero_of_bits(value: Value) -> bool:
-    """Whether all bits of a value are 0, as in the zeros that copies write where their mask is off. Not so for -0.0."""
+    """Whether all bits of a value are 0. Copies write such zeros where their mask is off. This is False for -0.0."""
     number = constant_of(value)
     return number == 0 and copysign(1, number) > 0
 
 
 def wrap(value: int, dtype: DType) -> int | None:
-    """`value` as the type stores it. None for an index that does not fit 32 bits, since its width is not known yet."""
+    """`value` as the type stores it. None for an index that does not fit 32 bits, because the width of indices is not
+    known yet."""
     low, high = int_range(dtype)
     if low <= value <= high:
         return value
@@ -36,10 +37,10 @@ def wrap(value: int, dtype: DType) -> int | None:
 
 
 Compute = Callable[..., Any]
-"""Integers (i1: bools) → the result before it wraps around; None where there is none."""
+"""Maps integers (i1: bools) to the result before it wraps around. Returns None if there is no result."""
 
 
 def computed(computes: Compute | None, numbers: Sequence[int | float], dtype: DType) -> int | None:
-    """The result of an operation on these numbers, as a value of this type; None where that is not known."""
+    """The result of an operation on these numbers, as a value of the type `dtype`. None if the result is not known."""
     result = None if computes is None else computes(*numbers)
     return None if result is None else wrap(result, dtype)

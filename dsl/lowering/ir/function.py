@@ -1,6 +1,6 @@
-"""The tile IR: SSA, shaped like MLIR. Operations have operands, results, attributes and regions of one block each.
+"""The tile IR: SSA, similar to MLIR. Operations have operands, results, attributes and regions of one block each.
 
-`ops/` states what an operation means, needs and does to memory.
+`ops/` states the meaning of each operation, its requirements and its effects on memory.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from dsl.lowering.ir.types import DType, SharedType, TensorType, TileType, Type
 
 
 class Value:
-    """A result of an operation or an argument of a block. name: the user's name for it, or None.
+    """A result of an operation or an argument of a block.
 
-    tile: the type, for values that are known to be tiles or scalars. origin: the value that this one replaces, in the
-    IR before the pass that made this one (see `stands_for`).
+    `name`: the user's name for the value, or None.
+    `tile`: the type, for values that are known to be tiles or scalars.
+    `origin`: the value that this value replaces, in the IR before the pass that made this value (see `stands_for`).
     """
 
     __slots__ = ("in_turn", "name", "op", "origin", "type")
@@ -34,16 +35,17 @@ class Value:
         self.in_turn = False
 
     def stands_for(self, old: Value, in_turn: bool = False) -> Value:
-        """Marks this value as the replacement or a copy of `old`; it takes the name.
+        """Marks this value as the replacement or a copy of `old`, and gives it the name of `old`.
 
-        in_turn: it replaces `old` in some iterations of a loop only. Other values replace it in the others, in the
-        order of iterations.
+        `in_turn`: True if this value replaces `old` only in some iterations of a loop. Other values replace `old` in
+            the remaining iterations, in order.
         """
         self.name, self.origin, self.in_turn = old.name, old, in_turn
         return self
 
     def take_name(self, equal: Value) -> None:
-        """Takes the name of an equal value that it replaces, unless it has one: lines of schedules use that name."""
+        """Takes the name of an equal value that this value replaces, unless it already has a name. Lines of schedules
+        use the name."""
         if self.name is None:
             self.name = equal.name
 
@@ -61,7 +63,7 @@ class Value:
 
 
 if not TYPE_CHECKING:
-    Value.tile = Value.type  # an alias: as a property, it took a twentieth of the compile time
+    Value.tile = Value.type  # an alias: a property took a twentieth of the compile time
 
 
 class Block:
@@ -101,7 +103,7 @@ class Op:
 
 
 def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
-    """(start, argument of the body, value for the next iteration, result) of each scalar integer that a `for`
+    """Yields (start, argument of the body, value for the next iteration, result) for each scalar integer that a `for`
     carries."""
     body = loop.regions[0]
     ends = body.ops[-1].operands
@@ -112,13 +114,16 @@ def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a barrier stands before an access, or was removed: the two accesses that need one between them.
+    """Why a barrier is needed before an access, or why it was removed.
 
-    earlier, later: the accesses. earlier_iteration: the earlier one is of an earlier iteration of a loop around both.
-    scope: "warp" or "block", by the distance of the threads that meet. doubt: why it is not known that they meet; "" if
-    it is. order: "acquire" or "release", if the reason is what other blocks see and not an element.
-    superfluous: the barrier was removed, as others order the two accesses. by: those others.
-    once: the barrier stands before a loop, for accesses inside.
+    `earlier`, `later`: the two accesses that need a barrier between them.
+    `earlier_iteration`: True if `earlier` is from an earlier iteration of a loop around both accesses.
+    `scope`: "warp" if only threads of the same warp conflict, else "block".
+    `doubt`: why it is not certain that the accesses conflict; "" if it is certain.
+    `order`: "acquire" or "release", if the reason is not an element but the order that other blocks see.
+    `superfluous`: True if the barrier was removed because other barriers order the two accesses. `by`: these other
+        barriers.
+    `once`: True if the barrier is before a loop, for accesses inside the loop.
     """
 
     earlier: Op
@@ -150,12 +155,12 @@ class Reason:
 
 
 def access_text(op: Op) -> str:
-    """`s.load in line 12`."""
+    """An access as text, such as `s.load in line 12`."""
     return f"{op.operands[0].name}.{op.name}{in_line(op)}"
 
 
 def in_line(op: Op) -> str:
-    """` in line 12`, if it is known."""
+    """The line as text, such as ` in line 12`. The text is empty if the line is not known."""
     return "" if op.loc is None else f" in line {op.loc.line}"
 
 
@@ -163,7 +168,7 @@ def in_line(op: Op) -> str:
 class Parameter:
     """A parameter of a kernel: a tensor (with named or literal dims), a scalar or a table.
 
-    value: None for an absent optional tensor.
+    `value`: the value in the IR; None for an optional tensor that is absent.
     """
 
     kind: str  # "tensor", "scalar", "table"
@@ -174,18 +179,20 @@ class Parameter:
     strided: bool = False
     optional: bool = False
     length: int = 0
-    align: int = 16  # bytes that the pointer is known to be a multiple of
-    strides: list[Value] = field(default_factory=list)  # of a strided tensor, one an axis
-    access: str = ""  # "r", "w" or "rw", filled by `record_access`
+    align: int = 16  # the pointer is known to be a multiple of this many bytes
+    strides: list[Value] = field(default_factory=list)  # the strides of a strided tensor, one for each axis
+    access: str = ""  # "r", "w" or "rw"; `record_access` sets it
     loc: Loc | None = None
 
 
 @dataclass(slots=True)
 class FunctionWorkspace:
-    """Memory that the launcher provides, for communication between blocks: `each` elements for a block of the grid.
+    """Memory that the launcher provides for communication between blocks.
 
-    zero: it holds zeros before each launch, and the launch must leave zeros. Otherwise its contents are undefined until
-    a block of the launch writes them. align: its address is a multiple of so many bytes.
+    `each`: the number of elements for each block of the grid.
+    `zero`: True if the memory holds zeros before each launch. The launch must leave zeros. If False, the contents are
+        undefined until a block of the launch writes them.
+    `align`: a number of bytes; the address is a multiple of it.
     """
 
     name: str
@@ -197,21 +204,21 @@ class FunctionWorkspace:
 
 
 def stride_name(tensor: str, axis: int) -> str:
-    """The name of a stride (in elements) of a strided tensor, in divisors and in conditions of the header."""
+    """The name of a strided tensor's stride (in elements). Divisors and conditions of the header use this name."""
     return f"{tensor}.stride{axis}"
 
 
 Said = TypeVar("Said", int, str, Loc, tuple[Any, ...])
 Attribute = bool | int | str | Loc | dict[str, bool | int | str | Loc | tuple[Any, ...]]
-"""The value of a schedule property: one for the kernel, or one for each subject by name."""
+"""The value of a schedule property: one value for the kernel, or one value for each named subject."""
 Tree = bool | int | float | str | None | list["Tree"]
 """An expression that a launch evaluates: a number, a name, or an operation and its operands."""
 
 
 @dataclass(slots=True)
 class Function:
-    """One variant of a kernel. Arguments of `body`: pointers of tensors, their strides, scalars and tables, dims,
-    workspaces."""
+    """One variant of a kernel. The arguments of `body` are the pointers of tensors and their strides, scalars and
+    tables, dims, and workspaces."""
 
     name: str
     params: list[Parameter]
@@ -219,47 +226,50 @@ class Function:
     body: Block
     warps: int
     index_bits: int = 32
-    divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → a divisor that is known
-    attrs: dict[str, Attribute] = field(default_factory=dict)  # of the schedule: barriers, contract, maxnreg …
+    divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → a known divisor
+    attrs: dict[str, Attribute] = field(default_factory=dict)  # schedule properties: barriers, contract, maxnreg …
     pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
     instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
-    swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
-    lines: dict[tuple[str, str], Loc] = field(default_factory=dict)  # property and subject → the schedule's line of it
+    swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its pinned swizzle
+    # property and subject → the location of its schedule line
+    lines: dict[tuple[str, str], Loc] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
-    reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
-    grid: list[Tree] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
-    constants: dict[str, Any] = field(default_factory=dict)  # values of names in those trees that are no dims
-    workspaces: list[FunctionWorkspace] = field(default_factory=list)  # of the launch, not of the caller
-    deals: int = 0  # how often a pass gave blocks other work: a block's values then differ from those before the pass
+    reasons: dict[Op, Reason] = field(default_factory=dict)  # the reasons for barriers, including superfluous ones
+    grid: list[Tree] = field(default_factory=list)  # the extents of the grid, as the trees that a launch evaluates
+    constants: dict[str, Any] = field(default_factory=dict)  # values of the names in those trees that are not dims
+    workspaces: list[FunctionWorkspace] = field(default_factory=list)  # workspaces, which the launcher provides
+    deals: int = 0  # number of passes that changed which work a block does: a block's values then differ from before
     facts: object = None  # the cache of `facts_of`
-    holds: set[str] = field(default_factory=set)  # what passes have established: see `Pass` in passes/__init__.py
+    # the properties that passes have established: see `Pass` in passes/__init__.py
+    holds: set[str] = field(default_factory=set)
     loc: Loc | None = None
-    in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out
-    written_out: set[str] = field(default_factory=set)  # counters of loops that `unroll NAME: all` removed
-    void: list[tuple[str, Loc]] = field(default_factory=list)  # names in the schedule that this variant does not have
+    in_branches: frozenset[str] = frozenset()  # names that are defined in branches, which constants may leave out
+    written_out: set[str] = field(default_factory=set)  # counters of the loops that `unroll NAME: all` removed
+    void: list[tuple[str, Loc]] = field(default_factory=list)  # names in the schedule that this variant lacks
 
     def number(self, name: str, default: int = 0) -> int:
-        """An attribute that is a number."""
+        """The value of an attribute that is a number."""
         value = self.attrs.get(name, default)
-        assert isinstance(value, int), name  # resolving the schedule, or reading the text, has checked it
+        assert isinstance(value, int), name  # checked when the schedule is resolved or the text is read
         return value
 
     def word(self, name: str) -> str | None:
-        """An attribute that is one of some words."""
+        """The value of an attribute that is a word."""
         value = self.attrs.get(name)
         assert value is None or isinstance(value, str), name
         return value
 
     def by_subject(self, name: str, kind: type[Said]) -> dict[str, Said]:
-        """An attribute that has a value for each of several subjects."""
+        """The values of an attribute that has one value for each of several subjects."""
         value = self.attrs.get(name, {})
         assert isinstance(value, dict), name
         return {subject: said for subject, said in value.items() if isinstance(said, kind)}
 
     def workspace(self, name: str, dtype: DType, each: int, zero: bool = False) -> Value:
-        """Adds a workspace. Its name gets underscores until no parameter, dim or workspace has it."""
+        """Adds a workspace. Underscores are appended to its name until no parameter, dim or workspace has the same
+        name."""
         taken = {p.name for p in self.params} | {w.name for w in self.workspaces} | set(self.dims)
-        while name in taken:  # the name becomes a `.param` of the entry, next to the user's
+        while name in taken:  # the name becomes a `.param` of the entry, next to the user's names
             name += "_"
         value = Value(TensorType(1, dtype), name=name)
         self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value))
@@ -268,28 +278,28 @@ class Function:
 
     @property
     def threads(self) -> int:
-        """The threads over which tiles are distributed."""
+        """The number of threads over which tiles are distributed."""
         return WARP * self.warps
 
     @property
     def launched(self) -> int:
-        """The threads of a block, producer warps included."""
+        """The number of threads of a block, including producer warps."""
         return self.threads + WARP * self.number("producers")
 
     @property
     def laid_out(self) -> Collection[str]:
-        """The names of values whose layouts the schedule determines."""
+        """The names of values whose layouts the schedule sets."""
         return {*self.pins, *self.instructions}
 
     @property
     def scheduled(self) -> Collection[str]:
-        """The names of values that the schedule has a line about."""
+        """The names of values that a line of the schedule is about."""
         said = (key.partition("[")[0].partition(".") for key in self.choices.forced)
         return {*self.laid_out, *(subject for kind, _, subject in said if kind == "recompute" and subject)}
 
 
 def walk(block: Block) -> list[Op]:
-    """Every operation of a block and of the regions in it, outer ones first."""
+    """Every operation of a block and of its nested regions. Outer operations come first."""
     found: list[Op] = []
     _walk(block, found)
     return found
@@ -303,12 +313,12 @@ def _walk(block: Block, found: list[Op]) -> None:
 
 
 def parents(block: Block) -> dict[Op, Op]:
-    """Operation inside a region → the operation around it."""
+    """Operation inside a region → the operation that contains the region."""
     return {inner: op for op in walk(block) for region in op.regions for inner in region.ops}
 
 
 def blocks_of(block: Block) -> Iterator[Block]:
-    """A block and the blocks inside it."""
+    """A block and all blocks nested in it."""
     yield block
     for op in block.ops:
         for inner in op.regions:
@@ -316,7 +326,7 @@ def blocks_of(block: Block) -> Iterator[Block]:
 
 
 def put(body: Block, op: Op, ops: list[Op]) -> None:
-    """Replaces an operation, anywhere in a body, by `ops`."""
+    """Replaces an operation with `ops`, wherever it is in `body`."""
     for block in blocks_of(body):
         if op in block.ops:
             at = block.ops.index(op)
@@ -325,7 +335,7 @@ def put(body: Block, op: Op, ops: list[Op]) -> None:
 
 
 def uses(block: Block) -> dict[Value, list[Op]]:
-    """Value → the operations that use it, one entry for each operand."""
+    """Value → the operations that use it. An operation is listed once for each of its operands that is the value."""
     out: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in walk(block):
         for operand in op.operands:
@@ -334,7 +344,8 @@ def uses(block: Block) -> dict[Value, list[Op]]:
 
 
 def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
-    """Replaces each use of a key; replacements of replacements are followed to the end."""
+    """Replaces each use of a key with its value. If that value is a key, too, the chain of replacements is followed to
+    its end."""
 
     def final(value: Value) -> Value:
         while value in mapping:
@@ -348,7 +359,8 @@ def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
 
 
 def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
-    """Appends a copy of a region's operations to `into`, with its arguments replaced. Returns what it yields."""
+    """Appends a copy of a region's operations to `into`, with the region's arguments replaced. Returns the values that
+    the region yields."""
     mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
     for op in block.ops[:-1]:
         into.append(_copy(op, mapping))
@@ -369,16 +381,16 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
         op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
     )
     for old, new in zip(op.results, out.results, strict=True):
-        new.stands_for(old, in_turn=True)  # copies are mostly iterations of an unrolled loop
+        new.stands_for(old, in_turn=True)  # copies are usually the iterations of an unrolled loop
         mapping[old] = new
     return out
 
 
 class Rewriter:
     """Rebuilds the blocks of a function, operation by operation. `visit(op)` emits replacements with `emit`, maps the
-    old results, and returns True. Other operations are kept, with mapped operands.
+    old results, and returns True. If `visit` returns False, the operation is kept with mapped operands.
 
-    It is the base of passes that replace operations.
+    This is the base class of passes that replace operations.
     """
 
     def __init__(self) -> None:
@@ -393,7 +405,7 @@ class Rewriter:
         return op
 
     def block(self, block: Block, visit: Callable[[Op], bool]) -> Block:
-        """A new block of the rewritten operations, with the same argument values."""
+        """A new block with the rewritten operations and the same argument values."""
         outer, self.out = self.out, Block(block.args)
         for op in block.ops:
             if not visit(op):

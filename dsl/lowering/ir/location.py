@@ -1,4 +1,4 @@
-"""Places in `.tile` files, and the error that points to one."""
+"""Locations in `.tile` files, and the error that points to a location."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Source:
     @property
     def starts(self) -> list[int]:
         """The offset of the first character of each line."""
-        if not self._starts:  # only when a place is shown: most texts compile without an error
+        if not self._starts:  # computed only when a location is shown: most texts compile without an error
             self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
         return self._starts
 
@@ -34,7 +34,8 @@ class Source:
 
 
 class Loc(NamedTuple):
-    """The characters `start … end` of a source. caller: the place of the call that was inlined to get here, or None."""
+    """The characters `start … end` of a source. `caller` is the location of the call through which this code was
+    inlined, or None."""
 
     source: Source
     start: int
@@ -51,7 +52,7 @@ class Loc(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The source text, on one line."""
+        """The source text, joined into one line."""
         return " ".join(self.source.text[self.start : self.end].split())
 
     def to(self, other: Loc) -> Loc:
@@ -61,12 +62,12 @@ class Loc(NamedTuple):
         return Loc(self.source, self.start, self.end, caller)
 
     def under(self, caller: Loc | None) -> Loc:
-        """This place, inlined from `caller`; a place that has a caller keeps it."""
+        """This location, inlined from `caller`. A location that already has a caller keeps it."""
         return self if caller is None or self.caller is not None else self.called_from(caller)
 
     @property
     def callers(self) -> list[Loc]:
-        """The places of the inlined calls, the innermost first."""
+        """The locations of the inlined calls, innermost first."""
         out = []
         caller = self.caller
         while caller is not None:
@@ -80,16 +81,17 @@ class Loc(NamedTuple):
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: text of files must not control a terminal."""
+    """`text` without control characters, because text from files must not control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 MAX_CALLERS = 4
-"""Most inlined calls that an error shows."""
+"""The most inlined calls that an error shows."""
 
 
 class TileError(Exception):
-    """A mistake in a `.tile` file: code, place, message, hint. errors: the single errors of a group (see `Errors`)."""
+    """A mistake in a `.tile` file: code, location, message, hint. `errors` are the single errors of a group (see
+    `Errors`)."""
 
     def __init__(self, code: str, loc: Loc | None, message: str, hint: str | None = None):
         super().__init__(message)
@@ -122,7 +124,7 @@ class TileError(Exception):
 
 
 class Errors(TileError):
-    """Several errors of one file, in the order of their places."""
+    """Several errors of one file, in the order of their locations."""
 
     def __init__(self, errors: list[TileError]):
         first = errors[0]
@@ -141,7 +143,7 @@ def _quote(loc: Loc) -> list[str]:
     line, column = loc.source.position(loc.start)
     text = loc.source.line(line).replace("\t", " ").rstrip("\r")
     width = max(1, min(loc.end - loc.start, len(text) - column + 1))
-    if len(text) > 160:  # a window around the mark, so that an error of a long line fits a terminal
+    if len(text) > 160:  # a window around the mark, so that an error in a long line fits a terminal
         first = max(0, column - 60)
         text, column = text[first : first + 160], column - first
         width = min(width, max(1, len(text) - column + 1))
@@ -150,10 +152,12 @@ def _quote(loc: Loc) -> list[str]:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """A "did you mean" hint, or None. Names of one or two letters resemble too many others: only case may differ."""
+    """A "did you mean" hint, or None. Names of one or two letters resemble too many other names, so they may differ
+    only in case."""
     from difflib import get_close_matches
 
-    names = sorted({k for k in known if isinstance(k, str)})  # sorted: the order of a set differs between processes
+    # sorted, because the order of a set differs between processes
+    names = sorted({k for k in known if isinstance(k, str)})
     same = [k for k in names if k.lower() == name.lower()]
     near = same or (get_close_matches(name[:80], names, n=1, cutoff=0.66) if len(name) > 2 else [])
     near = near or ([k for k in names if k.startswith(name)] if len(name) > 1 else [])

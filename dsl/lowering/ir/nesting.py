@@ -1,4 +1,5 @@
-"""Limits for nested blocks of a kernel with its functions inlined, and for the recursion of walks through them."""
+"""Limits for nested blocks of a kernel, including inlined functions, and for the recursion of walks through the
+blocks."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_REGIONS = 256
-"""Most nested regions: run-time branches and loops, those of inlined functions included."""
+"""The most nested regions. Run-time branches and loops of inlined functions count, too."""
 RECURSION_LIMIT = 12_000
 
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Raises Python's recursion limit for nested syntax and regions. Located errors limit the nesting itself."""
+    """A context with a higher recursion limit of Python, for nested syntax and regions. Other checks limit the nesting
+    itself, by errors with a location."""
     old = sys.getrecursionlimit()
     sys.setrecursionlimit(max(old, RECURSION_LIMIT))
     try:

@@ -1,7 +1,9 @@
-"""Additions to the compiler by files of the user, as data. Each extensible place looks here.
+"""Additions to the compiler that come from files of the user, as data. Each extensible part of the compiler looks up
+its additions here.
 
-A `Plugins` is part of a program and of the choices of each function. Kernels that are compiled with one do not see any
-other. `dsl/kernels/plugin_files.py` builds it from files; `dsl/plugin.py` is the module that these import.
+A `Plugins` belongs to a program and to the choices of each function. Kernels that are compiled with one `Plugins` do
+not see any other. `dsl/kernels/plugin_files.py` builds a `Plugins` from files. These files import the module
+`dsl/plugin.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ from dsl.lowering.ir.time_limit import Overdue, limited
 class Added:
     """One addition of a file.
 
-    kind: "option", "pass", "directive", "rule", "semantics" or "instructions". name: of the pass or directive, the kind
-    of choices, the operation, the form, or the file. call: the user's function. about: its other arguments.
+    `kind`: "option", "pass", "directive", "rule", "semantics" or "instructions".
+    `name`: depending on the kind, the name of the pass or directive, the kind of choices, the operation, the form, or
+        the file.
+    `call`: the user's function.
+    `about`: the other arguments of the addition.
     """
 
     kind: str
@@ -33,11 +38,11 @@ class Added:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Calls the user's function. An exception becomes TileError `plugin` at a line of its file."""
+        """Calls the user's function. An exception becomes TileError `plugin` at a line of the user's file."""
         return self._guarded(self.call, arguments)
 
     def fits(self, *arguments: Any) -> bool:
-        """Whether its condition `when` holds; True without one."""
+        """Whether the condition `when` of the addition holds. True if there is no condition."""
         when = self.about.get("when")
         return when is None or self._guarded(lambda *given: bool(when(*given)), arguments)
 
@@ -56,15 +61,17 @@ class Added:
 
     @property
     def place(self) -> str:
-        """`mine.py:12`, for messages."""
+        """The location for messages, such as `mine.py:12`."""
         return f"{Path(self.loc.source.name).name}:{self.loc.line}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Plugins:
-    """All additions of some files. files: their paths. digests: name → 12 hexadecimal digits of its SHA-256.
+    """All additions of some files.
 
-    added: in the order of the files. instructions: name → row, as in `dsl.ptx_templates`.
+    `files`: the paths of the files. `digests`: name of a file → 12 hexadecimal digits of its SHA-256.
+    `added`: the additions in the order of the files.
+    `instructions`: name → row, as in `dsl.ptx_templates`.
     """
 
     files: tuple[str, ...] = ()
@@ -77,10 +84,10 @@ class Plugins:
         found: dict[tuple[str, str], tuple[Added, ...]] = {}
         for each in self.added:
             found[each.kind, each.name] = (*found.get((each.kind, each.name), ()), each)
-        object.__setattr__(self, "by_name", found)  # the way to set a field of a frozen dataclass
+        object.__setattr__(self, "by_name", found)  # a field of a frozen dataclass is set in this way
 
     def of(self, kind: str, name: str) -> tuple[Added, ...]:
-        """The additions of a kind with this name."""
+        """The additions with the given kind and name."""
         return self.by_name.get((kind, name), ())
 
     def every(self, *kinds: str) -> list[Added]:
@@ -92,13 +99,14 @@ _given: Callable[[], Plugins] = lambda: NONE  # noqa: E731 (its type is said)
 
 
 def current() -> Plugins:
-    """The plug-ins of the command line. Programs and texts of the IR for which nobody names plug-ins use them. They are
-    read at the first call."""
+    """The plug-ins of the command line. These plug-ins apply to programs and IR texts for which no plug-ins are given.
+    They are read at the first call."""
     return _given()
 
 
 def give(plugins: Callable[[], Plugins]) -> None:
-    """Sets `current` for the process. A command calls it once, before it reads any file."""
+    """Sets the function that `current` calls, for this process. A command calls `give` once, before it reads any
+    file."""
     global _given
     _given = plugins
 
@@ -110,7 +118,7 @@ _reading: list[tuple[Source, list[Added]]] = []
 
 @contextmanager
 def reading(source: Source) -> Iterator[list[Added]]:
-    """A context in which functions of `dsl.plugin` add to this list."""
+    """A context in which a file is read. The context gives a list, to which functions of `dsl.plugin` add."""
     _reading.append((source, []))
     try:
         yield _reading[-1][1]
@@ -119,14 +127,15 @@ def reading(source: Source) -> Iterator[list[Added]]:
 
 
 def add(kind: str, name: str, call: Callable[..., Any], line: int, about: Mapping[str, Any] | None = None) -> None:
-    """Adds something of the file that is being read. Does nothing for a module that is imported in another way."""
+    """Registers an addition of the file that is being read. Does nothing if no file is being read, that is, if the
+    module is imported in another way."""
     if _reading:
         source, found = _reading[-1]
         found.append(Added(kind, name, call, of_line(source, line), about or {}))
 
 
 def of_line(source: Source, number: int) -> Loc:
-    """The place of a whole line, without the white space around it."""
+    """The location of a whole line, without the white space around it."""
     number = max(1, min(number, len(source.starts)))
     text, start = source.line(number), source.starts[number - 1]
     return Loc(source, start + len(text) - len(text.lstrip()), start + max(len(text.rstrip()), 1))
@@ -134,8 +143,8 @@ def of_line(source: Source, number: int) -> Loc:
 
 @contextmanager
 def guarded(loc: Loc, what: str) -> Iterator[None]:
-    """A context for the user's code: an exception, or no end in time, becomes TileError `plugin` at a line of its file.
-    what: the name of the function, for the message."""
+    """A context that runs the user's code. An exception or a timeout becomes TileError `plugin` at a line of the user's
+    file. `what` is the name of the function, for the message."""
     try:
         with limited():
             yield
@@ -144,12 +153,12 @@ def guarded(loc: Loc, what: str) -> Iterator[None]:
     except Overdue as overdue:
         message = f"{what} did not end in {time_limit.SECONDS:g} seconds"
         raise TileError("plugin", line_in(overdue, loc), message, "that is the limit of one call") from None
-    except (Exception, SystemExit) as error:  # SystemExit, too: a plug-in must not end the command with its own status
+    except (Exception, SystemExit) as error:  # SystemExit, too: a plug-in must not set the command's exit status
         raise raised(error, loc, what) from error
 
 
 def line_in(error: BaseException, loc: Loc) -> Loc:
-    """The last line in the file of `loc` that an exception came through, else `loc`."""
+    """The last line in the file of `loc` that an exception passed through. If there is none, `loc` itself."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == loc.source.name:
@@ -159,7 +168,8 @@ def line_in(error: BaseException, loc: Loc) -> Loc:
 
 
 def raised(error: BaseException, loc: Loc, what: str) -> TileError:
-    """The error for an exception of a plug-in, at the last line of its file that the exception came through."""
+    """The error for an exception that a plug-in raised. The error's location is the last line of the plug-in's file
+    that the exception passed through."""
     loc = line_in(error, loc)
     if isinstance(error, SyntaxError) and error.filename == loc.source.name:
         loc = of_line(loc.source, error.lineno or 1)
@@ -173,10 +183,12 @@ def raised(error: BaseException, loc: Loc, what: str) -> TileError:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceOption:
-    """One more option of a choice.
+    """An additional option of a choice.
 
-    cost: in the choice's unit, where the compiler cannot weigh the value itself. An option that costs less than the
-    rule's wins. preferred: it is taken whatever it costs. because: the reason, for `dsl why`.
+    `cost`: the cost in the choice's unit, if the compiler cannot weigh the value itself. An option that costs less than
+        the rule's option is taken.
+    `preferred`: True if the option is taken regardless of its cost.
+    `because`: the reason, for `dsl why`.
     """
 
     name: str
@@ -188,8 +200,14 @@ class ChoiceOption:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A choice that is about to be made. subject: as in its key. options: name → value. rule: the option that the
-    compiler takes. costs: option → cost in `unit`, where known. of: the subject of the choice, see docs/plugins.md."""
+    """A choice that is about to be made.
+
+    `subject`: the subject in the key.
+    `options`: name → value.
+    `rule`: the option that the compiler takes.
+    `costs`: option → cost in `unit`, if known.
+    `of`: the subject of the choice as data, see docs/plugins.md.
+    """
 
     subject: str
     options: Mapping[str, Any]
@@ -201,18 +219,22 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a choice tells plug-ins. of: its subject. check: what is wrong with a value, "" if nothing. weigh: the cost
-    of a value by the deciding code, None if that is not known."""
+    """The interface of a choice for plug-ins.
+
+    `of`: the subject of the choice.
+    `check`: describes what is wrong with a value; "" if nothing is wrong.
+    `weigh`: computes the cost of a value as the deciding code does; None if the cost is not known.
+    """
 
     of: Any
     check: Callable[[Any], str]
     weigh: Callable[[Any], float | None] | None = None
 
     def widened(self, about: About, by: Sequence[Added], is_pinned: bool) -> tuple[About, str]:
-        """The choice with the options of plug-ins, and why the rule takes one of these; "" if it does not. TileError
-        `plugin` for an invalid option."""
+        """The choice with the options of plug-ins added, and a reason. The reason is "" unless the rule now takes an
+        option of a plug-in. Raises TileError `plugin` for an invalid option."""
         options, costs, rule, why = dict(about.options), dict(about.costs), about.rule, ""
-        # Read-only copies: a plug-in adds an option by returning it, and must not change the compiler's own.
+        # Read-only copies: a plug-in adds an option by returning it, and must not change the compiler's own options.
         about = replace(about, options=MappingProxyType(dict(options)), costs=MappingProxyType(dict(costs)))
         for each in by:
             made = each(about)
@@ -225,7 +247,7 @@ class Opening:
             if cost is not None:
                 costs[made.name] = cost
             is_less = cost is not None and rule in costs and cost < costs[rule]
-            # A line of the schedule outranks a plug-in; `choose` may still take the plug-in's option by its name.
+            # A line of the schedule outranks a plug-in. `choose` may still select the plug-in's option by its name.
             if not is_pinned and (made.preferred or is_less):
                 rule, why = made.name, f"{made.because or ('preferred' if made.preferred else 'less')} ({each.place})"
         return About(about.subject, options, rule, costs, about.unit, about.of), why
@@ -255,15 +277,15 @@ OPEN = {
     "tile_columns": "the kernel's `Function`",
     "convert_layout": "a value that changes layout: `.value`, `.layout`, `.op`, `.warps`",
 }
-"""Kinds of choices that plug-ins may add options to → their `About.of`, in words."""
+"""Kinds of choices to which plug-ins may add options → a description of `About.of` in words."""
 
 
 # ---- rows of instructions ----
 
 
 def instruction_rows(added: Added, file: Source, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows of instructions in a plug-in's file, by name. TileError `plugin` for a row that is wrong, exists
-    already, or has effects."""
+    """The rows of instructions in a plug-in's file, by name. Raises TileError `plugin` for a row that is malformed,
+    already exists, or has effects."""
     from dsl import ptx_templates
 
     def wrong(message: str, name: str = "", hint: str | None = None) -> TileError:
@@ -276,7 +298,8 @@ def instruction_rows(added: Added, file: Source, known: Mapping[str, Any]) -> di
         hint = "docs/instructions.md says how a row is written"
         raise wrong(f"these are no rows of instructions: {error}", hint=hint) from None
     for name, row in rows.items():
-        # Elementwise only: barriers, liveness and sharing of equal operations would not see an effect.
+        # Elementwise instructions only: the passes for barriers, liveness and merging of equal operations would not see
+        # an effect.
         if row.effects or row.convergent:
             raise wrong(f"'{name}' does more than compute, which passes would not see", name)
         try:

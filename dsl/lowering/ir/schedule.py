@@ -1,4 +1,4 @@
-"""Schedule lines about values of a function: layouts, instructions, swizzles."""
+"""Schedule lines that concern values of a function: layouts, instructions, swizzles."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dsl.lowering.layouts.layout import Layout, LayoutError
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A `layout` line of a schedule: key → row, and the place of the line. See `resolve_pin`."""
+    """A `layout` line of a schedule: key → row, and the location of the line. See `resolve_pin`."""
 
     parts: dict[str, Any]
     loc: Loc
 
     @property
     def is_of_product(self) -> bool:
-        """Whether it only says how warps share a product, and leaves the rest to the instruction."""
+        """Whether the line states only how warps share a product, and leaves the rest to the instruction."""
         return "warps" in self.parts and self.parts.keys() <= {"warps", "contiguous"}
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An `instruction` line of a schedule: shape and modifier, the place of the line."""
+    """An `instruction` line of a schedule: shape and modifier, and the location of the line."""
 
     name: tuple[str, str]
     loc: Loc
@@ -33,8 +33,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class SwizzlePin:
-    """A `swizzle` line of a schedule. bits: (number of bits of a byte offset that move, the lowest of them, distance to
-    the bits that move them); None for no swizzle."""
+    """A `swizzle` line of a schedule. `bits` is None for no swizzle. Otherwise it has three numbers: how many bits of a
+    byte offset change, the lowest of these bits, and the distance to the bits that they are XORed with."""
 
     bits: tuple[int, int, int] | None
     loc: Loc
@@ -47,8 +47,8 @@ WANTED = {
 
 
 def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
-    """The layout of a schedule line for a tile of `shape`: blocked (vector, lanes, warps) or raw (register, lane,
-    warp). TileError `layout` if it does not fit."""
+    """The layout that a schedule line sets for a tile of `shape`. The line is blocked (vector, lanes, warps) or raw
+    (register, lane, warp). Raises TileError `layout` if the line does not fit the tile."""
 
     def fail(message: str, hint: str | None = None) -> TileError:
         return TileError("layout", pin.loc, message, hint)
@@ -73,7 +73,7 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
             raise fail(f"{len(flat['warp'])} bases of warps for {warps} warps")
         try:
             layout = Layout.registers(shape, flat["register"], flat["lane"], flat["warp"])
-            layout.invert()  # LayoutError if some element lies in no thread
+            layout.invert()  # raises LayoutError if no thread holds some element
         except LayoutError as error:
             raise fail(str(error)) from None
         return layout
@@ -96,7 +96,8 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
 
 
 def extents_of(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
-    """A row of a layout line: one power of two for each axis; ones if the line does not have it. TileError `layout`."""
+    """A row of a layout line: one power of two for each axis. If the line lacks the row, all of its numbers are 1.
+    Raises TileError `layout` for a wrong row."""
     row = pin.parts.get(key, [1] * rank)
     if len(row) != rank:
         raise TileError("layout", pin.loc, f"'{key}' has {len(row)} extents; the tile has rank {rank}")

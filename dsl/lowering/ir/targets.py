@@ -1,4 +1,4 @@
-"""The GPUs that the compiler has as targets, one row each."""
+"""The GPUs that the compiler supports as targets. Each has one row."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ from dataclasses import dataclass
 from dsl.lowering.ir.location import TileError
 
 WARP = 32
-"""Threads of a warp, its lanes (PTX ISA, "Special registers: WARP_SZ")."""
+"""Number of threads of a warp (PTX ISA, "Special registers: WARP_SZ")."""
 MOST_REGISTERS = 255
-"""Most 32-bit registers of a thread (CUDA C++ Programming Guide, table of compute capabilities)."""
+"""The most 32-bit registers of a thread (CUDA C++ Programming Guide, table of compute capabilities)."""
 LEAST_REGISTERS = 24
-"""Least registers that ptxas gives a thread, from sm_80 on: it raises a lower cap to that."""
+"""The fewest registers that ptxas gives a thread, from sm_80 on. ptxas raises a lower cap to this number."""
 MOST_THREADS = 1024
-"""Most threads of a block (the same table)."""
+"""The most threads of a block (the same table)."""
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that the system takes for each block (the same table, compute capability 8.0 to 12.0)."""
+"""Bytes of shared memory that the system reserves for each block (the same table, compute capability 8.0 to 12.0)."""
 
 WARPS_AT_WORK = 8
-"""Warps that a multiprocessor should have: two for each of its four schedulers, so that one computes while the other
-waits. Registers never forbid that: eight warps of 255 registers a thread fit."""
+"""The number of warps that a multiprocessor should have: two for each of its four schedulers, so that one warp computes
+while the other waits. Registers always allow this: eight warps with 255 registers per thread fit."""
 
 Version = tuple[int, int]
-"""A PTX version: major, minor."""
+"""A PTX version: major and minor number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A target.
 
-    arch: as in `.target`. ptx: the first PTX version that has it. chip, sms: a device of this kind and its number of
-    multiprocessors. The emulator pretends to be it, and schedules are evaluated for it where there is no device.
-    Others: what a multiprocessor holds: bytes of shared memory, threads, blocks, 32-bit registers.
+    `arch`: the name in `.target`.
+    `ptx`: the first PTX version that has the target.
+    `chip`, `sms`: a device of this kind and its number of multiprocessors. The emulator pretends to be this device. If
+        there is no device, schedules are evaluated for this one.
+    Other fields: the capacity of a multiprocessor in bytes of shared memory, threads, blocks and 32-bit registers.
     """
 
     arch: str
@@ -45,29 +47,30 @@ class Target:
 
     @property
     def number(self) -> int:
-        """The compute capability times ten: 90 for `sm_90a`."""
+        """The compute capability times ten, such as 90 for `sm_90a`."""
         return int(self.arch.removeprefix("sm_").rstrip("af"))
 
     @property
     def shared(self) -> int:
-        """Bytes of dynamic shared memory that a block may opt in to."""
+        """The most bytes of dynamic shared memory that a block may opt in to."""
         return self.shared_per_sm - RESERVED_SHARED
 
     def cap(self, asked: int, threads: int) -> int:
-        """The register cap of a thread, if a schedule requests `asked`: no more than a block of so many threads has, as
-        no launch would fit otherwise."""
+        """The register cap of a thread if a schedule requests `asked`. The cap is limited to what a block of `threads`
+        threads can have, because otherwise no launch would fit."""
         return min(asked, self.each(threads))
 
     def each(self, threads: int, blocks: int = 1) -> int:
-        """Registers of a thread if a multiprocessor has so many blocks of so many threads; in steps of 8."""
-        return self.registers // (threads * blocks) // 8 * 8  # the hardware gives registers in steps of 8 a thread
+        """The number of registers of a thread if a multiprocessor holds `blocks` blocks of `threads` threads."""
+        # the hardware allocates registers in steps of 8 per thread
+        return self.registers // (threads * blocks) // 8 * 8
 
     def has_enough(self, threads: int, shared: int) -> bool:
-        """Whether a multiprocessor with as many blocks as fit its shared memory has WARPS_AT_WORK warps."""
+        """Whether a multiprocessor has WARPS_AT_WORK warps when it holds as many blocks as fit its shared memory."""
         return self.blocks(shared) * threads >= WARPS_AT_WORK * WARP
 
     def blocks(self, shared: int) -> int:
-        """How many blocks with so many bytes of dynamic shared memory fit a multiprocessor."""
+        """The number of blocks that fit a multiprocessor if each has `shared` bytes of dynamic shared memory."""
         return self.shared_per_sm // (shared + RESERVED_SHARED)
 
 
@@ -75,10 +78,11 @@ def row(
     arch: str, ptx: Version, chip: str, sms: int, shared_kib: int, threads: int, blocks: int,
     accelerated: Version | None = None, family: Version | None = None,
 ) -> list[Target]:  # fmt: skip
-    """The targets of an architecture: also `sm_90a` and `sm_100f`, if PTX has them from these versions on.
+    """The targets of an architecture. These targets include `a` and `f` targets like `sm_90a` and `sm_100f`, if PTX has
+    them. `accelerated` and `family` are the first PTX versions that have them.
 
-    PTX for an `a` target runs only on this architecture, PTX for an `f` target also on later ones of its family (PTX
-    ISA 9.0, 11.1.2 ".target").
+    PTX for an `a` target runs only on this architecture. PTX for an `f` target also runs on later architectures of its
+    family (PTX ISA 9.0, 11.1.2 ".target").
     """
     versions = {"": ptx, "a": accelerated, "f": family}
     return [
@@ -88,9 +92,9 @@ def row(
     ]
 
 
-# Versions: PTX ISA 9.0, 13 "Release Notes". What a multiprocessor holds: CUDA C++ Programming Guide 13, "Technical
-# specifications per compute capability". Chips: NVIDIA's data sheets and the papers on the
-# architectures GA102, Ada and RTX Blackwell.
+# Versions: PTX ISA 9.0, 13 "Release Notes". Capacity of a multiprocessor: CUDA C++ Programming Guide 13, "Technical
+# specifications per compute capability". Chips: NVIDIA's data sheets and the papers on the architectures GA102, Ada and
+# RTX Blackwell.
 TARGETS = {
     target.arch: target
     for targets in (
@@ -106,7 +110,7 @@ TARGETS = {
 
 
 def target(arch: str) -> Target:
-    """The row of `arch`; TileError `target` if there is none."""
+    """The row for `arch`. Raises TileError `target` if there is none."""
     if arch not in TARGETS:
         raise TileError("target", None, f"unknown target '{arch}'", "known: " + ", ".join(TARGETS))
     return TARGETS[arch]

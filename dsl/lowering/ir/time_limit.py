@@ -11,20 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 SECONDS = 20.0
-"""Limit of one call of a plug-in. The compiler's slowest pass takes 0.3 s for the largest sample."""
+"""The time limit of one call of a plug-in. The compiler's slowest pass takes 0.3 s for the largest sample."""
 AGAIN = 1.0
-"""Seconds after which a call is interrupted again, if it caught the first interrupt."""
+"""If a call caught the first interrupt, it is interrupted again after this many seconds."""
 
 TURNS = 1000
-"""Times that a thread yields so that a pending interrupt arrives; the first one is usually enough."""
+"""How many times a thread yields to let a pending interrupt arrive. Yielding once is usually enough."""
 
 
 class Overdue(Exception):
-    """A call took longer than it may."""
+    """Raised if a call exceeded its time limit."""
 
 
 class _Interrupt(BaseException):
-    """Raised in the thread of a call that is overdue; no `except Exception` catches it."""
+    """Raised in the thread of a call that exceeded its limit. No `except Exception` catches it."""
 
 
 class _Call:
@@ -41,8 +41,8 @@ _watcher: threading.Thread | None = None
 
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
-    """A context that ends after so many seconds (default: SECONDS) with Overdue, whose traceback has the interrupted
-    line. Code that waits outside of Python is interrupted when it returns."""
+    """A context that raises Overdue after `seconds` seconds (default: SECONDS). The traceback of Overdue contains the
+    interrupted line. Code that waits outside of Python is interrupted when it returns."""
     global _watcher
     call = _Call(SECONDS if seconds is None else seconds)
     with _changed:
@@ -55,16 +55,16 @@ def limited(seconds: float | None = None) -> Iterator[None]:
         yield
     except (_Interrupt, KeyboardInterrupt) as interrupt:
         if not call.is_overdue:
-            raise  # of a call around this one, or by Ctrl-C
+            raise  # meant for a call around this one, or caused by Ctrl-C
         raise Overdue().with_traceback(interrupt.__traceback__) from None
     finally:
         _end(call)
 
 
 def _end(call: _Call) -> None:
-    """Ends a call, and swallows an interrupt that arrives at that moment."""
+    """Ends a call. Swallows an interrupt that arrives while the call ends."""
     call.end = math.inf
-    while call in _calls:  # again, if an interrupt arrives between taking the lock and removing the call
+    while call in _calls:  # repeated if an interrupt arrives between taking the lock and removing the call
         try:
             with _changed:
                 _calls.remove(call)
@@ -74,7 +74,7 @@ def _end(call: _Call) -> None:
     if call.is_overdue:
         with suppress(_Interrupt, KeyboardInterrupt):
             if not _is_ended_by_a_signal(call.thread):
-                _raise_in(call.thread)  # in place of one that is on its way
+                _raise_in(call.thread)  # replaces an interrupt that is pending
             for _ in range(TURNS):
                 time.sleep(0)
 
@@ -92,8 +92,8 @@ def _watch() -> None:
 
 
 def _interrupt(thread: int) -> None:
-    """Interrupts a thread: the main one by SIGINT, which also ends a wait; others before their next Python
-    instruction."""
+    """Interrupts a thread. The main thread gets SIGINT, which also ends a wait. Other threads are interrupted before
+    their next Python instruction."""
     if _is_ended_by_a_signal(thread):
         signal.pthread_kill(thread, signal.SIGINT)
     else:
@@ -101,12 +101,13 @@ def _interrupt(thread: int) -> None:
 
 
 def _is_ended_by_a_signal(thread: int) -> bool:
-    # Only with Python's own handler: another one might ignore SIGINT or mean something else by it.
+    # Only with Python's own handler: another handler might ignore SIGINT or give it another meaning.
     is_main = thread == threading.main_thread().ident
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _raise_in(thread: int) -> None:
-    """Raises _Interrupt in a thread. At most one is pending, and it is never withdrawn: CPython would look for it at
-    each call, and under a profiler Python 3.11 hangs there."""
+    """Raises _Interrupt in a thread. At most one _Interrupt is pending, and it is never withdrawn. If a pending
+    _Interrupt were withdrawn, CPython would check for it at each call. Under a profiler, Python 3.11 hangs in this
+    check."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupt))

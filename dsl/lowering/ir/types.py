@@ -31,12 +31,12 @@ class DType:
 
     @property
     def has_fractions(self) -> bool:
-        """Whether it is a float or FP8."""
+        """Whether the type is a float or FP8."""
         return self.is_float or self.name in ("e4m3", "e5m2")
 
     @property
     def is_int(self) -> bool:
-        """Whether it is an integer with arithmetic: signed, unsigned or index."""
+        """Whether the type is an integer with arithmetic: signed, unsigned or index."""
         return self.kind in ("signed", "unsigned", "index")
 
     @property
@@ -47,7 +47,8 @@ class DType:
         return self.name
 
 
-# `index` counts elements: dims, block numbers, `arange`, loop counters. A variant of the kernel makes it 32 or 64 bits.
+# `index` counts elements: dims, block numbers, `arange`, loop counters. Each variant of a kernel sets its width to 32
+# or 64 bits.
 DTYPES = {
     d.name: d
     for d in (
@@ -71,8 +72,8 @@ I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
 F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
 
 
-# Types that only tensor cores take, without arithmetic. e4m3 and e5m2 can be in memory, too. Elements of less than 8
-# bits exist only in 32-bit words.
+# Types that only tensor cores accept. They have no arithmetic. e4m3 and e5m2 may also be in memory. Elements with fewer
+# than 8 bits exist only in 32-bit words.
 OPERAND_TYPES = {
     d.name: d
     for d in (
@@ -86,7 +87,7 @@ OPERAND_TYPES = {
 }
 TF32 = OPERAND_TYPES["tf32"]
 FP8 = (OPERAND_TYPES["e4m3"], OPERAND_TYPES["e5m2"])
-"""Those of these types that can be in memory, and that other floats can be converted to and from."""
+"""The operand types that may be in memory and that have conversions to and from other floats."""
 DTYPES |= {d.name: d for d in FP8}
 
 
@@ -96,11 +97,11 @@ _ELSEWHERE = {
     "bfloat16": "bf16", "int8": "s8", "int16": "s16", "int32": "s32", "int64": "s64", "uint8": "u8",
     "uint16": "u16", "uint32": "u32", "uint64": "u64", "i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64",
 }  # fmt: skip
-"""Names of types in other languages, for hints."""
+"""Type names of other languages, for hints."""
 
 
 def type_hint(name: str, more: Iterable[str] = ()) -> str:
-    """A hint at the type that was meant by `name`. more: type parameters."""
+    """A hint at the type that the user probably meant by `name`. `more` are type parameters."""
     known = [*(n for n in DTYPES if n != "index"), *more]
     meant = _ELSEWHERE.get(name.lower())
     return f"did you mean '{meant}'?" if meant else closest(name, known) or "types: " + ", ".join(known)
@@ -114,13 +115,14 @@ _FLOATS = {
 
 
 def greatest(dtype: DType) -> float:
-    """The greatest finite number of a float type. e4m3 has a NaN in the place of the number next to 2^9."""
+    """The greatest finite number of a float type. In e4m3, the last bit pattern below 2^9 is a NaN."""
     digits, _, exponent = _FLOATS[dtype.name]
     return (2.0 - 2.0 ** ((2 if dtype.name == "e4m3" else 1) - digits)) * 2.0**exponent
 
 
 def nearest_number(value: int | float, dtype: DType) -> float:
-    """The number of a float type that is nearest to any number, ties to even, rounded once; infinite beyond them.
+    """The number of a float type that is nearest to `value`. Ties go to even, and the value is rounded once. The result
+    is infinite if `value` is beyond the type's range.
 
     >>> nearest_number(1 + 2**-8 + 2**-40, BF16), nearest_number(2**60 + 2**36 + 1, F32) == 2**60 + 2**37
     (1.0078125, True)
@@ -129,12 +131,12 @@ def nearest_number(value: int | float, dtype: DType) -> float:
     """
     if isinstance(value, float) and (dtype is F64 or not isfinite(value)):
         return value
-    return _nearest(value, dtype) if value else float(value)  # not cached: 0.0 and -0.0 would be one key
+    return _nearest(value, dtype) if value else float(value)  # not cached: 0.0 and -0.0 would be the same key
 
 
 @lru_cache(1024)
 def _nearest(value: int | float, dtype: DType) -> float:
-    exact = Fraction(value)  # exact: an int above 2^53 would be rounded twice by way of float
+    exact = Fraction(value)  # exact: an int above 2^53 would be rounded twice if it went through float
     size, (digits, least, _) = abs(exact), _FLOATS[dtype.name]
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     exponent -= size < Fraction(2) ** exponent
@@ -144,7 +146,7 @@ def _nearest(value: int | float, dtype: DType) -> float:
 
 
 def int_range(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest value of an integer type; of `index`, with 32 bits."""
+    """The least and the greatest value of an integer type. For `index`, the range with 32 bits."""
     if dtype.kind == "bool":
         return 0, 1
     if dtype.kind == "unsigned":
@@ -156,7 +158,7 @@ def int_range(dtype: DType) -> tuple[int, int]:
 class TileType:
     """A tile in registers. A scalar has the shape `()` and is the same in each thread.
 
-    layout: None before layouts are assigned, and for scalars.
+    `layout`: None before layouts are assigned, and for scalars.
     """
 
     shape: tuple[int, ...]
@@ -174,13 +176,13 @@ class TileType:
         return TileType(self.shape, dtype, self.layout)
 
     def __str__(self) -> str:
-        """As a user reads it."""
+        """The type as a user reads it."""
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor parameter in global memory: `rank` dims of run-time extents."""
+    """A tensor parameter in global memory. The tensor has `rank` dims, whose extents are known at run time."""
 
     rank: int
     dtype: DType
@@ -191,10 +193,10 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class SharedType:
-    """A tile in shared memory. ring: the first extent counts stages, and indices wrap around it.
+    """A tile in shared memory. `ring` says that the first extent counts stages and that indices wrap around it.
 
-    swizzle: pairs (bit, mask). If that bit of a byte offset (in a stage of a ring, else in the tile) is set, the offset
-    is XORed with the mask, whose bits are lower.
+    `swizzle`: pairs (bit, mask). If that bit of a byte offset is set, the offset is XORed with the mask, whose bits are
+    lower. In a ring, the offset counts from the start of the stage, otherwise from the start of the tile.
     """
 
     shape: tuple[int, ...]
@@ -212,7 +214,7 @@ class SharedType:
 
 @dataclass(frozen=True, slots=True)
 class TableType:
-    """A small array that is passed by value, in the kernel's parameter space."""
+    """A small array that is passed by value in the kernel's parameter space."""
 
     length: int
     dtype: DType

@@ -1,7 +1,7 @@
-"""Element types in numpy: how values are held, stored in memory, and rounded.
+"""Element types in numpy: how values are represented, stored in memory, and rounded.
 
-Types that numpy lacks are held in others: bf16 and tf32 as the float32 of the same value, e4m3 and e5m2 as their bits,
-s4 and u4 as bytes, b1 as i1.
+Types that numpy lacks are represented by others. A bf16 or tf32 is the float32 with the same value. An e4m3 or e5m2 is
+a byte with its bits. An s4 or u4 is a byte with its value. A b1 is an i1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HELD = {
 
 @cache
 def held(dtype: DType, index_bits: int = 32) -> np.dtype:
-    """The numpy type for values of a type. An `index` has 32 or 64 bits, by variant."""
+    """The numpy type that represents values of a type. An `index` has 32 or 64 bits, depending on the variant."""
     if dtype.kind == "index":
         return np.dtype(np.int64 if index_bits == 64 else np.int32)
     return np.dtype(_HELD[dtype.name])
@@ -40,21 +40,21 @@ def stored(dtype: DType) -> np.dtype:
 
 
 def load(bits: Array, dtype: DType) -> Array:
-    """Elements in memory → values."""
+    """Converts elements in memory to values."""
     if dtype is BF16:
         return (np.asarray(bits, np.uint32) << np.uint32(16)).view(np.float32)
     return bits
 
 
 def store(values: Array, dtype: DType) -> Array:
-    """Values → elements in memory."""
+    """Converts values to elements in memory."""
     if dtype is BF16:
         return (np.asarray(values, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return np.asarray(values).astype(stored(dtype), copy=False)
 
 
 def spread(x: Array, shape: tuple[int, ...]) -> np.ndarray:
-    """An array broadcast to a shape. The test comes first because `np.broadcast_to` takes 10 us even if there is
+    """An array broadcast to a shape. The shape is tested first, because `np.broadcast_to` takes 10 us even if there is
     nothing to do."""
     return x if isinstance(x, np.ndarray) and x.shape == shape else np.broadcast_to(x, shape)
 
@@ -62,7 +62,7 @@ def spread(x: Array, shape: tuple[int, ...]) -> np.ndarray:
 # ---- rounding ----
 
 _SIZES = {"f16": (10, 16), "bf16": (7, 16), "f32": (23, 32), "f64": (52, 64)}
-"""Float → (bits of its fraction, all bits)."""
+"""Float → (number of bits of its fraction, number of all its bits)."""
 
 
 def to_bf16(x: Array) -> Array:
@@ -74,20 +74,20 @@ def to_bf16(x: Array) -> Array:
 
 
 def to_tf32(x: Array) -> Array:
-    """float32 values rounded to 10 bits of fraction, ties away from zero."""
+    """float32 values rounded to a fraction of 10 bits, ties away from zero."""
     x = np.asarray(x, np.float32)
     kept = (x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     return np.where(np.isfinite(x), kept.view(np.float32), x)
 
 
 def upper_tf32(x: Array) -> Array:
-    """float32 values as tensor cores read tf32: without the 13 lowest bits."""
+    """float32 values as tensor cores read them for tf32: the 13 lowest bits are dropped."""
     return (np.asarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def odd_f32(x: Array) -> Array:
-    """float64 rounded to odd in float32: the last bit is set if the result is inexact. Rounding that again to fewer
-    bits gives the same as rounding once."""
+    """float64 values rounded to odd in float32: the last bit is set if the result is inexact. Rounding the result again
+    to fewer bits gives the same as rounding once."""
     x = np.asarray(x, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         near = x.astype(np.float32)
@@ -97,7 +97,7 @@ def odd_f32(x: Array) -> Array:
 
 
 def nearest(x: Array, to: DType) -> Array:
-    """float64 or float32 values rounded once to the float type `to`: nearest, ties to even."""
+    """float64 or float32 values rounded once to the float type `to`: to nearest, ties to even."""
     x = np.asarray(x)
     if to is BF16:
         return to_bf16(odd_f32(x) if x.dtype == np.float64 else x)
@@ -105,19 +105,20 @@ def nearest(x: Array, to: DType) -> Array:
 
 
 def _next(x: Array, up: Array, to: DType) -> Array:
-    """The next number of the type above or below each value."""
+    """The next number of the type `to`, above or below each value."""
     if to is not BF16:
         kind = held(to).type
         return np.nextafter(x, np.where(up, kind(np.inf), kind(-np.inf)))
     bits = np.asarray(x, np.float32).view(np.int32)
-    away = np.where(bits < 0, ~up, up)  # away from 0: there the bits of the magnitude grow
+    away = np.where(bits < 0, ~up, up)  # away from 0, because the bits of the magnitude grow in that direction
     moved: Array = np.where(away, bits + 0x10000, bits - 0x10000)
     zero = np.where(up, np.int32(0x10000), np.int32(-0x7FFF0000))
     return np.asarray(np.where(np.asarray(x) == 0, zero, moved), np.int32).view(np.float32)
 
 
 def round_to(x: Array, to: DType, rounding: str | None) -> Array:
-    """float64 values rounded to a float type: to nearest, or `rz` towards zero, `rp` up, `rm` down."""
+    """float64 values rounded to a float type. The default `rounding` is to nearest; `rz` is towards zero, `rp` is up,
+    and `rm` is down."""
     near = nearest(x, to)
     if rounding in (None, "rn"):
         return near
@@ -141,7 +142,8 @@ def round_to(x: Array, to: DType, rounding: str | None) -> Array:
 
 @cache
 def fp8_values(name: str) -> np.ndarray:
-    """The values of the 256 bit patterns, as float32. e4m3 has no infinity; its NaN has all bits but the sign set."""
+    """The values of the 256 bit patterns as float32. e4m3 has no infinity. In the NaN of e4m3, all bits except the sign
+    are set."""
     fraction, bias = {"e4m3": (3, 7), "e5m2": (2, 15)}[name]
     exponent, low = np.arange(128) >> fraction, np.arange(128) & (1 << fraction) - 1
     values = np.ldexp(low + (exponent > 0) * float(1 << fraction), np.maximum(exponent, 1) - bias - fraction)
@@ -152,13 +154,13 @@ def fp8_values(name: str) -> np.ndarray:
 
 
 def from_fp8(bits: Array, dtype: DType) -> Array:
-    """The values of e4m3 or e5m2, as float32."""
+    """The values of e4m3 or e5m2 elements, as float32."""
     return fp8_values(dtype.name)[np.asarray(bits, np.uint8)]
 
 
 def to_fp8(x: Array, dtype: DType) -> Array:
-    """float64 or float32 values as FP8 bits: rounded once to nearest, ties to even, saturating; NaN is 0x7F. Not by
-    `ml_dtypes`, which rounds float64 twice, through float32, and does not saturate."""
+    """float64 or float32 values as FP8 bits: rounded once to nearest, ties to even, saturating. NaN becomes 0x7F.
+    `ml_dtypes` is not used because it rounds float64 twice, through float32, and does not saturate."""
     x = np.asarray(x, np.float64)
     values = fp8_values(dtype.name)[:127].astype(np.float64)
     values = values[np.isfinite(values)]
@@ -176,7 +178,7 @@ _WHOLE = {None: np.trunc, "rz": np.trunc, "rn": np.rint, "rp": np.ceil, "rm": np
 
 
 def float_to_int(x: Array, to: DType, kind: np.dtype, rounding: str | None) -> Array:
-    """Floats as integers: truncated by default, saturating; NaN gives 0."""
+    """Converts floats to integers, saturating. Values are truncated by default; NaN gives 0."""
     whole = _WHOLE[rounding](np.asarray(x, np.float64))
     low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     inside = (whole > low) & (whole < high)
@@ -186,7 +188,7 @@ def float_to_int(x: Array, to: DType, kind: np.dtype, rounding: str | None) -> A
 
 
 def int_to_float(x: Array, to: DType, rounding: str | None) -> Array:
-    """Integers as floats, rounded once."""
+    """Converts integers to floats, rounded once."""
     x = np.asarray(x)
     if to is F64:
         near = x.astype(np.float64)
@@ -194,7 +196,8 @@ def int_to_float(x: Array, to: DType, rounding: str | None) -> Array:
             return near
         flat = [_directed(int(i), float(f), rounding) for i, f in zip(x.reshape(-1), near.reshape(-1), strict=True)]
         return np.array(flat, np.float64).reshape(x.shape)
-    if x.dtype.itemsize == 8:  # float64 has 53 bits: the lowest ones become one sticky bit, so that rounding is right
+    # float64 has 53 bits: the lowest bits become one sticky bit, so that the result is rounded correctly
+    if x.dtype.itemsize == 8:
         kind = x.dtype.type
         low = x & kind(0xFFF)
         large = np.abs(x.astype(np.float64)) >= 2.0**53
@@ -213,7 +216,7 @@ def _directed(exact: int, near: float, rounding: str | None) -> float:
 
 
 def int_to_int(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool) -> Array:
-    """Integers as other integers: wrapped around, or saturated."""
+    """Converts integers to another integer type. Values wrap around, or saturate."""
     if saturate:
         low, high = (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) if to.kind == "index" else int_range(to)
         info = np.iinfo(np.asarray(x).dtype)
@@ -222,17 +225,17 @@ def int_to_int(x: Array, source: DType, to: DType, kind: np.dtype, saturate: boo
 
 
 def as_float(x: Array, dtype: DType) -> Array:
-    """Values of any float type as float64, which represents all of them exactly."""
+    """Values of any float type as float64, which represents all of these values exactly."""
     return np.asarray(from_fp8(x, dtype) if dtype.name in ("e4m3", "e5m2") else x, np.float64)
 
 
 def unit(dtype: DType) -> float:
-    """The distance from 1 to the next number of a float type."""
+    """The distance from 1 to the next larger number of a float type."""
     return 2.0 ** -_SIZES[dtype.name][0] if dtype.name in _SIZES else 2.0 ** -{"e4m3": 3, "e5m2": 2}[dtype.name]
 
 
 def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
-    """A constant of a type: integers wrap, floats are rounded."""
+    """A constant of a type. Integers wrap, and floats are rounded."""
     kind = held(dtype, index_bits)
     if dtype is BF16:
         return nearest(np.float64(value), BF16)[()]
@@ -245,7 +248,8 @@ def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
 
 
 def least(dtype: DType) -> float:
-    """The least positive number of a float type, which is also the distance of its subnormal numbers."""
+    """The least positive number of a float type. The same number is the distance between neighbouring subnormal
+    numbers."""
     lowest = {"f16": -24, "bf16": -133, "f32": -149, "f64": -1074, "e4m3": -9, "e5m2": -16}
     return 2.0 ** lowest[dtype.name]
 
@@ -255,11 +259,12 @@ def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:
     if dtype is F64:
         return _fma_of_doubles(*np.broadcast_arrays(a, b, c))
     a, b, c = (np.asarray(v, np.float64) for v in (a, b, c))
-    product = a * b  # exact: 48 bits at most
+    product = a * b  # exact, because it has at most 48 bits
     total = product + c
     back = total - product
     lost = (product - (total - back)) + (c - back)
-    # `total` is rounded to odd in float64: it has enough bits that rounding again gives the same as rounding once.
+    # `total` is rounded to odd in float64. float64 has enough bits that rounding the result again gives the same as
+    # rounding once.
     bits = np.asarray(total).view(np.int64)
     even = (bits & 1) == 0
     towards = np.where((lost > 0) == (total > 0), 1, -1)

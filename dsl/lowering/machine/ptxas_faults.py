@@ -1,4 +1,4 @@
-"""Workarounds for faults of ptxas: correct PTX that it assembles to wrong machine code is written in another way.
+"""Workarounds for faults of ptxas: it assembles some correct PTX to wrong machine code, so such PTX is rewritten.
 
 | what | from | by ptxas |
 |---|---|---|
@@ -8,11 +8,12 @@
 | conversions of four floats >= 0 to bytes become an illegal instruction (F2IP.U8.F32.RELU) | sm_89 | 12.0 to 13.5 |
 | equal wgmma products are dropped, all but one or two (HGMMA) | sm_90a | 12.0 to 13.5 |
 
-12.0 and 13.5 were the first and the last version examined; sm_120 has only the fourth fault. The texts are in
-`tests/lowering/ptxas_texts.py`. `python -m tests.ptxas_versions` assembles them with each version and examines the
-machine code. On a device, the driver's own assembler counts: that of 580.159.04 has all five faults (an H200), and none
-with the texts written here. Random programs found the first four: right on the emulator, wrong on a device (4 of
-24,000).
+The first and the last version examined were 12.0 and 13.5. sm_120 has only the fourth fault.
+`tests/lowering/ptxas_texts.py` has a PTX text for each fault. `python -m tests.ptxas_versions` assembles these texts
+with each version and examines the machine code. On a device, the driver's own assembler is used. The assembler of
+driver 580.159.04 (on an H200) shows all five faults with the original texts, and none with the texts that this file
+writes. Random programs found the first four faults: their results were right on the emulator and wrong on a device (4
+of 24,000).
 """
 
 from __future__ import annotations
@@ -42,25 +43,26 @@ STATEMENT = re.compile(
 )
 NAMES = re.compile(r"[%$]?[\w-]+")
 UNKNOWN = ("ld", "atom", "shfl", "vote", "mbarrier", "match", "redux", "activemask", "call", "elect")
-"""Instructions that may give another value each time."""
+"""Instructions that may give a different value each time."""
 HALVES = ("min.s16", "min.u16", "max.s16", "max.u16")
 
 
 def avoid_faults(ptx: str) -> str:
-    """The same PTX, written such that ptxas assembles it correctly."""
+    """The same PTX, rewritten such that ptxas assembles it correctly."""
     return keep_products(keep_signs(keep_comparisons(keep_conversions(widen_extremes(ptx)))))
 
 
 def keep_products(ptx: str) -> str:
     """Puts a fence between wgmma products with equal operands and equal accumulator registers.
 
-    ptxas treats the accumulator of `wgmma.mma_async` as a result only, not as an input. So it runs equal products once,
-    whether the text has them three times, as A, B, A, B, or in a loop of four iterations. A commit does not help; a
-    fence and a wait do. If a descriptor's register was loaded, 13.3 to 13.5 take a new value in it for the old one.
+    ptxas treats the accumulator of `wgmma.mma_async` only as a result, not as an input. So ptxas runs equal products
+    only once. This happened with three equal products in the text, with products A, B, A, B, and in a loop of four
+    iterations. A commit does not help; a fence and a wait do. If the register of a descriptor was loaded, ptxas 13.3 to
+    13.5 treat a new value in it as the old value.
 
-    The compiler's own code has a fence before each stage, and no two equal products in a stage: it does not change.
-    Instructions of plug-ins may. Of 32 texts with rows of products, 17 were wrong on an H200, with ptxas 13.0 and with
-    the driver.
+    The compiler's own code has a fence before each stage, and no two equal products in a stage. So this function does
+    not change the compiler's own code. It may change code from instructions of plug-ins. On an H200, 17 of 32 texts
+    with rows of products gave wrong results, both with ptxas 13.0 and with the driver.
     """
     if PRODUCT not in ptx:
         return ptx
@@ -71,14 +73,16 @@ def keep_products(ptx: str) -> str:
 
 
 def apart(part: str, targets: set[str], loaded: set[str]) -> str:
-    """A part between two fences or waits, with a fence before each product that may equal an earlier one."""
+    """A part of the text between two fences or waits. A fence is added before each product that may equal an earlier
+    product."""
     if part.count(PRODUCT) < 2 and not any(f"{target}:" in part for target in targets):
         return part
-    values: dict[str, Any] = {}  # register → its value, if it changed since the start of the part
+    values: dict[str, Any] = {}  # register → its value, if the value changed since the start of the part
     done: set[Any] = set()
     made, behind, again = [], 0, False
     for found in STATEMENT.finditer(part):
-        if found["label"] in targets:  # maybe the start of a loop: the next product may then repeat itself
+        # this may be the start of a loop, in which case the next product may repeat itself
+        if found["label"] in targets:
             again = True
         elif (name := found["name"] or "").startswith(PRODUCT):
             sums, rest = found["operands"].split("}", 1)
@@ -102,8 +106,8 @@ def is_copy(name: str, taken: list[Any]) -> bool:
 
 
 def value_of(name: str, taken: list[Any]) -> Any:
-    """The value of an instruction, such that equal values compare equal: that of a copied register, a base plus a
-    number, or the instruction itself."""
+    """A description of an instruction's value. Equal descriptions mean equal values. The description is one of three:
+    the value of a copied register, a base plus a number, or the instruction itself."""
     if is_copy(name, taken):
         return taken[0]
     if name.startswith(("add.s64", "add.u64")) and str(taken[1]).lstrip("-").isdigit():
@@ -116,11 +120,11 @@ def value_of(name: str, taken: list[Any]) -> Any:
 def widen_extremes(ptx: str) -> str:
     """Computes minima and maxima of 16-bit integers in 32 bits.
 
-    For `setp.eq.b16 p, m, 0` behind `max.s16 m, x, 0`, ptxas uses the predicate that says which operand was taken. Both
-    halves of a register write it, and the wrong one writes last: SASS `VIMNMX.S16x2 R, P0, P0, …`.
+    For `setp.eq.b16 p, m, 0` behind `max.s16 m, x, 0`, ptxas uses the predicate that tells which operand was taken. The
+    two halves of a register write the same predicate, and the wrong half writes last: SASS `VIMNMX.S16x2 R, P0, P0, …`.
     """
 
-    if not any(name in ptx for name in HALVES):  # the regular expression below takes longer than all else here
+    if not any(name in ptx for name in HALVES):  # the regular expression below takes longer than all other code here
         return ptx
 
     def widened(found: re.Match[str]) -> str:
@@ -138,11 +142,12 @@ def widen_extremes(ptx: str) -> str:
 
 
 def keep_comparisons(ptx: str) -> str:
-    """Clamps a minimum or maximum at 0 by a shift in place of another maximum, if the result is compared.
+    """Clamps a minimum or maximum at 0 with a shift instead of another maximum, if the result is compared.
 
-    For `setp.eq.s32 min.relu.s32(x, c), c`, ptxas uses the predicate of VIMNMX.RELU, which is set for other x.
+    For `setp.eq.s32 min.relu.s32(x, c), c`, ptxas uses the predicate of VIMNMX.RELU. This predicate is set for other
+    values of x.
     """
-    # Plain searches first: the regular expressions take ten times as long.
+    # Plain searches come first: the regular expressions take ten times as long.
     if ".relu.s32" not in ptx and ("min.s32" not in ptx or "max.s32" not in ptx):
         return ptx
     minima = set(MINIMUM.findall(ptx))
@@ -167,10 +172,11 @@ def keep_comparisons(ptx: str) -> str:
 
 
 def keep_conversions(ptx: str) -> str:
-    """Adds -0 to a float that is at least 0, before it is converted to one of four bytes. That does not change it.
+    """Adds -0 to a float that is at least 0, if the float is then converted to a byte of a packed word. This does not
+    change the float.
 
-    From `cvt.pack.sat.u8` of conversions of `max.f32(x, 0)`, ptxas makes F2IP.U8.F32.RELU, an illegal instruction on an
-    H200 (`relu(x).to(u8)`). The instruction for s8 exists.
+    If `cvt.pack.sat.u8` follows conversions of `max.f32(x, 0)`, ptxas generates F2IP.U8.F32.RELU, which is an illegal
+    instruction on an H200 (`relu(x).to(u8)`). The instruction for s8 exists.
     """
     if "cvt.pack.sat.u8.s32" not in ptx:
         return ptx
@@ -191,7 +197,7 @@ def keep_conversions(ptx: str) -> str:
 
 
 def compared(ptx: str) -> set[str]:
-    """The registers that are compared, and those from which these were copied or converted."""
+    """The registers that are compared, and the registers from which compared registers were copied or converted."""
     found = {operand for pair in COMPARED.findall(ptx) for operand in pair}
     sources: dict[str, list[str]] = {}
     for to, source in PASSED_ON.findall(ptx):
@@ -208,7 +214,8 @@ def compared(ptx: str) -> set[str]:
 def keep_signs(ptx: str) -> str:
     """Writes negations as ~x + 1 if the PTX has two or more signed minima or maxima.
 
-    From `max.s32(c, max.s32(a, neg.s32 b))`, ptxas makes one instruction and drops the sign of b. It keeps additions.
+    From `max.s32(c, max.s32(a, neg.s32 b))`, ptxas makes one instruction and drops the sign of b. It does not drop an
+    addition.
     """
     if ptx.count("min.s32") + ptx.count("max.s32") < 2 or "neg.s" not in ptx:
         return ptx

@@ -1,7 +1,8 @@
 """The `mma` instructions for a matrix product, and the layouts that they require.
 
 The rows of `dsl/ptx_templates/mma_sync.toml` have fragments: linear maps over F2 from (element, lane) to (row, column).
-A tile consists of many fragments, which repeat along its axes in further registers and in warps.
+A tile consists of many fragments. Fragments repeat along the axes of the tile, in further registers and in further
+warps.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Mma:
 
     @property
     def written(self) -> str:
-        """Shape and modifier, as a schedule names it."""
+        """The shape and the modifier in the form that a schedule uses."""
         return ".".join(filter(None, (self.shape, self.modifier)))
 
     @property
@@ -48,10 +49,10 @@ class Mma:
 
 @cache
 def instructions() -> tuple[Mma, ...]:
-    """All rows, the largest first."""
+    """All rows, the largest instruction first."""
     rows = family("mma_sync")
-    # The largest first: `fitting` keeps the order, and its first is the rule. A smaller shape needs more instructions
-    # for the same product.
+    # The largest comes first because `fitting` keeps this order, and the rule takes its first result. A smaller shape
+    # needs more instructions for the same product.
     return tuple(sorted((Mma(name, *astuple(rows.product(name))) for name in rows), key=lambda i: -i.m * i.n * i.k))
 
 
@@ -62,16 +63,18 @@ def shapes() -> tuple[str, ...]:
 
 
 def accumulators(a: DType, b: DType) -> list[str]:
-    """The accumulator types for products of `a` and `b`; none if no instruction multiplies these."""
+    """The accumulator types for products of `a` and `b`. The list is empty if no instruction multiplies these types."""
     return list(dict.fromkeys(i.c for i in instructions() if (i.a, i.b) == (a.name, b.name)))
 
 
 def fitting(
     target: Target, a: TileType, b: TileType, c: TileType, shape: str | None, modifier: str, loc: Loc | None
 ) -> list[Mma]:
-    """The instructions that fit a product c[M, N] + a[M, K] @ b[K, N], the largest first; with `shape`, only that one.
+    """The instructions that fit a product c[M, N] + a[M, K] @ b[K, N], the largest first. If `shape` is given, only the
+    instruction with this shape is considered.
 
-    TileError `type` if no instruction has these types, `target` if the target has none, `shape` if none fits.
+    Raises TileError `type` if no instruction has these types, `target` if the target lacks all such instructions, and
+    `shape` if none fits.
     """
 
     types = (a.dtype.name, b.dtype.name, c.dtype.name)
@@ -101,7 +104,7 @@ def fitting(
 
 
 def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
-    """The instructions with these types of operands and accumulator. TileError `type` if there are none."""
+    """The instructions with these types of operands and accumulator. Raises TileError `type` if there are none."""
     found = [i for i in instructions() if (i.a, i.b, i.c) == types]
     if found:
         return found
@@ -113,7 +116,8 @@ def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) 
 
 
 def _of_modifier(typed: list[Mma], modifier: str, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
-    """The instructions with this modifier. TileError `type` if there are none: products of b1 always need one."""
+    """The instructions with this modifier. Raises TileError `type` if there are none. Products of b1 always need a
+    modifier."""
     found = [i for i in typed if i.modifier == modifier]
     if found:
         return found
@@ -138,10 +142,10 @@ def type_hint(a: DType, b: DType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """How a product is distributed: the layouts of its tiles, and the offsets of the instruction's repeats.
+    """How a product is distributed: the layouts of its tiles, and the offsets at which the instruction repeats.
 
-    rows, columns: (power of two of a row of the instruction, rows of the tile). m_repeats, n_repeats: offsets of
-    further instructions along M and N, one for each register bit.
+    `rows`, `columns`: pairs (row or column of the instruction, row or column of the tile). The first is a power of two.
+    `m_repeats`, `n_repeats`: the offsets of further instructions along M and N, one for each register bit.
     """
 
     instruction: Mma
@@ -159,8 +163,8 @@ def accumulator(
 ) -> Layout:
     """The layout of an accumulator of `shape`, with `warps` along each axis.
 
-    Each warp has one contiguous part, and a thread holds `contiguous` neighbours. LayoutError if the tile is too small
-    for the warps or the neighbours.
+    Each warp has one contiguous part, and a thread holds `contiguous` neighbours along each axis. Raises LayoutError if
+    the tile is too small for the warps or the neighbours.
 
     >>> m16n8k16 = next(i for i in instructions() if i.shape == "m16n8k16")
     >>> accumulator(m16n8k16, (16, 16), (1, 2)).places
@@ -169,13 +173,14 @@ def accumulator(
     fragment = instruction.row["c"].fragment
     assert fragment is not None
     strides = (shape[1], 1)
-    moved: list[dict[int, int]] = [{}, {}]  # for each axis: power of two in the instruction → in the tile
-    first: list[int] = []  # register bits of neighbours
+    # for each axis: a power of two in the instruction → the corresponding one in the tile
+    moved: list[dict[int, int]] = [{}, {}]
+    first: list[int] = []  # the register bits of contiguous neighbours
     repeats: list[list[int]] = [[], []]
     warp: list[list[int]] = [[], []]
-    # Columns before rows: elements of a row are neighbours in memory, so the lowest register bits become neighbours
-    # that one access can store. 16 bytes a thread instead of 4 save 4 % of an f16 product of 4096
-    # (docs/tensor_cores.md).
+    # Columns come before rows. Elements of a row are neighbours in memory, so the lowest register bits become
+    # neighbours that one access can store. Storing 16 bytes per thread instead of 4 saves 4 % of an f16 product of size
+    # 4096 (docs/tensor_cores.md).
     for axis in (1, 0):
         own = [max(base) for base in fragment.register if base[axis]]
         lanes = [max(base) for base in fragment.lane if base[axis]]
@@ -207,8 +212,8 @@ def accumulator(
         return sum(moved[axis][power] * strides[axis] for axis, power in enumerate(base) if power)
 
     register = first + [tile(base) for base in fragment.register if tile(base) not in first]
-    # `contiguous` may have used bits of the fragment or of the repeats already, and each bit of the tile must be one
-    # register bit.
+    # `contiguous` may already have used bits of the fragment or of the repeats, and each bit of the tile must be
+    # exactly one register bit.
     for axis in (1, 0):
         register += [strides[axis] * bit for bit in repeats[axis] if strides[axis] * bit not in register]
     return Layout.registers(shape, register, [tile(base) for base in fragment.lane], warp[1] + warp[0])
@@ -234,8 +239,8 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     free = ([b // width for b in c.register if not b % width], [b for b in c.register if b < width])
     if len(free[0]) + len(free[1]) != len(c.register):
         return None
-    # Any free bit could be the fragment's register bit. The nearest keeps neighbours in one word. For bytes, the bit
-    # below the lanes lets `ldmatrix` transpose pairs.
+    # Any free bit could be the fragment's register bit. The nearest bit keeps neighbours in one word. For bytes, the
+    # bit below those of the lanes is used, so that `ldmatrix` can transpose pairs.
     pairs = (OPERANDS[instruction.a].bits, OPERANDS[instruction.c].bits) == (8, 32)
     for base in of_c.register:
         axis = 0 if base[0] else 1
@@ -272,7 +277,7 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
 
 
 def accumulator_registers(p: Product) -> list[list[list[int]]]:
-    """The accumulator's registers of each repeat along M and along N, in the order of the fragment."""
+    """The registers of the accumulator for each repeat along M and along N, in the order of the fragment."""
     fragment = p.instruction.row["c"].fragment
     assert fragment is not None
     width = p.c.shape[1]
@@ -290,8 +295,8 @@ def accumulator_registers(p: Product) -> list[list[list[int]]]:
 
 
 def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dict[tuple[int, int], int]:
-    """(warps along M, along N) → the rows plus columns of operands that a warp reads. If the tile is too small for all
-    warps, splits of fewer warps."""
+    """(warps along M, warps along N) → the number of rows plus columns of operands that a warp reads. If the tile is
+    too small for all warps, the splits use fewer warps."""
     splits: dict[tuple[int, int], int] = {}
     while not splits:
         for along_m in (1 << i for i in range(bits_of(warps) + 1)):
@@ -299,16 +304,16 @@ def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dic
             part = (shape[0] // along_m, shape[1] // along_n)
             if part[0] >= instruction.m and part[1] >= instruction.n:
                 # Rows plus columns, not their product: all splits multiply the same amount, but `ldmatrix` reads
-                # different amounts of the operands. Reading costs 5 % of a product (docs/tensor_cores.md, "What bounds
-                # a product").
+                # different amounts of the operands. This reading takes 5 % of a product's time (docs/tensor_cores.md,
+                # "What bounds a product").
                 splits[along_m, along_n] = sum(part)
-        # Idle copies rather than an error: a tile of 16 x 8 is legal on 8 warps, and `replicated` lets the other warps
-        # hold the same elements.
+        # Idle copies are used instead of an error: a tile of 16 x 8 is legal on 8 warps, and `replicated` lets the
+        # other warps hold the same elements.
         warps //= 2
     return splits
 
 
 def replicated(layout: Layout, warps: int) -> Layout:
-    """`layout` for more warps: the further warps hold the same elements."""
+    """`layout`, extended to more warps. The additional warps hold the same elements."""
     more = (0,) * (bits_of(warps) - len(layout.warp))
     return Layout.registers(layout.shape, layout.register, layout.lane, (*layout.warp, *more)) if more else layout

@@ -1,7 +1,8 @@
-"""Reference semantics of the tile IR in numpy: one function for each operation, by the families of `dsl/lowering/ops/`.
+"""Reference semantics of the tile IR in numpy. Each operation has one function. The files follow the families of
+`dsl/lowering/ops/`.
 
-They are written from docs/language.md and docs/functions.md, independently of `dsl/lowering/emit`. `dsl verify` and the
-tests check that the two agree.
+The functions are written from docs/language.md and docs/functions.md, independently of `dsl/lowering/emit`. `dsl
+verify` and the tests check that emission agrees with them.
 """
 
 from dsl.lowering.meaning import control, elementwise, matrix, memory, pipelines, shapes, threads

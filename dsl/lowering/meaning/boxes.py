@@ -12,14 +12,14 @@ from dsl.lowering.meaning.run import Outside, Run
 
 
 def dims_of(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
-    """Extents and strides of a tensor, in elements."""
+    """The extents and strides of a tensor, in elements."""
     p = next(each for each in run.function.params if each.value is tensor)
     extents = [d if isinstance(d, int) else run.arguments.dims[d] for d in p.dims]
     return extents, [int(run[stride]) for stride in p.strides] if p.strides else row_major(extents)
 
 
 def of_box(run: Run, op: Op, tensor: Value) -> Array:
-    """The elements of an operation's TMA box in the order of memory; those outside of the tensor are zeros."""
+    """The elements of an operation's TMA box in the order of memory. Elements outside of the tensor are zeros."""
     box, (own, strides) = CopiedBox.of(op), dims_of(run, tensor)
     extents = box.joined(own)
     at, inside = np.zeros((), np.int64), np.ones((), bool)
@@ -27,14 +27,14 @@ def of_box(run: Run, op: Op, tensor: Value) -> Array:
         at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
     source = run.memory(tensor)
     data = np.zeros(at.size, stored(tensor.dtype))
-    # Only elements inside are read: an index outside of the array would be a Python error, or wrap around.
+    # Only elements inside are read: an index outside of the array would raise an error in Python, or wrap around.
     on = np.broadcast_to(inside, at.shape).reshape(-1)
     data[on] = source.data[source.places(np.broadcast_to(at, inside.shape).reshape(-1)[on])]
     return data
 
 
 def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The indices of a TMA box along each axis. The innermost axis of the box is the last one of each array."""
+    """The indices of a TMA box along each axis. The innermost axis of the box is the last axis of each array."""
     rank = len(box.axes)
     return [
         int(run[axis.first]) + np.arange(axis.extent).reshape((1,) * (rank - place - 1) + (-1,) + (1,) * place)
@@ -43,15 +43,15 @@ def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[A
 
 
 def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The indices of an im2col box along each axis: arrays of [pixels, channels]. Outside for a box that begins at no
-    pixel of the window."""
+    """The indices of an im2col box along each axis, as arrays of [pixels, channels]. Raises Outside if the box does not
+    begin at a pixel of the window."""
     pipelines, *walked, last = box.axes
     pixel, each = np.arange(walked[0].extent)[:, None], 1
     counts: list[int] = []
     for axis, walk in zip(walked, box.walks, strict=True):
         count = (extents[axis.axis] - 1 + walk.upper - walk.lower) // walk.step + 1
         place, rest = divmod(int(run[axis.first]) - walk.lower, walk.step)
-        if rest or not 0 <= place < count:  # base pixels are `step` apart, and the hardware counts on from one of them
+        if rest or not 0 <= place < count:  # base pixels are `step` apart, and the hardware counts from one of them
             raise Outside(op, f"a window begins at {int(run[axis.first])} of axis {axis.axis}, where it has no pixel")
         pixel, each = pixel + place * each, each * count
         counts.append(count)

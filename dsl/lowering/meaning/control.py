@@ -1,5 +1,5 @@
-"""Loops and branches. If the condition is a tile, each of its elements acts like a thread: iterations and branches that
-it does not take leave it unchanged."""
+"""Loops and branches. If the condition is a tile, each of its elements acts like a thread. Iterations and branches that
+an element does not take leave the element unchanged."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from dsl.lowering.machine.formats import Array, number
 from dsl.lowering.meaning.run import Run, Undecided, meaning
 
 MOST_ITERATIONS = 1 << 20
-"""Most iterations of a `while`. Beyond, it probably waits for a block that has not run: blocks run one by one here."""
+"""The most iterations of a `while`. A loop that exceeds them probably waits for a block that has not run, because
+blocks run one by one here."""
 
 
 def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
-    """A select. Tiles have as many elements as the condition, in row-major order, but may have another shape."""
+    """A select. Tiles have as many elements as the condition, in row-major order. The shape of a tile may differ from
+    the shape of the condition."""
     shape = np.shape(yes) or np.shape(no) or condition.shape
     if int(np.prod(shape)) == condition.size:
         condition = condition.reshape(shape)
@@ -46,13 +48,13 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
     try:
         for _ in range(MOST_ITERATIONS):
             flag, *given = run.region(test, carried)
-            if not np.ndim(flag):  # a scalar: all threads go on or none
+            if not np.ndim(flag):  # a scalar: all threads continue, or none does
                 if not flag:
                     return given
                 carried = run.region(body, given)
                 continue
             flag = np.asarray(flag).reshape(-1)
-            if going is None:  # in the first iteration: the elements that take part in the branch around
+            if going is None:  # in the first iteration: the elements that take part in the enclosing branch
                 outer = run.active_for(flag.size)
                 going = np.ones(flag.shape, bool) if outer is None else outer
             passed = given if passed is None else [chosen(going, n, o) for n, o in zip(given, passed, strict=True)]
@@ -63,7 +65,7 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
             following = run.region(body, given)
             carried = [chosen(going, n, o) for n, o in zip(following, given, strict=True)]
     finally:
-        run.active = around  # also after an error: the run may go on with another block
+        run.active = around  # also after an error, because the run may continue with another block
     raise Undecided(
         op, f"a loop has not ended after {MOST_ITERATIONS} iterations: it may wait for a block that comes later"
     )
@@ -76,7 +78,7 @@ def _if(run: Run, op: Op, x: list[Array]) -> list[Array]:
         return run.region(op.regions[0 if condition else 1], [])
     flag, around = np.asarray(condition).reshape(-1), run.active
     outer = run.active_for(flag.size)
-    sides = []  # both run, each for its own elements, as threads of both do
+    sides = []  # both sides run, each for its own elements, like threads that take either side
     try:
         for region, takes in zip(op.regions, (flag, ~flag), strict=True):
             run.active = takes if outer is None else takes & outer
@@ -88,13 +90,13 @@ def _if(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("yield", "condition")
 def _end(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The values that a region hands on; the operation around it takes them."""
+    """The values that a region yields. The operation that contains the region takes these values."""
     return x
 
 
 @meaning("assert")
 def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Records a failed assert, and goes on, as a kernel does. Elements that do not take part cannot fail."""
+    """Records a failed assert and continues, as a kernel does. Elements that do not take part cannot fail."""
     holds = np.asarray(x[0]).reshape(-1)
     if (active := run.active_for(holds.size)) is not None:
         holds = holds | ~active
@@ -105,5 +107,5 @@ def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("print")
 def _print(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect: printed text is no value, and the order of threads is not defined."""
+    """No effect: printed text is not a value, and the order of threads is not defined."""
     return []

@@ -1,4 +1,4 @@
-"""Elementwise operations: integers wrap around, floats are rounded once to nearest, bf16 through float32.
+"""Elementwise operations. Integers wrap around. Floats are rounded once to nearest; bf16 is computed in float32.
 
 Functions of the language have their semantics in their own files, in `dsl/lowering/ops/elementwise/`.
 """
@@ -33,16 +33,17 @@ from dsl.lowering.ops.elementwise import FUNCTIONS
 
 Element = Callable[..., Array]
 CONTRACTED = ("add", "sub", "mul")
-"""Operations that fast contraction may join with others, so that one rounding disappears."""
+"""Operations that fast contraction may fuse with others, which removes one rounding."""
 ROUNDED: dict[str, Element] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "fma": lambda a, b, c: a * b + c
 }  # fmt: skip
-"""Operations of sums, products and recurrences: in another order, they round differently."""
+"""The operations that sums, products and recurrences consist of. In another order, their results are rounded
+differently."""
 
 
 def elementwise(*names: str) -> Callable[[Element], Element]:
-    """Registers the semantics of operations: a function of the operands' dtype and values. Results of bf16 are rounded
-    afterwards, since the function computes in float32."""
+    """Registers the semantics of operations, as a function of the operands' dtype and values. Results of type bf16 are
+    rounded afterwards, because the function computes them in float32."""
 
     def register(function: Element) -> Element:
         def mean(run: Run, op: Op, x: list[Array]) -> list[Array]:
@@ -53,7 +54,7 @@ def elementwise(*names: str) -> Callable[[Element], Element]:
             if run.noise is not None and dtype.is_float:
                 if run.contracts and op.name in CONTRACTED:
                     out = run.shaken(out, dtype)
-                elif run.is_scan and op.name in ROUNDED:  # the language does not define the order of a scan's additions
+                elif run.is_scan and op.name in ROUNDED:  # the language defines no order of a scan's additions
                     out = run.shaken_if_rounded(out, ROUNDED[op.name](*map(wider, x)), dtype)
             return [out]
 
@@ -73,7 +74,8 @@ for _name, _function in {
 
 
 def _signed_zeros(dtype: DType, a: Array, b: Array, out: Array, least: bool) -> Array:
-    """The result of a minimum or maximum with the right sign of zeros: -0 is less than +0. numpy does not care."""
+    """The result of a minimum or maximum, with the right sign of zeros. In the language, -0 is less than +0; numpy
+    treats them as equal."""
     if not dtype.is_float:
         return out
     a, b = np.asarray(a), np.asarray(b)
@@ -95,7 +97,7 @@ def _maximum(dtype: DType, a: Array, b: Array) -> Array:
 
 
 def _shift(a: Array, b: Array, left: bool) -> Array:
-    """A shift. By the width or more, it gives what a shift bit by bit would: 0, or the sign."""
+    """A shift. A distance of at least the width gives the same result as shifting bit by bit: 0, or the sign."""
     a, b = np.asarray(a), np.asarray(b)
     bits = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
@@ -121,7 +123,7 @@ def _flushed(x: Array) -> Array:
 
 
 def _approximate(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The exact result rounded to f32; with noise, a random one within the error that the hardware may have."""
+    """The exact result rounded to f32. With noise, the result is random within the error bound of the hardware."""
     function, flush = FUNCTIONS[op.name], op.name.endswith(".ftz")
     (value,) = x
     exact = function.compute(F64, np.asarray(_flushed(value) if flush else value, np.float64))
@@ -151,12 +153,12 @@ def _cast(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 def converted(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool, rounding: str | None) -> Array:
-    """Elements converted to another type. kind: the numpy type of the result."""
+    """Converts elements to another type. `kind` is the numpy type of the result."""
     if source is to:
         return x
     if to is TF32:
         return to_tf32(x)
-    if to in FP8:  # through f32, as the hardware's instruction takes f32
+    if to in FP8:  # through f32, because the hardware's instruction takes f32
         return to_fp8(nearest(as_float(x, source), F32), to)
     if source in FP8:
         return nearest(from_fp8(x, source), to)
@@ -178,19 +180,19 @@ def _bitcast(run: Run, op: Op, x: list[Array]) -> list[Array]:
         return [x[0]]
     bits = np.ascontiguousarray(store(x[0], source) if source.kind != "index" else x[0])
     other = held(to, run.index_bits) if to.kind == "index" else stored(to)
-    if bits.dtype.itemsize != other.itemsize:  # an index of 64 bits as 32, and back
+    if bits.dtype.itemsize != other.itemsize:  # an index of 64 bits viewed as 32 bits, or vice versa
         bits = bits.astype(f"i{other.itemsize}")
     return [load_bits(bits.reshape(np.shape(x[0])).view(other), to)]
 
 
 @meaning("split")
 def _split(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Bytes split into smaller elements along the last axis, the lowest bits first."""
+    """Splits bytes into smaller elements along the last axis, with the lowest bits first."""
     to = op.attrs["to"]
     source = np.ascontiguousarray(x[0]).view(np.uint8)
     parts = [(source >> np.uint8(at)) & np.uint8((1 << to.bits) - 1) for at in range(0, 8, to.bits)]
     out = np.stack(parts, -1).reshape(*source.shape[:-1], -1)
-    if to.name == "s4":  # the sign is bit 3: flipping it and subtracting 8 extends it
+    if to.name == "s4":  # the sign is bit 3: flipping it and then subtracting 8 extends the sign
         return [((out ^ np.uint8(8)).astype(np.int8) - np.int8(8)).astype(np.int8)]
     return [out.astype(held(to))]
 

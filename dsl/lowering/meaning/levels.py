@@ -1,7 +1,7 @@
-"""Compares the semantics of a kernel after each pass with those before, and finds the first value that differs.
+"""Compares the semantics of a kernel before and after each pass, and finds the first value that differs.
 
-Values are matched by identity (`Value.origin`). Sums of floats may differ within a bound, as the language does not
-define their order. The run then continues with the value of the level before, so that everything behind is compared
+Values are matched by identity (`Value.origin`). Sums of floats may differ within a bound, because the language does not
+define their order. The run then continues with the sum of the previous level, so that all later values are compared
 exactly.
 """
 
@@ -30,14 +30,15 @@ from dsl.lowering.passes import Pass, passes_of
 Array = Any
 Block = tuple[int, int, int]
 MOST_KEPT = 1 << 28
-"""Most bytes of one level's values that are kept for the next level; sums of floats are always kept."""
+"""The most bytes of one level's values that are kept for the next level. Sums of floats are always kept."""
 UNITS = 8.0
-"""Most difference between two orders of a sum of floats, in units in the last place of the sum of magnitudes."""
+"""The largest allowed difference between two orders of a sum of floats. Its unit is a unit in the last place of the sum
+of magnitudes."""
 
 
 @dataclass
 class Divergence:
-    """The first difference. level: the pass that caused it, or `emission`."""
+    """The first difference. `level` is the pass that caused the difference, or `emission`."""
 
     level: str
     message: str
@@ -66,7 +67,7 @@ class Divergence:
         return text
 
     def at(self, layout: Layout | None, shape: Sequence[int], function: Function) -> None:
-        """Sets the register, lane and warp of the element (of its first copy); a scalar is in all threads."""
+        """Sets the register, lane and warp that hold the element (its first copy). A scalar is in all threads."""
         if not shape:
             if any(r.tile.layout for op in walk(function.body) for r in op.results if is_tile(r)):
                 self.register, self.lane, self.warp = 0, 0, 0
@@ -95,12 +96,12 @@ class Divergence:
 
 
 def is_tile(value: Value) -> bool:
-    """Whether a value is a tile, not a scalar or memory."""
+    """Whether a value is a tile, as opposed to a scalar or a memory."""
     return isinstance(value.type, TileType) and bool(value.type.shape)
 
 
 def equal(a: Array, b: Array) -> np.ndarray:
-    """Whether elements are equal: all NaNs are equal, and zeros of different signs differ."""
+    """Whether elements are equal. All NaNs are equal, and zeros with different signs differ."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.kind != "f":
         return np.asarray(a == b)
@@ -111,8 +112,8 @@ def equal(a: Array, b: Array) -> np.ndarray:
 class LevelTrace:
     """All values that a level computed in one block, in order.
 
-    most: for each sum, the sum of magnitudes of its elements. If the value replaces another one, at least that of the
-    other one: partial sums may cancel.
+    `most`: for each sum, the sum of magnitudes of its elements. If the sum replaces another sum, `most` is at least the
+        `most` of the other sum, because partial sums may cancel.
     """
 
     values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
@@ -120,20 +121,21 @@ class LevelTrace:
     most: dict[Value, Array] = field(default_factory=dict)
 
     def keep(self, value: Value, made: Array) -> None:
-        if self.size < MOST_KEPT or is_sum(value):  # sums always: later values are compared on the basis of theirs
+        # sums are always kept, because later values are compared based on them
+        if self.size < MOST_KEPT or is_sum(value):
             self.values[value].append(made)
             self.size += getattr(made, "nbytes", 0)
 
 
 def is_sum(value: Value) -> bool:
-    """Whether a value is a float that adds elements in an order that the language does not define."""
+    """Whether a value is a sum of floats. The language does not define the order of its additions."""
     op = value.op
     return op is not None and (op.spec.algebra.unordered or op.spec.product) and value.dtype.is_float
 
 
 @dataclass
 class LevelOutcome:
-    """The results of a level: memories by name, lines of failed asserts, whether it was inexact, and traces."""
+    """The results of a level: memories by name, lines of failed asserts, whether the run was inexact, and traces."""
 
     memories: dict[str, MeaningMemory]
     failed: set[int]
@@ -142,7 +144,7 @@ class LevelOutcome:
 
 
 class LevelComparison:
-    """Watches the run of one level and compares it with the level before."""
+    """Observes the run of one level and compares its values with those of the previous level."""
 
     def __init__(self, before: LevelOutcome | None):
         self.before = before
@@ -156,7 +158,7 @@ class LevelComparison:
         self.counts: defaultdict[Value, int] = defaultdict(int)
 
     def watch(self, value: Value, made: Array) -> Array:
-        """Compares a value. Returns the one to continue with."""
+        """Compares a value with the previous level. Returns the value with which the run continues."""
         if is_sum(value):
             size, earlier = self.size_of(value), self.sized_before(value)
             self.trace.most[value] = np.maximum(size, earlier) if np.shape(earlier) == np.shape(size) else size
@@ -172,7 +174,8 @@ class LevelComparison:
         return made
 
     def expected(self, value: Value) -> Array | None:
-        """The value in the level before, or that of the value which this one replaces; None if there is none."""
+        """The array to compare with. It belongs to the same value in the previous level, or to the value that this
+        value replaces. None if there is neither."""
         if self.known is None:
             return None
         origin, in_turn = value, False
@@ -182,7 +185,7 @@ class LevelComparison:
             in_turn |= origin.in_turn
             origin = origin.origin
             if not in_turn and origin in self.run.values:
-                return self.run.values[origin]  # this level still has the original: compare the copy with that
+                return self.run.values[origin]  # this level still has the original, so the copy is compared with it
         counter = origin if in_turn else value
         number = self.counts[counter]
         self.counts[counter] += 1
@@ -190,7 +193,7 @@ class LevelComparison:
         return made[number] if number < len(made) else None
 
     def is_near(self, value: Value, made: Array, wanted: Array) -> bool:
-        """Whether the difference is one that another order of the sum may cause."""
+        """Whether another order of the sum may cause the difference."""
         most = self.trace.most[value]
         bound = UNITS * unit(value.dtype) * np.maximum(most, np.abs(np.asarray(wanted, np.float64)))
         with np.errstate(invalid="ignore"):
@@ -198,7 +201,7 @@ class LevelComparison:
         return bool((near | equal(made, wanted)).all())
 
     def size_of(self, value: Value) -> Array:
-        """The sum of magnitudes of a sum's elements."""
+        """For a sum, the sum of the magnitudes of the elements that it adds."""
         op = value.op
         assert op is not None
         if op.spec.product:
@@ -208,7 +211,7 @@ class LevelComparison:
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
 
     def sized_before(self, value: Value) -> Array:
-        """The sum of magnitudes that this sum, or the sum that it replaces, had one level earlier."""
+        """The sum of magnitudes of the same sum one level earlier, or of the sum that this sum replaces."""
         known = {} if self.known is None else self.known.most
         seen: Value | None = value
         while seen is not None and seen not in known:
@@ -216,7 +219,7 @@ class LevelComparison:
         return 0.0 if seen is None else known[seen]
 
     def divergence(self, level: str, function: Function) -> Divergence | None:
-        """The first value that differs."""
+        """The first value that differs, as a divergence. None if no value differs."""
         if self.first is None:
             return None
         block, value, wanted, made = self.first
@@ -234,7 +237,7 @@ class LevelComparison:
 
 
 def name_of(value: Value) -> str | None:
-    """The name of a value, or of the one that it replaces."""
+    """The name of a value. If the value has no name, the name of the value that it replaces."""
     seen: Value | None = value
     while seen is not None:
         if seen.name:
@@ -252,7 +255,7 @@ def run_level(
     noise: np.random.Generator | None = None,
     watched: bool = False,
 ) -> LevelOutcome:
-    """Runs these blocks on copies of the arguments. Raises Undecided or Outside."""
+    """Runs these blocks on copies of the arguments. May raise Undecided or Outside."""
     arguments = arguments_of(function, given, watched)
     run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
     for block in blocks:
@@ -263,7 +266,7 @@ def run_level(
 
 
 def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutcome:
-    """The results after the blocks of a run."""
+    """The results of a run after its blocks."""
     given = [p for p in run.function.params if p.kind == "tensor" and p.value is not None]
     memories = {p.name: run.arguments.memories[p.value] for p in given if p.value is not None}
     return LevelOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
@@ -271,8 +274,8 @@ def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutc
 
 @dataclass
 class Levels:
-    """The result of `compare_levels`: the outcome after the last pass, the divergence if any, and how many passes and
-    values were compared."""
+    """The result of `compare_levels`: the outcome after the last pass, the divergence if there is one, and the number
+    of passes and values that were compared."""
 
     last: LevelOutcome
     divergence: Divergence | None = None
@@ -289,17 +292,19 @@ def compare_levels(
     passes: Sequence[Pass] | None = None,
     grid_of: Callable[[], Sequence[int]] | None = None,
 ) -> Levels:
-    """Runs the passes one by one, and the kernel after each. Undecided where the kernel's semantics are not defined.
+    """Runs the passes one by one, and runs the kernel after each pass. Raises Undecided if the kernel's semantics are
+    not defined.
 
-    A pass that gives blocks other work is compared by the results of all blocks; the following passes are compared
-    value by value again. passes: default, all of the function's. grid_of: returns the current grid of the function.
+    If a pass gives blocks other work, only the results of all blocks are compared. The passes after it are compared
+    value by value again. `passes` defaults to all passes of the function. `grid_of` returns the current grid of the
+    function.
     """
     passes = passes_of(function.choices.plugins) if passes is None else passes
     comparison = LevelComparison(None)
     before = run_level(function, given, grid, blocks, comparison)
     found, known = Levels(before), Known()
     for each in passes:
-        # Before the pass, as it changes the function in place: afterwards the old kernel cannot run any more.
+        # Before the pass, which changes the function in place: the old kernel cannot run afterwards.
         name, deals = each.name, function.deals
         may_deal = each.deals is not None and each.deals(function)
         whole = run_level(function, given, grid, blocks_of(grid)) if may_deal else before
@@ -321,11 +326,11 @@ def compare_levels(
                 comparison = LevelComparison(None)
                 before = found.last = run_level(function, given, grid, blocks, comparison)
                 continue
-            if are_same(parts, parts_of(function)):  # the pass changed nothing: the results are those of before
+            if are_same(parts, parts_of(function)):  # the pass changed nothing, so the results are the same
                 found.values = sum(len(t.values) for t in before.traces.values())
                 continue
             now = run_level(function, given, grid, blocks, comparison)
-        except (Malformed, Outside) as error:  # the value that differs first says more than the failure that follows
+        except (Malformed, Outside) as error:  # the first value that differs tells more than the failure after it
             loc = error.op.loc if isinstance(error, Outside) else None
             found.divergence = comparison.divergence(name, function) or Divergence(name, str(error), loc=loc)
             return found
@@ -334,14 +339,14 @@ def compare_levels(
         if changed is not None:
             found.divergence = comparison.divergence(name, function) or changed
             return found
-        before.traces.clear()  # up to MOST_KEPT bytes, which only the next level needed
+        before.traces.clear()  # frees up to MOST_KEPT bytes, which only the next level needed
         found.last = before = now
     return found
 
 
 def parts_of(function: Function) -> list[object]:
-    """Everything that the semantics of a kernel depend on, in a list. If a pass did not change it, the kernel need not
-    run again: 16 of 30 passes change nothing in a matrix product, 26 in a softmax."""
+    """A list of all objects that the semantics of a kernel depend on. If a pass did not change the list, the kernel
+    need not run again. 16 of 30 passes change nothing in a matrix product, and 26 change nothing in a softmax."""
     found: list[object] = [*function.attrs, *function.attrs.values(), *function.dims.values()]
     for p in function.params:
         found += (p.value, *p.strides)
@@ -361,8 +366,8 @@ def parts_of(function: Function) -> list[object]:
 
 
 def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[LevelOutcome]:
-    """The results of all blocks with random rounding in each step of sums of floats. They differ as much as results of
-    other orders do."""
+    """The results of all blocks with random rounding in each step of a sum of floats. These results show how much
+    results may differ if the sums have another order."""
     out = []
     for seed in range(ROUNDS):
         noise = np.random.default_rng(seed)
@@ -382,8 +387,8 @@ def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int
 def memory_divergence(
     level: str, function: Function, before: LevelOutcome, now: LevelOutcome, others: Sequence[LevelOutcome] = ()
 ) -> Divergence | None:
-    """The first element of a tensor that differs, or an assert that failed only in one of the two. others: other
-    possible results, where the order of sums changed."""
+    """The first element of a tensor that differs, or an assert that failed in only one of the two outcomes. `others`
+    are further possible results, used if the order of sums changed."""
     for p in function.params:
         if p.name not in now.memories:
             continue
@@ -404,7 +409,7 @@ def memory_divergence(
 
 
 def leads_to(function: Function, value: Value) -> str | None:
-    """The name of the first value or memory that depends on this value."""
+    """The name of the first named value or memory that depends on this value."""
     users, parents = uses(function.body), {r: op for op in walk(function.body) for r in op.regions}
     ends = {op: parents[r] for r in parents for op in r.ops[-1:]}
     work, seen = [value], {value}
@@ -424,15 +429,16 @@ def leads_to(function: Function, value: Value) -> str | None:
 # ---- PTX against the reference semantics ----
 
 ROUNDS = 3
-"""Runs with noise, which show how far results may differ."""
+"""The number of runs with noise, which show how far results may differ."""
 MOST = 0.9
-"""Quantile of relative differences that bounds those of all elements. Not 1: of sums that cancel, the relative
-difference may be anything."""
+"""The quantile of relative differences that bounds the differences of all elements. It is not 1: if a sum cancels, its
+relative difference may be arbitrarily large."""
 
 
 @dataclass
 class Allowed:
-    """The allowed difference of each element from the reference: 0 where the language defines it exactly."""
+    """The allowed difference of each element from the reference. The allowed difference is 0 if the language defines
+    the element exactly."""
 
     wanted: np.ndarray
     bound: np.ndarray
@@ -446,16 +452,17 @@ class Allowed:
 
 
 def equal_values(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The same as `equal`, but zeros of different signs are equal."""
+    """Like `equal`, except that zeros with different signs are equal."""
     return np.asarray((a == b) | (np.isnan(a) & np.isnan(b))) if a.dtype.kind == "f" else np.asarray(a == b)
 
 
 def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inexact: bool) -> Allowed:
-    """The allowed differences, from runs with noise: four times the largest difference at an element, plus a unit of
-    the type, if the tensor depends on what the language leaves open.
+    """The allowed differences, computed from runs with noise. The allowed differences are 0 if the language defines all
+    elements exactly. Otherwise, an element may differ by four times its largest difference in these runs, plus a unit
+    of the type.
 
-    Few runs may agree at an element by chance. So the average difference of all elements is added, and the relative
-    difference of most elements that differ (`MOST`).
+    The few runs may agree at an element by chance. So two terms are added: the average difference of all elements, and
+    a quantile (`MOST`) of the relative differences.
     """
     bound = np.zeros(wanted.shape)
     if not inexact or not others:
@@ -483,9 +490,10 @@ def compare_ptx(
     blocks: Sequence[Block],
     failed: Any = None,
 ) -> Divergence | None:
-    """Compares the tensors that PTX left (bits in one axis) with the reference semantics of its IR.
+    """Compares the tensors that PTX computed with the reference semantics of its IR. Tensors are given as their bits,
+    along one axis.
 
-    failed: the error of an assert that failed, with its `line`. Tensors are then not compared.
+    `failed`: the error of an assert that failed, with its `line`. If `failed` is given, tensors are not compared.
     """
     last = run_level(function, given, grid, blocks, watched=True)
     if failed is not None:
@@ -493,7 +501,7 @@ def compare_ptx(
     if last.failed:
         return Divergence("emission", f"the assert of line {min(last.failed)} holds, and should not")
     others = []
-    if last.inexact:  # without anything left open, the result is exact, and one run is enough
+    if last.inexact:  # otherwise the result is exact, and one run is enough
         others = [run_level(function, given, grid, blocks, noise=np.random.default_rng(s)) for s in range(ROUNDS)]
     for p in function.params:
         if p.name not in made or p.name not in last.memories:
@@ -509,7 +517,8 @@ def compare_ptx(
 
 
 def met(function: Function, given: Mapping[str, Any], grid: Sequence[int], blocks: Sequence[Block]) -> str | None:
-    """A message if two blocks store to one element: the order is then undefined, whatever the compiler does."""
+    """A message if two blocks store to the same element. The order of the stores is then undefined, regardless of the
+    compiler."""
     memories = run_level(function, given, grid, blocks, watched=True).memories
     return next((m.met for m in memories.values() if m.met is not None), None)
 
@@ -522,7 +531,8 @@ def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:
 def _emitted(
     function: Function, name: str, memory: MeaningMemory, at: int, wanted: np.ndarray, got: np.ndarray
 ) -> Divergence:
-    """The divergence for a wrong element, with the value and the thread that stored it in the reference run."""
+    """The divergence for a wrong element. The divergence names the value that the reference run stored there, and the
+    thread that stored it."""
     found = Divergence("emission", f"tensor '{name}' differs at {at}", name, before=wanted[at], after=got[at])
     written = None if memory.by is None else memory.by.get(at)
     if written is None:

@@ -1,6 +1,8 @@
-"""Matrix products: exact products, sums in float64 or in wrapping 32-bit integers, then rounded to the accumulator.
+"""Matrix products. Products of elements are exact. Sums are computed in float64 or in wrapping 32-bit integers, and
+then rounded to the type of the accumulator.
 
-A tensor core adds in another order and keeps a few bits less: it may differ by `UNITS` of the sum of all magnitudes.
+A tensor core adds in another order and keeps fewer bits. Its result may differ by `UNITS` units in the last place of
+the sum of all magnitudes.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from dsl.lowering.meaning.run import Run, Undecided, meaning
 from dsl.lowering.ops.matrix import factors_of
 
 UNITS = 2.0
-"""Most error of a tensor core's sum, in units in the last place (of the accumulator's type) of the sum of
-magnitudes."""
+"""The largest error of a sum that a tensor core computes. The unit is a unit in the last place (of the accumulator's
+type) of the sum of magnitudes."""
 
 
 @meaning("mma_wait")
 def _mma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The accumulators: here, a product is complete at its own place."""
+    """The accumulators. In the reference semantics, a product is already complete at its own place, so the wait does
+    nothing."""
     return x
 
 
@@ -37,7 +40,7 @@ def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
 def _sums(run: Run, op: Op, factors: tuple[Value, Value, Value], modifier: str) -> Array:
     a, b, c = (run.values[each] for each in factors)
     left, right, sums = (each.dtype for each in factors)
-    if op.attrs.get("from_zero"):  # the accumulator operand only names the registers (`place_waits`)
+    if op.attrs.get("from_zero"):  # the accumulator operand only determines the registers (`place_waits`)
         c = np.zeros_like(c)
     if left.name == "b1" and not modifier:
         raise Undecided(op, "a product of bits whose instruction is not chosen yet")

@@ -1,6 +1,7 @@
-"""Runs a kernel in numpy, block by block: the IR after any pass, by the reference semantics of each operation.
+"""Runs a kernel in numpy, block by block. `Run` executes the IR after any pass, with the reference semantics of each
+operation.
 
-An operation is done for all elements of its tiles at once; layouts do not matter.
+An operation is done for all elements of its tiles at once. Layouts have no influence.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Array = Any
 
 
 class Undecided(Exception):
-    """The semantics are not defined here: an `asm`, or a block that waits for a later one."""
+    """Raised where the semantics are not defined: for an `asm`, or for a block that waits for a later block."""
 
     def __init__(self, op: Op, message: str):
         super().__init__(message)
@@ -31,7 +32,7 @@ class Undecided(Exception):
 
 
 class Outside(Exception):
-    """An access outside of a memory."""
+    """Raised for an access outside of a memory."""
 
     def __init__(self, op: Op, message: str):
         super().__init__(message)
@@ -40,11 +41,12 @@ class Outside(Exception):
 
 @dataclass(slots=True)
 class MeaningMemory:
-    """The elements of a tensor, a table or a shared tile, in one axis.
+    """The elements of a tensor, a table or a shared tile, along one axis.
 
-    order: the place of each element in `data`; None for its own index. by: for watched tensors, element → the operation
-    that wrote it last, the element of that operation, and the block. met: a message, if two blocks stored to one
-    element.
+    `order`: the place of each element in `data`. None if the place is the element's index.
+    `by`: for watched tensors, the last write of each element: the operation, the element of that operation, and the
+        block.
+    `met`: a message if two blocks stored to the same element.
     """
 
     data: np.ndarray
@@ -64,8 +66,12 @@ class MeaningMemory:
 
 @dataclass(slots=True)
 class MeaningArguments:
-    """The arguments of a launch. memories: of tensors and tables. numbers: of scalars, dims and strides. dims: by name,
-    those that are constants of the kernel included."""
+    """The arguments of a launch.
+
+    `memories`: the memories of tensors and tables.
+    `numbers`: the values of scalars, dims and strides.
+    `dims`: all dims by name, including those that are constants of the kernel.
+    """
 
     memories: dict[Value, MeaningMemory] = field(default_factory=dict)
     numbers: dict[Value, Array] = field(default_factory=dict)
@@ -81,11 +87,12 @@ Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
 
 
 class Run:
-    """The run of one block after another.
+    """Runs one block after another.
 
-    active: in a branch or loop of single threads, which elements take part, in row-major order.
-    noise: chooses at random, within bounds, what the language leaves open: orders of sums, approximations.
-    inexact: whether anything of that kind was done.
+    `active`: in a branch or loop of single threads, the elements that take part, in row-major order.
+    `noise`: a source of random choices, for results that the language leaves open within bounds: orders of sums,
+        approximations.
+    `inexact`: True if the run has computed a result that the language leaves open.
     """
 
     def __init__(
@@ -104,7 +111,7 @@ class Run:
         self.inexact = self.contracts
         self.failed: set[int] = set()
         for each in function.workspaces:
-            # Memory that nobody has written holds 0xA5, not zeros: reading it gives values that attract attention.
+            # Memory that was never written holds 0xA5 instead of zeros, so that values read from it are conspicuous.
             count, kind = each.each * prod(self.grid), stored(each.dtype)
             data = np.full(count * kind.itemsize, 0 if each.zero else 0xA5, np.uint8).view(kind)
             arguments.memories[each.value] = MeaningMemory(data, count)
@@ -116,7 +123,7 @@ class Run:
         self.values: dict[Value, Array] = dict(self.arguments.numbers)
         self.active: np.ndarray | None = None
         self.joining = 0
-        self.is_scan = False  # whether a scan is being computed: its elements keep their order
+        self.is_scan = False  # whether a scan is being computed; the elements of a scan keep their order
         self.groups: list[list[tuple[MeaningMemory, np.ndarray, np.ndarray]]] = []
         self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
         self.stores: list[list[Callable[[], None]]] = []
@@ -130,9 +137,9 @@ class Run:
 
     @deep_recursion()
     def do(self, block: Sequence[int]) -> None:
-        """Runs one block of the grid. Raises Undecided or Outside."""
+        """Runs one block of the grid. May raise Undecided or Outside."""
         self.begin(block)
-        with np.errstate(all="ignore"):  # kernels overflow and divide by zero without a warning, too
+        with np.errstate(all="ignore"):  # kernels do not warn either when they overflow or divide by zero
             for op in self.function.body.ops:
                 self.op(op)
 
@@ -140,13 +147,13 @@ class Run:
         values = self.values
         out = MEANINGS[op.name](self, op, [values.get(o) for o in op.operands])
         for result, value in zip(op.results, out, strict=True):
-            # Not inside of reductions: their scalars are arrays here, and not comparable between levels.
+            # Not inside of reductions: their scalars are arrays here, which cannot be compared between levels.
             if self.watch is not None and not self.joining and value is not None:
                 value = self.watch(result, value)
             values[result] = value
 
     def region(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
-        """Runs a region. Returns the values that it hands on."""
+        """Runs a region. Returns the values that the region yields."""
         for argument, value in zip(block.args, arguments, strict=True):
             self.values[argument] = value
         for op in block.ops[:-1]:
@@ -154,7 +161,7 @@ class Run:
         return [self.values[o] for o in block.ops[-1].operands]
 
     def join(self, region: Block, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
-        """Runs the function of a reduction for many pairs at once: its scalars are arrays here."""
+        """Runs the function of a reduction for many pairs at once. The scalars of the function are arrays here."""
         self.joining += 1
         around, self.active = self.active, None
         try:
@@ -164,7 +171,8 @@ class Run:
             self.active = around
 
     def active_for(self, size: int) -> np.ndarray | None:
-        """Which elements of a tile of this size take part; None for all. A scalar takes part if any element does."""
+        """The elements that take part, in a tile with `size` elements. None if all take part. A scalar takes part if
+        any element does."""
         if self.active is None or self.active.size == size:
             return self.active
         return np.full(size, bool(self.active.any()))
@@ -177,8 +185,8 @@ class Run:
         return found
 
     def shared(self, op: Op) -> None:
-        """Makes a shared tile: in the block's bytes if `place_shared` gave it an offset, and swizzled by its type. So
-        tiles that share bytes overwrite each other here, too."""
+        """Makes a shared tile, swizzled as its type says. If `place_shared` gave the tile an offset, it lies in the
+        block's bytes. So tiles that share bytes overwrite each other here, too."""
         if op.result in self.tiles:
             return
         type = op.attrs["type"]
@@ -194,7 +202,7 @@ class Run:
             ends = (o.attrs["offset"] + o.attrs["type"].bytes for o in self.allocations)
             self.bytes = np.full(-(-max(ends) // 16) * 16, 0xA5, np.uint8)
         start = op.attrs["offset"]
-        if start % kind.itemsize:  # an edited text of the IR, or a pass that is wrong: a kernel would fault
+        if start % kind.itemsize:  # the text of the IR was edited, or a pass is wrong: a kernel would fault
             raise Outside(op, f"the tile '{op.attrs['name']}' begins at byte {start}, in the middle of an element")
         data = self.bytes[start : start + type.bytes].view(kind)
         self.tiles[op.result] = MeaningMemory(data, count, order)
@@ -206,20 +214,22 @@ class Run:
         return (value * (1 + self.noise.uniform(-0.5, 0.5, value.shape) * unit(dtype))).astype(value.dtype)
 
     def shaken_if_rounded(self, value: Array, exact: Array, dtype: DType) -> Array:
-        """The same, but only where the value was rounded. A result that is exact in one order may be exact in all."""
+        """Like `shaken`, but changes only values that were rounded. A result that is exact in one order may be exact in
+        all orders."""
         value = np.asarray(value)
         is_exact: np.ndarray = np.equal(value, exact)
         return np.asarray(np.where(is_exact, value, self.shaken(value, dtype)), value.dtype)
 
 
 def wider(x: Array) -> Array:
-    """Floats in a wider type, which has their sums and products almost exactly."""
+    """Floats in a wider type. This type represents the sums and products of the floats almost exactly."""
     x = np.asarray(x)
     return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
 
 
 Meaning = Callable[[Run, Op, list[Array]], Sequence[Array]]
-"""The semantics of an operation: (run of a block, operation, values of its operands) → values of its results."""
+"""The semantics of an operation. The arguments are the run of a block, the operation, and the values of its operands.
+Returns the values of its results."""
 MEANINGS: dict[str, Meaning] = {}
 """Name of an operation in `dsl/lowering/ops/` → its semantics."""
 
@@ -240,8 +250,8 @@ _ORDERS: dict[SharedType, np.ndarray] = {}
 
 
 def _order(type: SharedType, op: Op) -> np.ndarray:
-    """The place of each element of a swizzled tile. A swizzle repeats in each stage of a ring. Outside for a swizzle
-    that moves elements out of the tile or tears them apart."""
+    """The place of each element of a swizzled tile. The swizzle repeats in each stage of a ring. Raises Outside if the
+    swizzle moves elements out of the tile or splits them."""
     found = _ORDERS.get(type)
     if found is None:
         size, count = type.dtype.bytes, prod(type.shape)
@@ -257,8 +267,8 @@ def _order(type: SharedType, op: Op) -> np.ndarray:
 
 
 def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray | None]:
-    """The bits of an array in one axis, from its first element on; and the places of its own elements there, if it has
-    gaps or another order, else None."""
+    """The bits of an array along one axis, starting at its first element. The second result has the places of the
+    array's elements there. The second result is None if the array has no gaps and is in row-major order."""
     kind = stored(dtype)
     plain = array.view(kind) if array.dtype != kind else array
     if plain.flags.c_contiguous:
@@ -275,7 +285,7 @@ def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray |
 
 
 def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
-    """Copies what a run left in a memory into the array that the memory was made of."""
+    """Copies the contents of a memory back into the array from which the memory was made."""
     data, at = as_memory(array, dtype)
     if at is None:
         data[:] = memory.data
@@ -284,8 +294,8 @@ def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
 
 
 def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> MeaningArguments:
-    """The arguments of a launch, given by names of parameters. Memory is copied. An array that is given twice stays one
-    memory, as in a call in place."""
+    """The arguments of a launch, by parameter names. Memory is copied. An array that is given twice becomes one memory,
+    as in a call in place."""
     out = MeaningArguments()
     index = held(INDEX, function.index_bits)
     known: dict[tuple, MeaningMemory] = {}
@@ -297,7 +307,9 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
         if p.kind == "tensor":
             array = given[p.name]
             key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
-            if key not in known:  # the same address, shape and strides: one memory, so that writes through one are seen
+            # arrays with the same address, shape and strides share one memory, so that writes through either are
+            # visible
+            if key not in known:
                 data = as_memory(array, p.dtype)[0].copy()
                 by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = {} if watched else None
                 known[key] = MeaningMemory(data, data.size, None, by)
@@ -316,12 +328,13 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
 
 
 def blocks_of(grid: Sequence[int], most: int | None = None) -> list[tuple[int, int, int]]:
-    """The first `most` blocks of a grid (default: all), in order, the first axis fastest. See also `carried_blocks`."""
+    """The first `most` blocks of a grid (default: all) in order. The first axis changes fastest. See also
+    `carried_blocks`."""
     x, y, z = (*grid, 1, 1)[:3]
     count = x * y * z if most is None else min(most, x * y * z)
     return [(i % x, i // x % y, i // (x * y)) for i in range(count)]
 
 
 def carried_blocks(function: Function, grid: Sequence[int], most: int | None) -> list[tuple[int, int, int]]:
-    """The first `most` blocks; all blocks if they communicate through workspaces."""
+    """The first `most` blocks. All blocks if they communicate through workspaces."""
     return blocks_of(grid, None if function.workspaces else most)

@@ -1,4 +1,4 @@
-"""Operations that make tiles of nothing, and operations that change shapes."""
+"""Operations that make tiles without operands, and operations that change shapes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _broadcast(run: Run, op: Op, x: list[Array]) -> list[Array]:
 def _reshape(run: Run, op: Op, x: list[Array]) -> list[Array]:
     shape = tuple(op.attrs["shape"])
     if run.joining and not shape:
-        return [x[0]]  # in a reduction, scalars of the function are arrays: many elements are joined at once
+        return [x[0]]  # in a reduction, the function's scalars are arrays: many elements are combined at once
     return [np.reshape(x[0], shape)]
 
 

@@ -1,7 +1,8 @@
 """Reductions and scans along an axis, shuffles and votes.
 
-In which order elements are joined is the layout's business, so here it is one of many: pairs of halves. A reduction
-over parts, one for each warp, is the one operation whose elements are defined by a layout: which elements a warp has.
+The layout determines the order in which a kernel combines elements. The reference semantics use one of many orders:
+pairs of halves. A partial reduction has one part for each warp. Only for this operation, the elements of the result
+depend on a layout: the layout determines which elements a warp has.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from dsl.lowering.meaning.run import Run, meaning
 
 
 def _fold(run: Run, region: Block, parts: list[Array], axis: int) -> list[Array]:
-    """Reduces the elements along an axis, pairs first."""
+    """Reduces the elements along an axis by combining pairs of halves."""
     rows = [np.moveaxis(np.asarray(p), axis, 0) for p in parts]
     if run.noise is not None:
         order = run.noise.permutation(rows[0].shape[0])
         rows = [r[order] for r in rows]
     while rows[0].shape[0] > 1:
         half = rows[0].shape[0] // 2
-        left = [r[2 * half :] for r in rows]  # none or one element: extents are powers of two, except before `loop`
+        # no element or one element: extents are powers of two, except before `loop`
+        left = [r[2 * half :] for r in rows]
         joined = run.join(region, [r[:half] for r in rows], [r[half : 2 * half] for r in rows])
         made = [spread(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
         rows = [np.concatenate([m, rest]) if len(rest) else m for m, rest in zip(made, left, strict=True)]
@@ -47,7 +49,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
     _mark(run, op)
     axis, parts, layout = op.attrs["axis"], op.attrs["parts"], op.operands[0].tile.layout
     assert layout is not None
-    # By warps, as the kernel does: the parts are values of their own, which are compared.
+    # By warps, as in the kernel, because the parts are values that are compared.
     part = _warps_along(layout, axis)
     done = [_fold(run, op.regions[0], [np.compress(part == p, v, axis) for v in x], axis) for p in range(parts)]
     return [np.stack([d[k] for d in done], axis) for k in range(len(x))]
@@ -55,7 +57,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @cache
 def _warps_along(layout: Layout, axis: int) -> np.ndarray:
-    """For each coordinate of an axis, which of the warps along the axis holds it."""
+    """For each coordinate of an axis, the warp along the axis that holds it."""
     mask = layout.axis_mask(axis)
     stride = mask & -mask or 1
     inverse = layout.invert()
@@ -70,13 +72,13 @@ def _warps_along(layout: Layout, axis: int) -> np.ndarray:
 
 @meaning("scan")
 def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A scan: each element joined with all before it; from the end with `reverse`."""
+    """A scan: each element is combined with all elements before it. With `reverse`, with all elements after it."""
     _mark(run, op)
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
     if reverse:
         rows = [r[::-1] for r in rows]
-    if run.noise is None:  # a fixed order, in log2 steps of whole arrays
+    if run.noise is None:  # a fixed order: log2 steps on whole arrays
         step = 1
         while step < rows[0].shape[0]:
             joined = _joined(run, op.regions[0], [r[:-step] for r in rows], [r[step:] for r in rows])
@@ -96,8 +98,9 @@ def _joined(run: Run, region: Block, left: list[Array], right: list[Array]) -> l
 
 
 def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]:
-    """A scan along the first axis, associated at random: parts are scanned, then their totals by the same function, and
-    the two are joined. Elements keep their order, as the function of a scan need not commute."""
+    """A scan along the first axis, with random grouping of the elements. The parts are scanned first. Then the totals
+    of the parts are scanned by the same function and combined with the parts. Elements keep their order, because the
+    function of a scan need not commute."""
     assert run.noise is not None
     extent = rows[0].shape[0]
     if extent == 1:
@@ -123,12 +126,14 @@ def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]
 
 
 PARTS = (2, 3, 4, 8, 16)
-"""Elements that a scan joins one after another: a thread holds some, and a warp 32 times as many."""
+"""Numbers of elements that a scan combines one after another. A thread holds some elements, and a warp holds 32 times
+as many."""
 
 
 @meaning("shuffle")
 def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A shuffle: each element becomes that of a neighbour in its group along the axis; its own where there is none."""
+    """A shuffle: each element is replaced with a neighbour from its group along the axis. If there is no such
+    neighbour, the element stays as it is."""
     axis, mode, width = op.attrs["axis"], op.attrs["mode"], op.attrs["width"]
     distance = int(x[1]) if op.attrs["distance"] is None else op.attrs["distance"]
     extent = op.operands[0].tile.shape[axis]
@@ -142,7 +147,8 @@ def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("vote")
 def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A vote of the lanes of a warp, which hold 32 neighbours in row-major order; a smaller tile has copies."""
+    """A vote of the lanes of a warp, which hold 32 neighbours in row-major order. If the tile is smaller, several lanes
+    hold the same element."""
     mode, shape = op.attrs["mode"], np.shape(x[0])
     flags = np.asarray(x[0]).reshape(-1)
     active = np.ones(flags.shape, bool) if run.active is None else np.resize(run.active, flags.shape)
@@ -158,5 +164,5 @@ def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("convert_layout")
 def _convert_layout(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The same elements: layouts do not change values."""
+    """The same elements, because layouts do not change values."""
     return [x[0]]

@@ -1,4 +1,4 @@
-"""The operations of the tile IR, by family. No other list has their names."""
+"""The operations of the tile IR, by family. No other list contains their names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Loops, branches, and the ends of regions.
 
-A value that goes through the regions of an operation has several names: the start (an operand, of loops), an argument
-of each region (of loops), an operand at the end of each region, and a result.
+A value that goes through the regions of an operation has several names. In loops, these are a start value (an operand)
+and an argument of each region. In loops and branches, they are also an operand at the end of each region, and a result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def _infer_if(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return list(attrs["types"])
 
 
-# Operands of `for`: start, stop, step, carried values. Of `while`: carried values; its regions are condition and body.
+# Operands of `for`: start, stop, step, carried values. Operands of `while`: carried values. The regions of `while` are
+# condition and body.
 row("for", (3, None), _infer_for, "unroll", operands="whole whole whole tile", control=Control("counts", 3))
 row("while", (0, None), _infer_carried, control=Control("repeats"))
 row("if", 1, _infer_if, "types", operands="flag", control=Control("chooses", 1))
@@ -35,18 +36,18 @@ row("yield", (0, None), nothing, control=Control("ends"))
 row("condition", (1, None), nothing, operands="flag tile", control=Control("ends", 1))
 row("assert", 1, nothing, "message line", operands="flag", acts="checks")
 row("print", (0, 16), nothing, "format", acts="prints")
-# Each warp records the begin or the end of something here (`passes/marks.py`).
+# Each warp records that something begins or ends here (`passes/marks.py`).
 row("mark", 0, nothing, "number begins kind name line", acts="records")
 
 
 def handed_on(region: Block) -> list[Value]:
-    """The values that the end of a region hands on, to the next region or iteration and to the results."""
+    """The values that the end of a region yields: to the next region or iteration, and to the results."""
     end = region.ops[-1]
     return end.operands[end.spec.control.leading :]
 
 
 def names(op: Op) -> Iterator[tuple[Value, ...]]:
-    """All names of each value that goes through the regions of an operation."""
+    """For each value that goes through the regions of an operation, all of its names."""
     if not op.spec.control.flows:
         return
     columns = [op.results, *(handed_on(region) for region in op.regions)]
@@ -59,15 +60,16 @@ def names(op: Op) -> Iterator[tuple[Value, ...]]:
 
 
 def started(op: Op) -> Iterator[tuple[Value, Value]]:
-    """(start, argument of the body) of each value that a loop carries."""
+    """Yields (start, argument of the body) for each value that a loop carries."""
     yield from zip(op.operands[op.spec.control.leading :], op.regions[-1].args[op.spec.control.counters :], strict=True)
 
 
 def parting(op: Op) -> Value | None:
-    """The condition of a branch or loop of single threads: a tile, by which each thread decides for its own elements.
-    None where all threads of the block stay together.
+    """The condition of a branch or loop of single threads. The condition is a tile, and each thread decides by its own
+    elements. None if the operation does not separate the threads of the block.
 
-    The condition of a branch is known before it. That of a loop is known behind its first region, in each iteration.
+    The condition of a branch is known before the branch. The condition of a loop is known at the end of its first
+    region, in each iteration.
     """
     if not op.spec.control.flows or op.spec.control.counters or op.spec.control.concurrent:
         return None

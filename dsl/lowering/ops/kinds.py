@@ -1,4 +1,5 @@
-"""Kinds of operands and attributes, by name. Rows of operations name them, and the verifier checks them."""
+"""The kinds of operands and attributes, by name. Rows of operations refer to these names, and the verifier checks the
+kinds."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Mma
 
 INDEX_64 = DTYPES["s64"]
-"""The widest type of an index."""
+"""The widest type that an index may have."""
 MOST = 1 << 31
-"""Limit of numbers in attributes: these are less."""
+"""Numbers in attributes must be less than this limit."""
 MAX_TILE = 1 << 20
-"""Most elements of a tile."""
+"""The most elements of a tile."""
 
 
 def _of(*types: type) -> Callable[[Value], bool]:
@@ -42,7 +43,7 @@ OPERANDS: dict[str, tuple[Callable[[Value], bool], str]] = {
     "writable": (_of(TensorType, SharedType), "a tensor or a shared tile"),
     "memory": (_of(TensorType, SharedType, TableType), "a tensor, a shared tile or a table"),
 }
-"""Kind of operand → (check, what is expected, in words)."""
+"""Kind of operand → a check and a description of the expected value."""
 
 Reads = Callable[[Any], bool]
 
@@ -88,7 +89,8 @@ SHAPE: tuple[Reads, str] = (_is_shape, f"extents from 1 on, {MAX_TILE} elements 
 
 
 def _is_warpgroups(value: Any) -> bool:
-    """(name of the instruction, steps along K, how the left operand lies, how the right one lies): `warpgroup.py`."""
+    """Whether a value has the four parts of a wgmma product: name of the instruction, steps along K, and how the left
+    and the right operand are laid out. See `warpgroup.py`."""
     if not isinstance(value, tuple) or len(value) != 4:
         return False
     name, steps, left, right = value
@@ -104,7 +106,7 @@ def words_or_none(*known: str) -> tuple[Reads, str]:
     return _or_none(_is_word(*known)), "none, or one of " + ", ".join(known)
 
 
-# Attribute → (check, what is expected, in words).
+# Attribute → a check and a description of the expected value.
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     # ---- attributes that rows require ----
     "axis": WHOLE,
@@ -152,7 +154,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "width": (_or_none(lambda value: _is_whole(value, 1)), "none, or a whole number from 1 on"),
     "distance": (_or_none(lambda value: _is_whole(value)), "none, or a whole number from 0 on"),
     "blocks": COUNT,
-    # ---- attributes that some operations have besides ----
+    # ---- attributes that some operations have in addition ----
     "ahead": FLAG,
     "anew": FLAG,
     "base": WHOLE,
@@ -185,11 +187,12 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
 }
 
 OF_PRODUCTS = {"shape": (_or_none(lambda value: isinstance(value, str)), 'none, or an instruction\'s: "m16n8k16"')}
-"""Attributes of matrix products whose names mean something else in other operations."""
+"""Attributes of matrix products whose names have another meaning in other operations."""
 
 
 def flaw_of_kinds(op: Op) -> str | None:
-    """What is wrong with an operand or an attribute, each checked by itself; None if nothing is."""
+    """Describes what is wrong with an operand or an attribute. Each one is checked separately. None if nothing is
+    wrong."""
     for name, value in op.attrs.items():
         reads, what = (op.spec.product and OF_PRODUCTS.get(name)) or ATTRIBUTES.get(name, ANY)
         if not reads(value):
@@ -205,7 +208,8 @@ def flaw_of_kinds(op: Op) -> str | None:
 
 
 def _flaw_of_named(op: Op) -> str | None:
-    """The same for operands that the attribute `has` names; some of these may be absent."""
+    """Like `flaw_of_kinds`, but for the operands that the attribute `has` names. Some of these operands may be
+    absent."""
     has, known = op.attrs["has"], op.spec.named
     if len(has) != len(op.operands) or len(set(has)) != len(has):
         return f"'has' names each of its {len(op.operands)} operands, once"
@@ -224,8 +228,9 @@ def _flaw_of_named(op: Op) -> str | None:
 
 
 def _flaw_of_elements(op: Op) -> str | None:
-    """Offsets, mask and moved tile have one shape, and the moved tile has the dtype of the memory. A TMA store goes
-    from places in swizzle atoms to as many elements of the tensor, in another shape."""
+    """Checks that offsets, mask and moved tile have the same shape, and that the moved tile has the dtype of the
+    memory. A TMA store may have two shapes: it moves elements from places in swizzle atoms to equally many elements of
+    the tensor."""
     by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
     places = by_name.get("offset") or by_name.get("place")
     of_places = ("value", "other", "expected", "source", *(["mask"] if "offset" in by_name else []))
@@ -244,14 +249,14 @@ def _flaw_of_elements(op: Op) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """A value of an attribute as text for a message, at most 60 characters."""
+    """The value of an attribute as text for a message. The text has at most 60 characters."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return f"{value!r:.60}" if isinstance(value, int | float | str | tuple | list) else str(value)[:60]
 
 
 def flaw_of_number(value: int | float | bool, dtype: DType) -> str | None:
-    """Why a number does not fit an element type; None if it does."""
+    """Why a number does not fit an element type. None if it fits."""
     if dtype is I1:
         return None if isinstance(value, bool) or value in (0, 1) else f"{value} is no i1"
     if dtype.is_int:

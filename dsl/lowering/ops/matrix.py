@@ -29,8 +29,8 @@ def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def product_of(op: Op, layout: Layout) -> Product:
-    """The layouts of a product's operands, given that of its result. TileError `layout` if its instruction cannot have
-    that one."""
+    """The layouts of a product's operands, given the layout of its result. Raises TileError `layout` if the product's
+    instruction does not allow this layout."""
     instruction = op.attrs["instruction"]
     spread = product(instruction, layout, op.operands[0].tile.shape[1])
     if spread is None:
@@ -54,7 +54,7 @@ def _place_dot(a: Placing, op: Op) -> Placed:
 
 
 def _along_dot(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """Rows come from the left operand and columns from the right one; along k, elements are added."""
+    """Rows come from the left operand and columns from the right operand. Along k, elements are added."""
     left, right, total = op.operands
     if left is right or (value is left and axis == 1) or (value is right and axis == 0):
         return None
@@ -80,15 +80,16 @@ def _infer_dots(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
-    """(a, b, accumulator) of one result of a `dot` or an `mma_group`."""
+    """The operands (a, b, accumulator) that belong to one result of a `dot` or an `mma_group`."""
     left, *others = op.operands
     number, count = op.results.index(result), len(others) // 2
     return left, others[number], others[count + number]
 
 
-# Operands: a, several b, as many accumulators. One wgmma instruction computes them all, as their columns are adjacent.
+# Operands: a, several b, and equally many accumulators. One wgmma instruction computes all products, because their
+# columns are adjacent.
 row("mma_group", (5, None), _infer_dots, "instruction")
-# Waits for all wgmma products before. Operands and results: the accumulators, which are ready behind it.
+# Waits for all earlier wgmma products. Operands and results are the accumulators, which are ready behind the wait.
 row(
     "mma_wait", (1, None), lambda o, a: [each.type for each in o], acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),

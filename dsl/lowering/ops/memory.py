@@ -1,7 +1,8 @@
 """Accesses to memory, and the operations that order them.
 
-Operands are a tensor and a tile of element offsets, or a shared tile, an optional stage and a tile of element offsets
-within it. The attribute `has` names the operands, in order: some are optional.
+An access to a tensor has the tensor and a tile of element offsets as operands. An access to a shared tile has the tile,
+an optional stage, and a tile of element offsets within the stage. Some operands are optional, so the attribute `has`
+names the operands in order.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ def space_of(memory: Value) -> str:
 
 
 def operand(op: Op, name: str) -> Value | None:
-    """The operand of a memory operation called `name` in its attribute `has`, or None."""
+    """The operand with the name `name` in the attribute `has` of a memory operation, or None."""
     names = op.attrs["has"]
     return op.operands[names.index(name)] if name in names else None
 
 
 def leave_out(op: Op, *names: str) -> None:
-    """Removes the operands of these names from a memory operation."""
+    """Removes the operands with these names from a memory operation."""
     kept = [(name, value) for name, value in zip(op.attrs["has"], op.operands, strict=True) if name not in names]
     op.attrs["has"] = [name for name, _ in kept]
     op.operands = [value for _, value in kept]
@@ -47,15 +48,16 @@ def _infer_atomic(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type
 
 _KINDS = {"reads": ("read",), "writes": ("write",), "updates": ("read", "write")}
 BONDS = ("acquire", "release")
-"""Kinds of effects that touch no memory, but order what others do."""
+"""Kinds of effects that touch no memory themselves, but order accesses of other operations."""
 _BONDS_OF = {"acquire": ("acquire",), "release": ("release",), "acq_rel": BONDS}
 
 
 def of_instruction(op: Op) -> list[AccessEffect]:
-    """The effects in the row of the operation's instruction, each with the operand in its memory space.
+    """The effects in the row of the operation's instruction. Each effect is paired with the operand that is in its
+    memory space.
 
-    Acquire and release count only if they concern other blocks: not in shared memory, and not with the scope of the
-    block.
+    Acquire and release count only if they concern other blocks. So they do not count in shared memory or with the scope
+    of a block.
     """
     becomes = op.spec.becomes
     rows = _kinds_of(becomes if isinstance(becomes, str) else becomes(op))
@@ -68,7 +70,7 @@ def of_instruction(op: Op) -> list[AccessEffect]:
 
 @cache
 def _kinds_of(name: str) -> tuple[tuple[ptx_templates.Effect, tuple[str, ...]], ...]:
-    """The effects in an instruction's row, each with its kinds."""
+    """The effects in an instruction's row, each with its kinds of access."""
     found = []
     for by in instruction(name).effects:
         bonds = _BONDS_OF.get(by.order, ()) if by.space == "global" and by.scope != "cta" else ()
@@ -84,7 +86,7 @@ _PARAM = ptx_templates.Effect("reads", space="param", order="constant")
 
 
 def _load_effects(op: Op) -> list[AccessEffect]:
-    """LLVM's own load reads a table, so there is no row of an instruction."""
+    """A table is read by LLVM's own load, so its effects come from no instruction's row."""
     table = op.operands[0]
     return [AccessEffect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
 
@@ -101,7 +103,7 @@ _SCOPES = {"block": "cta", "gpu": "gpu", "system": "sys"}
 
 
 def atomic_row(op: Op, action: str = "exch.b32") -> str:
-    """The name of the row of an atomic with this action."""
+    """The name of the instruction row of an atomic with this action."""
     return f"atom.{op.attrs['order']}.{_SCOPES[op.attrs['scope']]}.{space_of(op.operands[0])}.{action}"
 
 
@@ -111,13 +113,13 @@ def writes(op: Op) -> bool:
 
 
 def only_copies(op: Op) -> bool:
-    """Whether all writes of an operation complete later, as those of copies do."""
+    """Whether all writes of an operation complete later, like the writes of copies."""
     effects = op.spec.access.effects(op)
     return all(e.by.completion != "at once" for e in effects if e.kind == "write")
 
 
 def by_threads(op: Op) -> bool:
-    """Whether an operation accesses memory such that each thread accesses its own elements at offsets."""
+    """Whether each thread accesses its own elements of memory, at offsets."""
     return op.spec.access.touches and "offset" in op.attrs["has"]
 
 
@@ -138,8 +140,8 @@ def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
 
 
 def commutes(op: Op, used: Collection[Value]) -> str | None:
-    """What an access does, if accesses that do the same need no order among themselves; else None. That holds for
-    atomics whose result is unused (their action), and for stores with `order=none` ("store")."""
+    """The action of an access, if accesses with the same action need no order between them; else None. This holds for
+    atomics whose result is unused, and for stores with `order=none`, whose action is "store"."""
     action = op.attrs.get("action")
     if action is not None and action not in ("exchange", "cas") and op.result not in used:
         return str(action)
@@ -147,13 +149,14 @@ def commutes(op: Op, used: Collection[Value]) -> str | None:
 
 
 def counts_iterations(op: Op) -> bool:
-    """Whether an atomic needs no order among its own iterations in a loop of single threads: it is relaxed, and its
-    action leaves the same in memory in any order. Its result is whatever memory holds at that time."""
+    """Whether an atomic needs no order between its own iterations in a loop of single threads. The atomic must be
+    relaxed, and its action must leave the same value in memory in any order. The atomic's result is the value that
+    memory holds at that time."""
     return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
 
 
 def subject_of(op: Op) -> str:
-    """The name of an access as the subject of a choice: `x.load`."""
+    """The name of an access as the subject of a choice, such as `x.load`."""
     return f"{op.operands[0].name}.{op.name}"
 
 
@@ -179,26 +182,28 @@ def _place_copy(a: Placing, op: Op) -> Placed:
 
 
 def _place_tma_store(a: Placing, op: Op) -> Placed:
-    """One thread issues the store, unless `lower_copies` finds that each warp can."""
+    """One thread issues the store, unless `lower_copies` finds that each warp can issue its part."""
     tiles = [o.tile.shape if isinstance(o.type, TileType) else () for o in op.operands]
     return [Layout.of_one(shape, a.warps) if shape else None for shape in tiles], []
 
 
 def _exchange_load(a: Exchanging, op: Op) -> bool:
-    """A volatile load of global memory: other blocks may write meanwhile, and each thread could read another value."""
+    """Lets one thread do a volatile load of global memory. Other blocks may write the memory meanwhile, so each thread
+    could otherwise read a different value."""
     changing = op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
     return changing and a.share(op, one_thread=True)
 
 
 def _takes(needs: str, **named: str) -> dict[str, Any]:
-    """The kinds of named operands, and which are always there. `corner` and `tap` stand for one operand an axis."""
+    """The kinds of the named operands, and the names of those that are always present. `corner` and `tap` stand for one
+    operand per axis."""
     return {"named": {"memory": "writable", **named}, "needs": ("memory", *needs.split())}
 
 
 BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
-"""For a TMA box without a mask: whether it is accessed at all."""
+"""The flag of a TMA box without a mask: whether the box is accessed at all."""
 ACCESS = Placement(alike, place=_place_access)
 _SAME_AXES = ElementFacts(along=same_axis)
 
@@ -232,9 +237,9 @@ row(
     placement=Placement(place=_place_copy),
     **_takes("offset tensor", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
 )  # fmt: skip
-# Stores the elements at `place` of a shared tile to `target` of a tensor, in TMA boxes. `corner`: where the box begins
-# along each axis of the tensor; the edges of the tensor clip it. mask: a scalar, whether to store at all. The threads
-# that hold `place` issue the store.
+# Stores the elements at `place` of a shared tile to `target` of a tensor, in TMA boxes. `corner` is the start of the
+# box along each axis of the tensor. The edges of the tensor clip the box. `mask` is a scalar that decides whether to
+# store at all. The threads that hold `place` issue the store.
 row(
     "tma_store", (5, 10), nothing, "has box at", becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
     access=MemoryAccess(of_instruction), placement=Placement(place=_place_tma_store),
@@ -248,16 +253,17 @@ def _synchronizes(name: str, becomes: str, waits: str = "", attrs: str = "") -> 
 
 
 _synchronizes("tma_commit", "cp.async.bulk.commit_group")
-# Waits until all but the newest `groups` groups of TMA stores have read their shared memory.
+# Waits until all groups of TMA stores except the newest `groups` have read their shared memory.
 _synchronizes("tma_wait", "cp.async.bulk.wait_group.read", "wait for stores", "groups")
-# Orders a thread's writes of shared memory before the reads of TMA stores behind the next barrier.
+# Orders a thread's writes to shared memory before the reads of TMA stores behind the next barrier.
 _synchronizes("tma_fence", "fence.proxy.async.shared::cta")
-# Attribute `own`: the compiler made the tile. The kernel's text does not access it, so even with `barriers manual` the
-# compiler inserts the barriers between its accesses.
+# Attribute `own`: the compiler made the tile. The kernel's text does not access the tile, so even with `barriers
+# manual` the compiler inserts the barriers between its accesses.
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", acts="allocates")
 _synchronizes("commit", "cp.async.commit_group")
 _synchronizes("wait", "cp.async.wait_group", "wait for copies", "groups")
 _synchronizes("barrier", "bar.sync", "barrier of the {scope}", "scope")
-# Waits for the launches in front; lets the next launch start, as far as this block goes (`passes/overlap.py`).
+# `wait_for_launches` waits for the preceding launches. `let_next_start` lets the next launch start, as far as this
+# block is concerned (`passes/overlap.py`).
 _synchronizes("wait_for_launches", "griddepcontrol.wait", "wait for launches")
 _synchronizes("let_next_start", "griddepcontrol.launch_dependents")

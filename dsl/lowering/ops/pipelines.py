@@ -1,15 +1,17 @@
 """Warp roles, and the pipelines between them.
 
-A pipeline is a ring of stages that producer warps fill and consumer warps read. Iteration e uses stage e mod stages,
-from 0 on. Each stage has two mbarriers in shared memory. `full` completes when all bytes of its copies have arrived.
-Each warp arrives at `free` when it has read an iteration. The value of a pipeline is the shared tile of these
-mbarriers. With ping-pong, there are `pingpong` more, by which warp groups take turns in each iteration.
+A pipeline is a ring of stages that producer warps fill and consumer warps read. Iterations are numbered from 0.
+Iteration e uses stage e mod `stages`. Each stage has two mbarriers in shared memory, `full` and `free`. `full`
+completes when all bytes of the stage's copies have arrived. Each warp arrives at `free` when it has read an iteration.
+The value of a pipeline is the shared tile of these mbarriers. With ping-pong, the tile has `pingpong` more mbarriers.
+Warp groups use them to take turns in each iteration.
 
-Loops around may have pipelines, too. Their mbarriers are in the same tile, `base` behind its start, and `outer` has
-their stages.
+Loops around the pipeline's loop may have pipelines, too. The mbarriers of these pipelines are in the same tile,
+starting at index `base`. `outer` has the numbers of their stages.
 
-With the attribute `blocks`, so many blocks of a cluster copy for each other: each block copies its part of a TMA box to
-the same place of all of them. `full` then waits for the bytes of all parts, and `free` for the warps of all blocks.
+With the attribute `blocks`, that many blocks of a cluster copy for each other. Each block copies its part of a TMA box
+to the same place in all of these blocks. `full` then waits for the bytes of all parts, and `free` waits for the warps
+of all blocks.
 """
 
 from __future__ import annotations
@@ -21,19 +23,19 @@ from dsl.ptx_templates import instruction
 
 
 def rings_of(roles: Op) -> tuple[int, ...]:
-    """The stages of each pipeline, that of the innermost loop first."""
+    """The number of stages of each pipeline. The pipeline of the innermost loop comes first."""
     return (roles.attrs["stages"], *roles.attrs.get("outer", ()))
 
 
 def base_of(op: Op) -> int:
-    """How many mbarriers lie before those of an operation's pipeline."""
+    """How many mbarriers precede the mbarriers of an operation's pipeline."""
     base: int = op.attrs.get("base", 0)
     return base
 
 
 def is_read_by_threads(release: Op, body: Block) -> bool:
-    """Whether threads read the data of this pipeline. Otherwise only wgmma does, through the asynchronous proxy, and
-    needs no fence."""
+    """Whether threads read the data of this pipeline. If not, only wgmma reads the data, through the asynchronous
+    proxy, and no fence is needed."""
     ops = walk(body)
     boxes = [
         op
@@ -50,14 +52,14 @@ def is_read_by_threads(release: Op, body: Block) -> bool:
 
 
 def copy_of(op: Op) -> str:
-    """The name of the instruction of a TMA copy."""
+    """The name of the instruction that does a TMA copy."""
     mode = "im2col" if "walks" in op.attrs else "tile"
     name = f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
     return f"{name}.multicast::cluster" if "blocks" in op.attrs else name
 
 
 def _effects(op: Op) -> list[AccessEffect]:
-    """The read of the box in the tensor, and the write in the shared tile."""
+    """The read of the box in the tensor, and the write to the shared tile."""
     tensor = operand(op, "tensor")
     assert tensor is not None
     of: dict[str | None, Value] = {"global": tensor, "shared": op.operands[0]}
@@ -65,20 +67,21 @@ def _effects(op: Op) -> list[AccessEffect]:
     return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(copy_of(op)).effects]
 
 
-# The regions run at the same time: the first by one thread of the `producers` warps behind the others, the second by
-# the consumer warps. Operand: the pipeline between them.
+# The regions run at the same time. One thread of the `producers` warps, which have the highest numbers, runs the first
+# region. The consumer warps run the second region. The operand is the pipeline between them.
 row(
     "warp_specialize", 1, nothing, "stages producers registers pingpong", operands="shared",
     control=Control("parallel", 1),
 )  # fmt: skip
-# Copies a TMA box of a tensor to the stage of an iteration, `at` elements behind its start. `corner`: the index of its
-# first element along each axis.
+# Copies a TMA box of a tensor to the stage of an iteration, `at` elements behind the start of the stage. `corner` is
+# the index of the box's first element along each axis.
 row(
     "tma_copy", (4, 12), nothing, "has box at", access=MemoryAccess(_effects, at_pipeline="fill"),
     named={"memory": "shared", "stage": "index", "tensor": "tensor", "pipeline": "shared", **BOX},
     needs=("memory", "stage", "tensor", "pipeline"),
 )  # fmt: skip
-# Operands of these: pipeline, iteration. Waits until the stage is free; it is full again when `bytes` have arrived.
+# The operands of this and the following operations are a pipeline and an iteration. `producer_acquire` waits until the
+# stage is free. The stage is full again when `bytes` have arrived.
 row(
     "producer_acquire", 2, nothing, "bytes stages", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for a free stage", at_pipeline="fill"),
@@ -88,10 +91,10 @@ row(
     "consumer_wait", 2, nothing, "stages", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for a full stage", at_pipeline="wait"),
 )  # fmt: skip
-# This warp has read the stage of the iteration.
+# States that this warp has read the stage of the iteration.
 row("consumer_release", 2, nothing, "stages", operands="shared index", acts="synchronizes")
-# One warp group after the other runs the operations between the two. Each of the `groups` warp groups has an mbarrier
-# behind those of the stages.
+# The warp groups run the operations between `pingpong_begin` and `pingpong_end` one after the other. Each of the
+# `groups` warp groups has an mbarrier, which follows those of the stages.
 row(
     "pingpong_begin", 2, nothing, "stages groups", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for the turn", at_pipeline="begin"),

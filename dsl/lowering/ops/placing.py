@@ -1,8 +1,8 @@
-"""How layouts go through operations: the signatures of the rules in a row.
+"""How layouts propagate through operations: the signatures of the rules in an operation's row.
 
-`spread`: given the layout of one value of an operation, the layouts of its other values. `takes`: the layout of an
-operand, given the layout in which the operation is done. `place`: the layouts in which the operation is done.
-`exchange`: replaces an operation that moves elements between threads.
+`spread` maps the layout of one value of an operation to the layouts of its other values. `takes` gives the layout of an
+operand if the operation is done in a given layout. `place` chooses the layouts in which the operation is done.
+`exchange` replaces an operation that moves elements between threads.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Placing(Protocol):
         """The layout of a value at the place of the operation."""
 
     def of_branch(self, value: Value) -> Layout | None:
-        """The layout that a surrounding branch of single threads gives a value."""
+        """The layout that an enclosing branch of single threads gives to a value."""
 
     def is_cheap(self, value: Value) -> bool:
-        """Whether a value is computed again in another layout, not converted."""
+        """Whether a value is recomputed in another layout instead of being converted."""
 
     def access_layout(self, op: Op) -> Layout:
         """The layout that makes a memory access wide and coalesced."""
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
-        """The layout with the same elements in each thread, in the order that gives the widest access."""
+        """A layout with the same elements in each thread, but in the order that allows the widest access."""
 
     def copy_layout(self, op: Op) -> Layout:
         """The layout of an asynchronous copy."""
@@ -43,45 +43,46 @@ class Placing(Protocol):
 Spread = Callable[[Op, Value, Layout], list[tuple[Value, Layout]]]
 Takes = Callable[[Op, Value, Layout], Layout]
 Placed = tuple[list[Layout | None], list[Layout | None]]
-"""The layouts of operands and of results."""
+"""The layouts of an operation's operands and of its results."""
 Place = Callable[[Placing, Op], Placed]
 
 
 class Exchanging(Protocol):
-    """A function in which data that crosses warps goes through shared memory. Each method returns whether it replaced
-    the operation."""
+    """A function that is rewritten: data that crosses warps goes through shared memory. Each method returns whether it
+    replaced the operation."""
 
     def reduce(self, op: Op) -> bool:
-        """Each warp reduces its part; then all parts are reduced in registers."""
+        """Lets each warp reduce its part, and then reduces all parts in registers."""
 
     def convert(self, op: Op) -> bool:
-        """Converts the operand to the layout in the attribute `layout`."""
+        """Converts the operand to the layout that the attribute `layout` gives."""
 
     def share(self, op: Op, one_thread: bool = False) -> bool:
-        """One thread does an access for all that need its result. one_thread: mark the access so."""
+        """Lets one thread do an access for all threads that need its result. With `one_thread`, the access gets the
+        attribute `one_thread`."""
 
 
 Exchange = Callable[[Exchanging, Op], bool]
 
 
 def alike(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
-    """All operands and results have one layout."""
+    """All operands and results have the same layout."""
     values = (*op.operands, *op.results)
     return [(v, layout) for v in values if isinstance(v.type, TileType) and v.type.shape]
 
 
 def apart(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
-    """The layout of one value does not determine that of another."""
+    """The layout of one value does not determine the layout of any other value."""
     return []
 
 
 def same(op: Op, value: Value, layout: Layout) -> Layout:
-    """Operands have the layout of the result."""
+    """Operands have the same layout as the result."""
     return layout
 
 
 def in_one(op: Op, layout: Layout | None) -> Placed:
-    """The layouts of an operation that is done in one layout, from which those of its operands follow."""
+    """The layouts of the operands and results, if the operation is done in `layout`."""
     operands = [
         op.spec.placement.takes(op, o, layout)
         if layout is not None and isinstance(o.type, TileType) and o.tile.shape
@@ -92,7 +93,8 @@ def in_one(op: Op, layout: Layout | None) -> Placed:
 
 
 def plain(a: Placing, op: Op) -> Placed:
-    """Done in the layout of its first result that has one, else in that of its first operand."""
+    """The operation is done in the layout of its first result that has one. If no result has a layout, the operation is
+    done in the layout of its first operand."""
     for result in op.results:
         if result in a.layouts:
             return in_one(op, a.chosen(result))

@@ -1,4 +1,4 @@
-"""Operations that make tiles of nothing, and operations that change shapes."""
+"""Operations that make tiles without operands, and operations that change shapes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _infer_split(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]
 
 
 def axis_of(operand: Value, attrs: dict[str, Any]) -> int:
-    """The attribute `axis`. Mismatch where the operand has no such axis."""
+    """The value of the attribute `axis`. Raises Mismatch if the operand has no such axis."""
     axis: int = attrs["axis"]
     if axis >= len(operand.shape):
         raise Mismatch(f"{operand.tile} has no axis {axis}")
@@ -103,7 +103,8 @@ def _spread_transpose(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
-    """The layout of a tile of `shape` that is broadcast to `layout`'s shape."""
+    """The layout of a tile before a broadcast, if `layout` is the layout of the result. `shape` is the shape of the
+    tile."""
     for axis, extent in enumerate(shape):
         if extent == 1 and layout.shape[axis] != 1:
             layout = layout.drop(axis, keep=True)
@@ -111,7 +112,8 @@ def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 def _spread_broadcast(op: Op, value: Value, layout: Layout) -> Spreading:
-    """From the result to the source only: many layouts of the result have the same layout of the source."""
+    """Propagates only from the result to the source: many layouts of the result correspond to the same layout of the
+    source."""
     source = op.operands[0]
     return [(source, _narrowed(layout, source.tile.shape))] if value is op.result and source.tile.shape else []
 
@@ -123,13 +125,13 @@ def in_registers(layout: Layout, axis: int) -> bool:
 
 
 def stacked(layout: Layout, count: int) -> Layout:
-    """The layout with a new last axis in registers."""
+    """The layout with a new last axis, which is in registers."""
     bases = tuple(1 << i for i in range(count.bit_length() - 1))
     return layout.expand(len(layout.shape), count, bases)
 
 
 def _unpicked(op: Op, layout: Layout) -> Layout:
-    """A layout of the whole tile from which a part in `layout` is picked: each part lies in the same threads."""
+    """A layout of the whole tile, if `layout` is the layout of the picked part. All parts lie in the same threads."""
     axis = op.attrs["axis"]
     count = op.operands[0].tile.shape[axis]
     return layout.expand(axis, count, tuple(1 << i for i in range(count.bit_length() - 1)))
@@ -142,7 +144,7 @@ def _spread_stack(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _place_stack(a: Placing, op: Op) -> Placed:
-    """The new axis must be in registers: elements that are stacked lie in one thread."""
+    """The new axis must be in registers, because one thread holds all elements that are stacked together."""
     wanted, first, count = a.layouts[op.result], op.operands[0], len(op.operands)
     inside = a.of_branch(first)
     if inside is not None:
@@ -160,7 +162,8 @@ def _spread_pick(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _place_pick(a: Placing, op: Op) -> Placed:
-    """In the layout of the whole tile if the axis is in registers there: then nothing moves."""
+    """If the axis is in registers in the layout of the whole tile, the operation uses this layout, and no element
+    moves."""
     whole, axis = a.chosen(op.operands[0]), op.attrs["axis"]
     if whole is not None and in_registers(whole, axis):
         return [whole], [whole.drop(axis)]
@@ -169,7 +172,7 @@ def _place_pick(a: Placing, op: Op) -> Placed:
 
 
 def _split(whole: Layout, shape: tuple[int, ...]) -> Layout:
-    """The layout of the elements that bytes are split into: those of one byte are consecutive registers."""
+    """The layout of the elements into which bytes are split. The elements of one byte are consecutive registers."""
     parts = shape[-1] // whole.shape[-1]
     inner = tuple(1 << i for i in range(parts.bit_length() - 1))
     return Layout.registers(
@@ -181,8 +184,8 @@ def _split(whole: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 def _whole_of(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
-    """The layout of the bytes that are split into elements in `layout`; None if the elements of a byte are not in one
-    thread, in order."""
+    """The inverse of `_split`: the layout of the bytes, if `layout` is the layout of their elements. None if no thread
+    holds all elements of a byte in order."""
     parts = layout.shape[-1] // shape[-1]
     bits = parts.bit_length() - 1
     whole = Layout.registers(
@@ -233,14 +236,14 @@ def _takes_pick(op: Op, value: Value, layout: Layout) -> Layout:
 
 
 def _along_broadcast(op: Op, value: Value, axis: int) -> dict[Value, int]:
-    """The source has the axis unless it is repeated along it."""
+    """The source has the same axis, unless the source is repeated along it."""
     source, whole = op.operands[0], op.result.shape
     repeated = not source.shape or source.shape[axis] != whole[axis]
     return {op.result: axis} if repeated else {op.result: axis, source: axis}
 
 
 def _along_reshape(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """The same axis under the other shape; None if it is split or joined."""
+    """The same axis in the other shape. None if the reshape splits the axis or joins it with another."""
     other = op.result if value is op.operands[0] else op.operands[0]
     before = prod(value.shape[:axis])
     same = [i for i, e in enumerate(other.shape) if e == value.shape[axis] and prod(other.shape[:i]) == before]
@@ -254,14 +257,14 @@ def _along_transpose(op: Op, value: Value, axis: int) -> dict[Value, int]:
 
 
 def _along_stack(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """All axes but the last one, which counts the stacked tiles."""
+    """Any axis except the last one, which counts the stacked tiles."""
     if axis == len(op.result.shape) - 1:
         return None
     return {**dict.fromkeys(op.operands, axis), op.result: axis}
 
 
 def _along_split(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """All axes but the last one, which has more elements."""
+    """Any axis except the last one, along which the result has more elements."""
     return None if axis == len(value.shape) - 1 else {op.operands[0]: axis, op.result: axis}
 
 
@@ -281,7 +284,7 @@ def _transposed(op: Op, source: Layout, result: Layout) -> list[int] | None:
 
 
 def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
-    """The registers with this index along an axis that is in registers; None if it is not."""
+    """The registers that hold the elements with the picked index. None if the axis is not in registers."""
     axis, index = op.attrs["axis"], op.attrs["index"]
     span, inner = BasisSpan(source.register), prod(source.shape[axis + 1 :])
     out = []
@@ -297,7 +300,7 @@ def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
 
 
 def _fold_broadcast(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
-    """Drops a broadcast to the same shape, and joins two broadcasts of a scalar."""
+    """Drops a broadcast to the same shape, and merges two broadcasts of a scalar."""
     (value,), shape = operands, tuple(attrs["shape"])
     if value.tile.shape == shape:
         return value
@@ -331,8 +334,8 @@ def _broadcast_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _reshape_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """Facts through a reshape. If only axes of extent 1 come or go, all facts stay. If others split or join, only the
-    innermost axis keeps facts, as far as they fit into its extent."""
+    """Facts through a reshape. If the reshape only adds or removes axes of extent 1, all facts stay. If the reshape
+    splits or joins other axes, only the innermost axis keeps facts, limited to its new extent."""
     a = an.of(op.operands[0])
     wide = [i for i, e in enumerate(op.operands[0].tile.shape) if e > 1]
     to = [i for i, e in enumerate(shape) if e > 1]
@@ -360,7 +363,7 @@ def _block_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _blocks_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    return unknown(shape, 1, an.bounds.most_blocks(op.attrs["axis"]))  # at least 1: the block that runs this
+    return unknown(shape, 1, an.bounds.most_blocks(op.attrs["axis"]))  # at least 1: the block that runs this code
 
 
 def _cluster_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -404,11 +407,11 @@ row(
     "stack", (2, None), _infer_stack, elements=ElementFacts(along=_along_stack),
     placement=Placement(_spread_stack, _takes_stack, _place_stack, anywhere=False),
 )  # fmt: skip
-# Picks the part of a tile at one index along an axis.
+# Picks the part of a tile that has a given index along an axis.
 row(
     "pick", 1, _infer_pick, "axis index", placement=Placement(_spread_pick, _takes_pick, _place_pick, picks=_picked)
 )  # fmt: skip
-# Splits bytes into smaller elements along the last axis, lowest bits first.
+# Splits bytes into smaller elements along the last axis, with the lowest bits first.
 row(
     "split", 1, _infer_split, "to", elements=ElementFacts(along=_along_split),
     placement=Placement(_spread_split, place=_place_split, anywhere=False),
@@ -421,7 +424,8 @@ row(
     "grid_size", 0, _infer_of_grid, "axis",
     elements=ElementFacts(_blocks_facts, lambda forms, op: forms.blocks(op), of_grid="blocks"),
 )  # fmt: skip
-# The number of this cluster, and of this block in it. Clusters have `blocks` blocks along the grid's first axis.
+# The number of this cluster, and the number of this block within it. Clusters have `blocks` blocks along the grid's
+# first axis.
 row("cluster_id", 0, _infer_of_grid, "axis blocks", elements=ElementFacts(_cluster_facts, of_grid="cluster"))
 row(
     "cluster_rank", 0, _infer_of_grid, "axis blocks",

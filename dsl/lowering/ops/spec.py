@@ -1,4 +1,4 @@
-"""The row of an operation: operands, attributes, result types, effects on memory, rules for layouts and facts.
+"""The row of an operation: operands, attributes, result types, effects on memory, and rules for layouts and facts.
 
 The verifier, dead-code removal and barrier insertion read these rows, so no pass has a list of operations.
 """
@@ -21,7 +21,8 @@ from dsl.lowering.ops.placing import Exchange, Place, Spread, Takes, alike, apar
 
 
 class Mismatch(Exception):
-    """Operands that an operation does not take. The message is for the user. hint: what the operation takes."""
+    """Raised for operands that an operation does not accept. The message is for the user. `hint` says what the
+    operation accepts."""
 
     def __init__(self, message: str, hint: str | None = None):
         super().__init__(message)
@@ -30,11 +31,11 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccessEffect:
-    """One access to memory. by: the effect in the row of its instruction (order, scope, proxy, completion). Effects of
-    a `copy` happen between its issue and a `wait`.
+    """One access to memory. `by` is the effect in the row of its instruction (order, scope, proxy, completion). The
+    effects of a `copy` happen between its issue and a `wait`.
 
-    An "acquire" or a "release" touches nothing itself. It orders the block's accesses of global memory with those of
-    other blocks (PTX ISA 8, "Memory Consistency Model").
+    An "acquire" or a "release" touches no memory itself. Such an effect orders the block's accesses to global memory
+    with those of other blocks (PTX ISA 8, "Memory Consistency Model").
     """
 
     kind: str  # "read", "write", "acquire" or "release"
@@ -44,7 +45,7 @@ class AccessEffect:
 
 
 class Makes(Protocol):
-    """The part of the builder that folding rules use. facts: None as long as nothing is known."""
+    """The part of the builder that folding rules use. `facts` is None if no facts are known."""
 
     facts: Analysis | None
 
@@ -59,20 +60,21 @@ class Makes(Protocol):
 
 
 Picks = Callable[[Op, Layout, Layout], list[int] | None]
-"""For each register of the result, the register of the operand that it equals; None where elements change threads."""
+"""For each register of the result, the register of the operand that it equals. None if elements move to other
+threads."""
 
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
 Effects = Callable[[Op], list[AccessEffect]]
 
 Fold = Callable[[Makes, Sequence[Value], dict[str, Any]], Value | None]
-"""A value that equals an operation on these operands, with these attributes; None if the operation is needed."""
+"""Finds a value that equals an operation with these operands and attributes. None if the operation is needed."""
 FactsOf = Callable[[Analysis, Op, tuple[int, ...]], Facts]
-"""The facts of the result, which has this shape."""
+"""The facts of the result, whose shape is the last argument."""
 Along = Callable[[Op, Value, int], dict[Value, int] | None]
-"""Given a value of an operation and one of its axes: value → the same axis there; None where the operation mixes
-elements along it."""
+"""Maps a value of an operation and one of its axes to a dict: other value → the same axis in that value. None if the
+operation mixes elements along the axis."""
 Form = Callable[[Forms, Op], Any]
-"""Calls the method of `Forms` that describes this operation's result by its operands."""
+"""Calls the method of `Forms` that describes the operation's result in terms of its operands."""
 
 
 def untouched(op: Op) -> list[AccessEffect]:
@@ -84,14 +86,14 @@ def untouched(op: Op) -> list[AccessEffect]:
 class Control:
     """The regions of an operation, and how values go through them (`ops/control.py`).
 
-    kind: what the operation does with its regions:
+    `kind`: what the operation does with its regions:
         "counts": the body runs for each number of a range;
-        "repeats": the first region decides whether the second one runs, again and again;
-        "chooses": one of them runs;
-        "parallel": they run at the same time, each by other threads;
-        "joins": the region makes one element of two;
-        "ends": the operation has no region; it ends one.
-    leading: the number of operands before those that go through regions: bounds, a condition.
+        "repeats": the first region decides whether the second region runs, repeatedly;
+        "chooses": one of the regions runs;
+        "parallel": the regions run at the same time, each in different threads;
+        "joins": the region combines two elements into one;
+        "ends": the operation has no region, but ends one.
+    `leading`: the number of first operands that do not go through regions, such as bounds or a condition.
     """
 
     kind: Literal["", "counts", "repeats", "chooses", "parallel", "joins", "ends"] = ""
@@ -104,40 +106,43 @@ class Control:
 
     @cached_property
     def flows(self) -> bool:
-        """Whether values go through its regions, from iteration to iteration or by one of several ways."""
+        """Whether values go through the operation's regions: from iteration to iteration, or along one of several
+        paths."""
         return self.kind in ("counts", "repeats", "chooses", "parallel")
 
     @cached_property
     def loops(self) -> bool:
-        """Whether its regions run again and again. The loop may end behind each region but the last."""
+        """Whether the operation's regions run repeatedly. The loop may end behind each region except the last one."""
         return self.kind in ("counts", "repeats")
 
     @cached_property
     def concurrent(self) -> bool:
-        """Whether its regions run at the same time, each by other threads."""
+        """Whether the operation's regions run at the same time, each in different threads."""
         return self.kind == "parallel"
 
     @cached_property
     def counters(self) -> int:
-        """The number of region arguments before the carried ones."""
+        """The number of region arguments that precede the carried values."""
         return 1 if self.kind == "counts" else 0
 
     @cached_property
     def ends(self) -> bool:
-        """Whether it ends a region."""
+        """Whether the operation ends a region."""
         return self.kind == "ends"
 
 
 @dataclass(frozen=True)
 class MemoryAccess:
-    """What an operation does to memory, and what its threads wait for.
+    """The accesses of an operation to memory, and what its threads wait for.
 
-    effects: its accesses to memory.
-    kind: "read", "write", or "update" (both), if each thread moves its own elements between memory and registers.
-    under_mask: how a mask may change within the elements of one wide access, in the words of `Facts`: "convex" if the
-        ends tell whether all are on, "falls" if flags may only go off, "same" if it may not change.
-    waits: what its threads wait for, as text with its attributes as fields.
-    at_pipeline: what it does in a pipeline: "fill" a stage, "wait" for one, "begin" or "end" a warp group's turn.
+    `effects`: the accesses to memory.
+    `kind`: "read", "write", or "update" (both), if each thread moves its own elements between memory and registers.
+    `under_mask`: how a mask may change within the elements of one wide access, in the terms of `Facts`. "convex": the
+        flags at the ends tell whether all flags are on. "falls": flags may only go off. "same": the mask may not
+        change.
+    `waits`: a text that says what the threads wait for. Fields in the text refer to attributes.
+    `at_pipeline`: what the operation does in a pipeline: "fill" a stage, "wait" for a stage, or "begin" or "end" the
+        turn of a warp group.
     """
 
     effects: Effects = untouched
@@ -148,19 +153,21 @@ class MemoryAccess:
 
     @cached_property
     def touches(self) -> bool:
-        """Whether it accesses memory."""
+        """Whether the operation accesses memory."""
         return self.effects is not untouched
 
 
 @dataclass(frozen=True)
 class Placement:
-    """How layouts go through an operation (`ops/placing.py`).
+    """How layouts propagate through an operation (`ops/placing.py`).
 
-    spread: the layouts of other values that follow from that of one; takes: the layout of an operand where the
-        operation is done in a given one; place: the layouts in which it is done.
-    anywhere: it can be done in any layout, if it is pure.
-    exchange: its replacement where elements change threads.
-    picks: for operations that only rename registers, which register of the operand each one is.
+    `spread`: the layouts of other values that follow from the layout of one value.
+    `takes`: the layout of an operand if the operation is done in a given layout.
+    `place`: the layouts in which the operation is done.
+    `anywhere`: True if the operation can be done in any layout, provided that it is pure.
+    `exchange`: a function that replaces the operation if elements move to other threads.
+    `picks`: for operations that only rename registers. The function gives the operand's register for each register of
+        the result.
     """
 
     spread: Spread = apart
@@ -173,21 +180,22 @@ class Placement:
 
 @dataclass(frozen=True)
 class Algebra:
-    """What an operation computes, and the laws that hold for it.
+    """The function that an operation computes, and the laws that hold for it.
 
-    computes: the result for constants.
-    fold: finds a value that equals the operation.
-    commutes: its two operands may be swapped; mirror: they may, and the operation then has this name (< and >).
-    sums: (operand, name): it adds to its operand of that number (None: to any one), and the operation `name` joins
-        partial results.
-    idempotent: joining a number twice is the same as joining it once.
-    starts: the neutral number of a type; None where it is not known.
-    unordered: it reduces elements in an order that the language leaves open.
-    masks: the result is on where "all" masks are, or where "any" is.
-    keeps: it is its operand in another type, with the same "number" or the same "bits".
-    rounds: it rounds to whole numbers, in this mode of conversions: "rn", "rz", "rp" or "rm".
-    lowest: the result for -∞, if that is a number.
-    divides: it divides integers, which takes tens of instructions unless the divisor is constant.
+    `computes`: the result for constants.
+    `fold`: finds a value that equals the operation.
+    `commutes`: True if the two operands may be swapped.
+    `mirror`: the name of the operation that gives the same result with swapped operands (> for <).
+    `sums`: (operand, name). The operation adds something to the operand with that number (None: to any operand). The
+        operation `name` combines partial results.
+    `idempotent`: True if combining a number twice is the same as combining it once.
+    `starts`: the neutral number of a type; None if it is not known.
+    `unordered`: True if the operation reduces elements in an order that the language leaves open.
+    `masks`: "all" if the result is on where all operand masks are on, "any" if it is on where any operand mask is on.
+    `keeps`: "number" if the result is the same number in another type, "bits" if it has the same bits in another type.
+    `rounds`: the rounding mode, if the operation rounds to whole numbers: "rn", "rz", "rp" or "rm".
+    `lowest`: the result for -∞, if it is a number.
+    `divides`: True if the operation divides integers, which takes tens of instructions unless the divisor is constant.
     """
 
     computes: Compute | None = None
@@ -207,17 +215,18 @@ class Algebra:
 
 @dataclass(frozen=True)
 class ElementFacts:
-    """What is known of the elements of an operation's result at compile time.
+    """Facts about the elements of an operation's result at compile time.
 
-    facts: divisibility, runs and ranges.
-    form: the method of `Forms` that describes the result by its operands.
-    along: how an axis goes through it; None if no axis does.
-    remainder: (value, constant) if the result is value % constant.
-    kind: "number": each element is the attribute `value`. "equal": all elements are equal if the operand is a scalar.
+    `facts`: divisibility, runs and ranges.
+    `form`: the method of `Forms` that describes the result in terms of the operands.
+    `along`: a function that maps an axis of one value to the other values; None if no axis goes through the operation.
+    `remainder`: (value, constant) if the result is value % constant.
+    `kind`: "number": each element is the attribute `value`. "equal": all elements are equal if the operand is a scalar.
         "places": each element is its own index along the only axis, whose extent is the attribute `extent`.
-    reshapes: it has the elements of its operand in another shape.
-    of_grid: a number of the grid along its attribute `axis`: of the "block", the count of "blocks"; or the number of
-        the "cluster", and the "rank" of the block in it.
+    `reshapes`: True if the result has the elements of the operand in another shape.
+    `of_grid`: the meaning of the result, if it is a number of the grid along the attribute `axis`. "block": the number
+        of the block. "blocks": the count of blocks. "cluster": the number of the cluster. "rank": the number of the
+        block in its cluster.
     """
 
     facts: FactsOf | None = None
@@ -230,7 +239,7 @@ class ElementFacts:
 
     @cached_property
     def splat(self) -> bool:
-        """Whether all elements are equal, unless an operand is a tile."""
+        """Whether all elements are equal, provided that no operand is a tile."""
         return self.kind in ("number", "equal")
 
 
@@ -239,21 +248,22 @@ Acts = Literal["", "allocates", "checks", "records", "prints", "synchronizes", "
 
 @dataclass(frozen=True)
 class OpSpec:
-    """The row of one operation: what it takes and gives, and five parts.
+    """The row of one operation: its operands, results and attributes, and five parts.
 
-    arity: the number of operands, or (least, most); most is None for any number.
-    infer: result types from operands and attributes; raises Mismatch.
-    attrs: names of the attributes that it must have.
-    operands: the kind of each operand (`ops/kinds.py`); the last kind is that of all further operands.
-    named, needs: the same for operands that the attribute `has` names, and which of them are always there.
-    symbol: how a program writes it, if it has no name there.
-    elementwise: register i of the result comes from register i of the operands, all in one layout.
-    becomes: the name of its instruction in `dsl.ptx_templates`. Of several instructions, any one: their rows have the
-        same effects. A function of the operation, if operands or attributes decide.
-    acts: an effect other than on memory, for which it is never removed or merged: it "allocates" a tile in shared
-        memory, "checks" a condition and does nothing else, "records" the time for a timeline, "prints", "synchronizes"
-        threads or accesses, "awaits" wgmma products, "meets" (all lanes of a warp run it together), or "runs text" of
-        which nothing is known.
+    `arity`: the number of operands, or (least, most). `most` is None if there is no limit.
+    `infer`: computes the result types from operands and attributes; raises Mismatch.
+    `attrs`: the names of the attributes that the operation must have.
+    `operands`: the kind of each operand (`ops/kinds.py`). The last kind applies to all further operands.
+    `named`: the kinds of the operands that the attribute `has` names. `needs`: the names that are always present.
+    `symbol`: the operator for the operation in a program, if the operation has no name there.
+    `elementwise`: True if register i of the result comes from register i of the operands, all in the same layout.
+    `becomes`: the name of the operation's instruction in `dsl.ptx_templates`. If the operation has several
+        instructions, any of them is named, because their rows have the same effects. If the instruction depends on
+        operands or attributes, `becomes` is a function of the operation.
+    `acts`: an effect other than on memory. An operation with such an effect is never removed or merged. Such an
+        operation "allocates" a shared tile, "checks" a condition, "records" the time for a timeline, "prints",
+        "synchronizes" threads or accesses, or "awaits" wgmma products. "meets" means that all lanes of a warp run it
+        together. "runs text" means that its effects are unknown.
     """
 
     name: str
@@ -275,22 +285,23 @@ class OpSpec:
 
     @cached_property
     def keep(self) -> bool:
-        """Whether it has an effect other than on memory: it is never removed or merged."""
+        """Whether the operation has an effect other than on memory. Such an operation is never removed or merged."""
         return bool(self.acts) or self.control.flows or self.control.ends
 
     @cached_property
     def pure(self) -> bool:
-        """Whether it only computes its results."""
+        """Whether the operation only computes its results."""
         return not self.access.touches and not self.keep and not self.control.regions
 
     @cached_property
     def allocates(self) -> bool:
-        """Whether it makes a tile in shared memory."""
+        """Whether the operation makes a tile in shared memory."""
         return self.acts == "allocates"
 
     @cached_property
     def product(self) -> bool:
-        """Whether it is a matrix product on tensor cores: a, b, accumulator. Its attribute `instruction` says which."""
+        """Whether the operation is a matrix product on tensor cores, with operands a, b and accumulator. Its attribute
+        `instruction` names the instruction."""
         return "instruction" in self.attrs
 
     @cached_property
@@ -299,22 +310,24 @@ class OpSpec:
 
     @cached_property
     def joins_lanes(self) -> bool:
-        """Whether all lanes of a warp must run it together."""
+        """Whether all lanes of a warp must run the operation together."""
         return self._row is not None and self._row.convergent
 
     @cached_property
     def joint(self) -> bool:
-        """Whether the lanes of a warp access memory together, each also for others."""
+        """Whether the lanes of a warp access memory together, so that a lane also accesses elements of other lanes."""
         return (self.joins_lanes or self.leaves) and self.access.touches
 
     @cached_property
     def in_flight(self) -> bool:
-        """Whether it is a copy into shared memory: its accesses happen later, until its threads wait for its group."""
+        """Whether the operation is a copy into shared memory. The accesses of such a copy happen later, at any time
+        until its threads wait for its group."""
         return self._completes_by("commit group")
 
     @cached_property
     def leaves(self) -> bool:
-        """Whether it is a TMA store: the same, with other groups. One lane issues it for all of its warp."""
+        """Whether the operation is a TMA store. Like the accesses of a copy, its accesses happen later. TMA stores have
+        groups of their own, separate from those of copies. One lane issues a store for its whole warp."""
         return self._completes_by(_STORES)
 
     def _completes_by(self, groups: str) -> bool:
@@ -323,8 +336,9 @@ class OpSpec:
 
     @cached_property
     def orders(self) -> str | None:
-        """What it orders: "threads" (a barrier); a "group" of copies ends, or it waits for the "end" of groups; a group
-        of TMA "stores" ends, or it waits for "their end"; None if nothing."""
+        """What the operation orders; None if nothing. "threads": it is a barrier. "group": it ends a group of copies.
+        "end": it waits for groups of copies. "stores": it ends a group of TMA stores. "their end": it waits for groups
+        of TMA stores."""
         effects = self._row.effects if self._row is not None else ()
         found = (_ORDERS.get((e.action, e.completion == _STORES)) for e in effects)
         return next((each for each in found if each is not None), None)
@@ -348,7 +362,7 @@ def row(
     access: MemoryAccess = MemoryAccess(), placement: Placement = Placement(), algebra: Algebra = Algebra(),
     elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
-    """Declares an operation. All values of an elementwise one have one layout and the same axes."""
+    """Declares an operation. For an elementwise operation, all values have the same layout and the same axes."""
     if elementwise:
         placement = replace(placement, spread=alike)
         elements = replace(elements, along=same_axis)
@@ -359,16 +373,16 @@ def row(
 
 
 def same_axis(op: Op, value: Value, axis: int) -> dict[Value, int]:
-    """The axis is the same in all tiles of this shape."""
+    """Maps each tile that has the same shape as `value` to the same axis."""
     tiles = (v for v in (*op.operands, *op.results) if isinstance(v.type, TileType))
     return {v: axis for v in tiles if v.shape == value.shape}
 
 
 def nothing(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    """No results."""
+    """The result types of an operation without results."""
     return []
 
 
 def same_types(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    """One result for each operand, with its type."""
+    """The result types of an operation with one result for each operand. Each result has the type of its operand."""
     return [o.tile for o in operands]

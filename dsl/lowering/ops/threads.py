@@ -48,7 +48,8 @@ def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     extent, width = operands[0].shape[axis_of(operands[0], attrs)], attrs["width"]
-    if width is None or width & (width - 1) or width > extent:  # may exceed a warp: then registers are renamed
+    # the width may exceed a warp; registers are renamed then
+    if width is None or width & (width - 1) or width > extent:
         raise Mismatch(f"groups of {width} along an axis of {extent}: a power of two up to it")
     if (attrs["distance"] is None) != (len(operands) == 2):
         raise Mismatch("the distance is an operand or an attribute")
@@ -81,12 +82,14 @@ def _reducible(a: Placing, op: Op) -> Layout:
     shape = op.operands[0].tile.shape
     wanted = a.layouts.get(op.results[0])
     if wanted is not None and axis == len(shape) - 1 and all(a.is_cheap(o) for o in op.operands):
-        return stacked(wanted, shape[axis])  # the operands are cheap: each thread computes all that it reduces
+        # the operands are cheap, so each thread computes all elements that it reduces
+        return stacked(wanted, shape[axis])
     return Layout.default(shape, a.warps)
 
 
 def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """A layout with all of `axis` inside a warp, neighbours first in registers: a scan then needs no shared memory."""
+    """A layout in which `axis` lies within a warp. Neighbours are in registers of the same thread first. A scan then
+    needs no shared memory."""
     rest = [e if i != axis else 1 for i, e in enumerate(shape)]
     lanes = [1] * len(shape)
     lanes[axis] = min(WARP, shape[axis])
@@ -101,7 +104,7 @@ def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
             left //= lanes[i]
             rows[i] = min(count, rest[i] // lanes[i])
             count //= rows[i]
-    lanes[axis] *= left  # lanes that are left over hold copies
+    lanes[axis] *= left  # the remaining lanes hold copies
     rows[axis] *= count
     return Layout.blocked(shape, tuple(vector), tuple(lanes), tuple(rows))
 
@@ -118,7 +121,8 @@ def _place_scan(a: Placing, op: Op) -> Placed:
 
 
 def _place_vote(a: Placing, op: Op) -> Placed:
-    """The lanes of a warp must hold 32 neighbours. For a ballot, in order: bit i of the result is the i-th of them."""
+    """Chooses a layout in which the lanes of a warp hold 32 neighbours. For a ballot, the neighbours must be in order:
+    bit i of the result belongs to the i-th neighbour."""
     (layout,), _ = plain(a, op)
     default = Layout.default(op.result.tile.shape, a.warps)
     if layout is not None and (
@@ -129,7 +133,7 @@ def _place_vote(a: Placing, op: Op) -> Placed:
 
 
 def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """32 neighbours in row-major order have one result."""
+    """Each group of 32 neighbours in row-major order has the same result."""
     same, left = [], WARP
     for extent in reversed(shape):
         same.append(min(extent, left))
@@ -139,7 +143,7 @@ def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _along_reduce(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """All axes but the one that it reduces."""
+    """Any axis except the reduced one."""
     gone = op.attrs["axis"]
     if value in op.results:
         axis += gone <= axis
@@ -155,7 +159,7 @@ row(
     placement=Placement(_spread_reduce, place=_place_reduce, exchange=lambda a, op: a.reduce(op)),
     elements=ElementFacts(along=_along_reduce),
 )  # fmt: skip
-# One part for each warp along the axis.
+# The result has one part for each warp along the axis.
 row(
     "partial_reduce", (1, None), _infer_partial, "axis parts", control=Control("joins"),
     algebra=Algebra(unordered=True),

@@ -1,4 +1,5 @@
-"""The passes, in order. Each is a function on a kernel's IR; the runner can time, print after, leave out or add one."""
+"""The passes in their order. Each pass is a function on a kernel's IR. The runner can time a pass, print the IR after
+it, leave it out, or add another pass."""
 
 from __future__ import annotations
 
@@ -62,14 +63,15 @@ LAYOUTS, CONVERSIONS, COPIES, PLACES = "layouts", "conversions lowered", "copies
 class Pass:
     """One pass.
 
-    needs, gives: what must hold of the IR before the pass, and what holds after it.
-    reads: properties of the schedule that the pass reads.
-    may_go: the pass may be left out. The code is then slower, or less is checked.
-    sound: False if the code is wrong without the pass. by_hand: False if it is wrong without the pass where barriers
-        are written by hand.
-    needed: whether a kernel cannot do without the pass.
-    deals: whether the pass may give the blocks of a kernel other work. resums: it changes the order of additions.
-    plugin: who added the pass; None for the compiler's own.
+    `needs`, `gives`: the properties that the IR must have before the pass, and those that it has after the pass.
+    `reads`: properties of the schedule that the pass reads.
+    `may_go`: True if the pass may be left out. Without the pass, the code is slower, or fewer errors are found.
+    `sound`: False if the code is wrong without the pass. `by_hand`: False if the code is wrong without the pass in
+        kernels with `barriers manual`.
+    `needed`: a function that tells whether the compiler needs the pass for a given kernel.
+    `deals`: a function that tells whether the pass may give other work to the blocks of a given kernel.
+    `resums`: True if the pass changes the order of additions.
+    `plugin`: the plug-in that added the pass; None for a pass of the compiler.
     """
 
     name: str
@@ -86,7 +88,7 @@ class Pass:
     plugin: Added | None = None
 
     def apply(self, function: Function, target: Target) -> None:
-        """Runs the pass. TileError `call` where something that it needs does not hold."""
+        """Runs the pass. Raises TileError `call` if the IR lacks a property that the pass needs."""
         for need in self.needs:
             if need not in function.holds:
                 raise TileError("call", None, f"the pass '{self.name}' needs {need}, which {giver(need)} gives")
@@ -99,44 +101,51 @@ def on_function(run: Callable[[Function], None]) -> Callable[[Function, Target],
 
 
 PASSES = (
-    # First: later passes remove values, and a line of the schedule about a removed value would look wrong.
+    # First: later passes remove values, and a line of the schedule about a removed value would be reported as a
+    # mistake.
     Pass("check_names", on_function(check_names.check_names)),
-    # Directives come before layouts and barriers, which treat what directives make like code written by hand.
-    # Of the directives that rebuild loops, `pipeline` is first: peeled and unrolled iterations are then in its order.
+    # Directives come before layouts and barriers: those passes treat the code that directives make like code written by
+    # hand. Among the directives that rebuild loops, `pipeline` is first. Iterations that are peeled or unrolled later
+    # then keep the order that `pipeline` gave them.
     Pass("grid", on_function(grid.grid), reads=("l2_group", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("precompute", on_function(precompute.precompute), reads=("precompute",)),
     Pass("subtile", on_function(subtile.subtile), reads=("subtile",)),
     Pass("align", align.align, reads=("align", "loop", "stage")),
-    # Cannot be left out: it divides tiles whose extents are no powers of two into static parts.
+    # Cannot be left out: the pass divides tiles into static parts if their extents are not powers of two.
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
-    # After `subtile`: each subtile is a matrix product of its own. Before `stage`, which reads how operands lie.
+    # After `subtile`, since each subtile is a matrix product of its own. Before `stage`, which reads how operands are
+    # laid out.
     Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),
-    # Before loops are rebuilt. After `split`, which compares the body of a loop with the reduction behind the loop.
+    # Before the passes that rebuild loops. After `split`, which compares the body of a loop with the reduction behind
+    # the loop.
     Pass("earlier_iterations", on_function(earlier_iterations.earlier_iterations)),
     Pass("stage", stage.stage, reads=("stage",)),
-    # Before `pipeline`, which takes the rest of shared memory.
+    # Before `pipeline`, which takes the remaining shared memory.
     Pass("tma_stores", tma_stores.tma_stores, reads=("stage",), may_go=False),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",), needed=pipeline.copies_halos),
-    # After `pipeline`: the iterations of a pipeline continue from the first loop that `peel` makes into the second.
+    # After `pipeline`: `peel` turns one loop into two, and the iterations of the pipeline run on from the first into
+    # the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),
-    # After `peel`, which compares the loops of one warp role with those of the other. Before loops are unrolled.
+    # After `peel`: `pingpong` compares the loops of one warp role with the loops of the other role. Before loops are
+    # unrolled.
     Pass("pingpong", on_function(pingpong.pingpong), reads=("pingpong",)),
-    # Before layouts, which are chosen for the peeled and unrolled code. peel_loops comes first: unroll_loops then sees
-    # a loop of whole iterations, and fold_again drops the masks of both.
+    # Before layouts, which are chosen for the peeled and unrolled code. `peel_loops` comes before `unroll_loops`, which
+    # then sees a loop without a partial last iteration. `fold_again` drops the masks that both passes made superfluous.
     Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),
-    # Before `unroll_loops`: an unrolled body then keeps the prefetched fragments in their registers, without moves.
+    # Before `unroll_loops`: the unrolled body then keeps the prefetched fragments in their registers and needs no
+    # moves.
     Pass("prefetch_fragments", on_function(prefetch_fragments.prefetch_fragments), reads=("prefetch_fragments",)),
     Pass("unroll_loops", on_function(unroll_loops.unroll_loops), reads=("unroll",)),
     Pass("fold_again", on_function(fold_again.fold_again)),
-    # LLVM does this again: without the pass, the code is as fast (0.99 to 1.01, docs/measurements.md). It stands here
-    # so that no layout is chosen and no barrier inserted for dead code.
+    # LLVM simplifies again: without this pass, the code is as fast (0.99 to 1.01, docs/measurements.md). The pass runs
+    # here so that no layout is chosen and no barrier is inserted for dead code.
     Pass("simplify", on_function(simplify.simplify)),
     Pass("assign_layouts", layouts.assign_layouts, gives=(LAYOUTS,), reads=("layout", "instruction"), may_go=False),
     Pass(
         "lower_conversions", on_function(lower_conversions.lower_conversions), (LAYOUTS,), (CONVERSIONS,), may_go=False
     ),
-    # After layouts: they decide how many bytes a thread copies at once, and `cp.async` takes 4, 8 or 16 only.
+    # After layouts: layouts decide how many bytes a thread copies at once, and `cp.async` takes only 4, 8 or 16 bytes.
     Pass(
         "lower_copies", on_function(lower_copies.lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False
     ),
@@ -147,7 +156,8 @@ PASSES = (
     Pass("recompute", on_function(recompute.recompute)),
     Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
     Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
-    # After lower_matrix_accesses: one phase of `ldmatrix` has other lanes than one phase of plain loads.
+    # After lower_matrix_accesses: different lanes access shared memory in one phase of `ldmatrix` and in one phase of
+    # plain loads.
     Pass(
         "swizzle_shared",
         on_function(swizzle_shared.swizzle_shared),
@@ -162,12 +172,12 @@ PASSES = (
         reads=("barriers",),
         sound=False,
     ),
-    # After `insert_barriers`, which takes a wgmma product for a read at the place of its loads.
+    # After `insert_barriers`, which treats a wgmma product as a read at the place where its operands are loaded.
     Pass("place_waits", place_waits.place_waits, may_go=False),
     # After all barriers: they decide which tiles may share bytes.
     Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),
     Pass("check_pingpong", on_function(pingpong.check_pingpong), may_go=False),
-    # After everything that moves accesses: an access moved over the wait would race with the launch in front.
+    # After every pass that moves accesses: an access moved over the wait would race with the previous launch.
     Pass("overlap", on_function(overlap.overlap), may_go=False),
     # Last: a timeline then measures the code that the kernel has without marks.
     Pass("marks", on_function(marks.marks), may_go=False),
@@ -176,8 +186,8 @@ EMISSION_NEEDS = (LAYOUTS, CONVERSIONS, COPIES, PLACES)
 
 
 def passes_of(plugins: Plugins) -> Sequence[Pass]:
-    """The passes, with those of plug-ins at the places that they name. TileError `plugin` for a name or a place that
-    does not work."""
+    """The passes, including those that plug-ins add at the places that they name. Raises TileError `plugin` if a
+    plug-in gives a name that is taken or names a place that does not exist."""
     return _with_added(plugins) if plugins.added else PASSES
 
 
@@ -205,8 +215,8 @@ def _follows(row: Pass, other: str) -> bool:
 
 
 def _checked(added: Added) -> Callable[[Function, Target], None]:
-    """A pass of a plug-in. What it leaves is verified: TileError `plugin` if it is not well-formed. The pass of a
-    directive runs only where the schedule has a line of it."""
+    """Wraps a pass of a plug-in so that the IR is verified after it. Raises TileError `plugin` if that IR is not
+    well-formed. The pass of a directive runs only if the schedule has a line with that directive."""
 
     def run(function: Function, target: Target) -> None:
         said = []
@@ -215,7 +225,8 @@ def _checked(added: Added) -> Callable[[Function, Target], None]:
                 return
             said = [function.attrs[added.name]]
         added(function, target, *said)
-        # Guarded: a plug-in may leave any Python object anywhere in the IR, and the checks themselves may raise on it.
+        # Guarded: a plug-in may have put any Python object anywhere into the IR, and the checks themselves may raise on
+        # such an object.
         with guarded(added.loc, f"looking at what '{added.label}' leaves"):
             if (found := flaw_of_structure(function)) is not None:
                 raise added.wrong(f"leaves no IR: {found}")
@@ -224,7 +235,7 @@ def _checked(added: Added) -> Callable[[Function, Target], None]:
             except Malformed as malformed:
                 raise added.wrong(f"leaves IR that is not well-formed: {malformed}") from None
         if function.facts is not None:
-            function.facts = None  # they are of operations that may be gone
+            function.facts = None  # the facts may describe operations that no longer exist
 
     return run
 
@@ -236,9 +247,9 @@ def run_passes(
     passes: Sequence[Pass] | None = None,
     check: bool = False,
 ) -> dict[str, float]:
-    """Runs `passes` (default: all of the function's), without those that a choice leaves out. With `check`, verifies
-    the IR after each. Returns the seconds of each pass that ran. TileError `call` for a pass whose need nothing
-    gives."""
+    """Runs `passes` (default: all passes of the function) except those that a choice leaves out. With `check`, verifies
+    the IR after each pass. Returns the seconds that each pass took. Raises TileError `call` if a pass needs a property
+    that no earlier pass gives."""
     passes = passes_of(function.choices.plugins) if passes is None else passes
     seconds, known = dict[str, float](), Known()
     for each in passes:
@@ -258,8 +269,9 @@ def run_passes(
 
 @contextmanager
 def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[None]:
-    """Blames a plug-in for an internal error after its pass: TileError `plugin` for the last one that ran. The
-    verifier accepts IR that is well-formed but not what later passes expect, so the fault shows up later."""
+    """If the pass of a plug-in has run, turns an internal error into a TileError `plugin`. The error names the last
+    such pass. The verifier accepts well-formed IR that breaks assumptions of later passes. So the mistake of a plug-in
+    may surface only in a later pass."""
     try:
         yield
     except TileError:
@@ -276,7 +288,7 @@ def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[No
 
 
 def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pass]:
-    """The passes of these names. TileError `call` for an unknown name."""
+    """The passes with these names. Raises TileError `call` for an unknown name."""
     known = {each.name: each for each in (passes_of(current()) if passes is None else passes)}
     for name in names:
         if name not in known:
@@ -285,8 +297,8 @@ def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pa
 
 
 def left_out(names: Sequence[str]) -> dict[str, str]:
-    """The choices that leave out the passes of these names. TileError `call` for an unknown name and for a pass
-    without which there is no code."""
+    """The choices that leave out the passes with these names. Raises TileError `call` for an unknown name and for a
+    pass that code generation requires."""
     for each in named(names):
         if not each.may_go:
             free = ", ".join(other.name for other in PASSES if other.may_go)
@@ -295,12 +307,12 @@ def left_out(names: Sequence[str]) -> dict[str, str]:
 
 
 def giver(need: str) -> str:
-    """The name of the pass after which `need` holds."""
+    """The name of the pass that establishes the property `need`."""
     return next(f"'{each.name}'" for each in PASSES if need in each.gives)
 
 
 def check_complete(function: Function) -> None:
-    """TileError `call` for a function that is not ready for emission."""
+    """Raises TileError `call` if the function is not ready for emission."""
     for need in EMISSION_NEEDS:
         if need not in function.holds:
             raise TileError("call", None, f"emission needs {need}, which the pass {giver(need)} gives")

@@ -6,8 +6,9 @@
     store(y, o, mask=near)                      again = arange(128) < n
                                                 store(y, o, mask=again)
 
-Otherwise registers hold them during the loop: a flag for each row that a thread stores. They are cheap to compute, from
-a few scalars and the thread's number. Without the pass, attention of heads of 128 spilled 26 words.
+Otherwise these values occupy registers during the loop: for example, a flag for each row that a thread stores. Such
+values are cheap to compute from a few scalars and the thread's number. Without the pass, attention with heads of 128
+spilled 26 words.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dsl.lowering.passes.simplify import remove_unused
 
 
 def anew_behind_loops(function: Function) -> None:
-    """In the function's own block, and in each region that has loops."""
+    """Treats the function's own block and each region that contains loops."""
     for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
         if any(op.spec.control.loops for op in block.ops):
             _Stretches(block).run()
@@ -26,8 +27,12 @@ def anew_behind_loops(function: Function) -> None:
 
 
 class _Stretches:
-    """A block, divided into stretches that each end with a loop. made: the stretch that computes a value. held: the
-    last stretch up to which loops read the value."""
+    """A block, divided into stretches that each end with a loop.
+
+    `made`: for each value, the number of the stretch that computes it. `held`: for each value that loops read, the
+        number
+    of the stretch after the last such loop.
+    """
 
     def __init__(self, block: Block):
         self.block = block
@@ -55,9 +60,10 @@ class _Stretches:
         self.block.ops = self.out
 
     def _here(self, value: Value) -> Value:
-        """The value, or a copy of it that is computed in this stretch."""
+        """The value itself, or a copy that this stretch computes."""
         op, made = value.op, self.made.get(value, self.at)
-        # A value that a loop reads is in registers up to that loop anyway: a copy would only add work.
+        # A value that a loop reads is in registers up to that loop anyway. A copy before the end of that loop would
+        # only add work.
         if op is None or made == self.at or self.held.get(value, made) > made or not _is_cheap(op):
             return value
         if value not in self.again:
@@ -73,8 +79,8 @@ def _read(op: Op) -> list[Value]:
 
 
 def _is_cheap(op: Op) -> bool:
-    """Whether a tile has integers or flags, is computed from such, and takes no division by a variable: that one is a
-    long sequence of instructions."""
+    """Whether a tile is cheap to compute: it holds integers or flags, and is computed only from integers or flags.
+    Division by a variable is not cheap, because it is a long sequence of instructions."""
     if op.spec.algebra.divides and constant_of(op.operands[1]) is None:
         return False
     kinds = {value.dtype.kind for value in (*op.operands, *op.results)}

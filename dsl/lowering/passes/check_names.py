@@ -1,7 +1,7 @@
 """Rejects schedules that name values or loops that the kernel does not have. Reports all such lines at once.
 
-It is the first pass, because later ones remove values: a load that is masked off takes its indices along. A layout of
-a removed value is no mistake.
+This pass runs first, because later passes remove values. For example, removing a load that is masked off also removes
+its indices. A layout for a value that a pass removed is not a mistake.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ OF_LOOPS = ("prefetch_fragments", "peel", "pipeline", "split", "unroll")
 
 
 def check_names(function: Function) -> None:
-    """TileError `layout` or `name` for a line of the schedule whose value or loop does not exist; Errors for several.
+    """Raises TileError `layout` or `name` for a line of the schedule whose value or loop does not exist. Raises Errors
+    if there are several such lines.
 
-    A name inside a branch that the constants leave out is accepted and its line is void: the same schedule serves other
-    variants, too.
+    A name may occur only in a branch that the constants leave out. The line with such a name is accepted and has no
+    effect, because the same schedule serves other variants, too.
     """
     named = names_in(function)
     errors = unknown_subjects(function, named)
@@ -63,7 +64,7 @@ def _of_loops(function: Function, named: NamesThere) -> Iterator[TileError]:
 
 
 def _is_void(function: Function, name: str, loc: Loc) -> bool:
-    """Whether a name stands in a branch that the constants leave out. If so, records that the line is void."""
+    """Whether a name occurs in a branch that the constants leave out. If so, records that the line has no effect."""
     if name in function.in_branches:
         function.void.append((name, loc))
     return name in function.in_branches

@@ -1,4 +1,5 @@
-"""Rejects tiles that no thread can hold. ptxas would spend minutes on spilling them."""
+"""Rejects tiles whose elements do not fit into the registers of a thread. Otherwise ptxas would spend minutes on
+spilling them."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from dsl.lowering.ir.targets import MOST_REGISTERS, Target
 
 
 def check_registers(function: Function, target: Target) -> None:
-    """TileError `registers` for the first tile of floats that is too large, for accumulators that are too large for
-    one instruction, and for a loop that carries too much. Tiles of integers are not checked: they are mostly index
-    arithmetic, of which a thread keeps little in registers."""
+    """Raises TileError `registers` in three cases: the first tile of floats that is too large, accumulators that are
+    too large for one instruction, and a loop that carries too many registers. Tiles of integers are not checked: they
+    are mostly index arithmetic, and a thread keeps few of their elements in registers."""
     has = _most_of_thread(function, target)
     for op in walk(function.body):
         if ATTRIBUTE in op.attrs:
@@ -22,9 +23,9 @@ def check_registers(function: Function, target: Target) -> None:
             _check_carried(op, has)
             _check_beside(function, op, has)
         if op.attrs.get("in_place"):
-            continue  # wgmma reads it from shared memory: no thread holds it
+            continue  # wgmma reads this tile from shared memory: no thread holds it
         for result in op.results:
-            if not result.dtype.is_float:  # see above: mostly index arithmetic
+            if not result.dtype.is_float:  # mostly index arithmetic, see above
                 continue
             needed = _registers(result)
             if needed > MOST_REGISTERS:
@@ -38,28 +39,30 @@ def check_registers(function: Function, target: Target) -> None:
 
 
 def _smaller(function: Function) -> str:
-    """A hint on how to make a tile smaller. It lists the kernel's constants, as the user may not have set them."""
+    """A hint on how to make a tile smaller. The hint lists the kernel's constants, since the user may not know the
+    values that rules have chosen."""
     numbers = [f"{name} = {value}" for name, value in function.constants.items() if type(value) is int]
     said = f" ({', '.join(numbers)}; what nobody sets follows a rule)" if numbers else ""
     return f"more warps, or a smaller tile{said}"
 
 
 def _registers(value: Value) -> int:
-    """Registers of a thread for a tile; 0 if it has no layout."""
+    """Number of registers that a thread needs for a tile. The number is 0 if the tile has no layout."""
     layout = getattr(value.type, "layout", None)
     return 0 if layout is None else layout.count * value.dtype.bits // 32
 
 
 def _most_of_thread(function: Function, target: Target) -> int:
-    """The most registers that a thread can have: its share of the block's, or more where producer warps give theirs
-    away (`setmaxnreg`)."""
+    """The most registers that a thread can have. This is the thread's share of the block's registers, or more if
+    producer warps give registers away (`setmaxnreg`)."""
     given = [op.attrs["registers"] for op in function.body.ops if op.spec.control.concurrent and op.attrs["registers"]]
     return min(given[0][1] if given else target.each(function.launched), MOST_REGISTERS)
 
 
 def _check_carried(loop: Op, has: int) -> None:
-    """All values that a loop carries are in registers at once, such as the accumulators of two products."""
-    held: Counter[str] = Counter()  # by name: subtiles of one tile have its name, and the message lists them once
+    """Checks that all values that a loop carries fit into registers together. An example is the accumulators of two
+    products."""
+    held: Counter[str] = Counter()  # by name: subtiles of a tile share its name, so the message lists them together
     for arg in loop.regions[-1].args[loop.spec.control.counters :]:
         held[arg.name or "others"] += _registers(arg)
     if sum(held.values()) > has:
@@ -70,9 +73,9 @@ def _check_carried(loop: Op, has: int) -> None:
 
 
 def _check_beside(function: Function, loop: Op, has: int) -> None:
-    """wgmma keeps its accumulators and a left operand in registers while it runs, and the values that the loop carries
-    need registers beside them. Where both do not fit, ptxas 13.0 spills much or gives up (C7600): with 96 of 136
-    registers, with 112 of 160."""
+    """Checks that a wgmma product fits beside the values that the loop carries. wgmma keeps its accumulators and a left
+    operand in registers while it runs. If these registers and the carried values exceed the limit together, ptxas 13.0
+    spills much or gives up (C7600). ptxas did so when 96 of 136 registers were taken, and when 112 of 160 were."""
     body = loop.regions[-1]
     has = min(has, function.number("maxnreg") or has) if not _is_lifted(function) else has
     for at, op in enumerate(body.ops):
@@ -93,20 +96,20 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
 
 
 def _is_lifted(function: Function) -> bool:
-    """Whether producer warps leave registers to consumer warps (`setmaxnreg`)."""
+    """Whether producer warps give registers to consumer warps (`setmaxnreg`)."""
     return any(op.spec.control.concurrent and op.attrs["registers"] for op in function.body.ops)
 
 
 def _used(body: Block, begin: int) -> set[Value]:
-    """The values that operations from `begin` on use, in their regions too."""
+    """The values that the operations from index `begin` on use, including uses in their regions."""
     ops = body.ops[begin:]
     inner = [each for op in ops for region in op.regions for each in walk(region)]
     return {value for op in (*ops, *inner) for value in op.operands}
 
 
 def _check_product(function: Function, target: Target, op: Op) -> None:
-    """Checks one wgmma instruction against the registers that a thread has at the launch. Registers that `setmaxnreg`
-    adds later do not help the instruction."""
+    """Checks that one wgmma instruction fits into the registers that a thread has at launch. Registers that
+    `setmaxnreg` adds later do not help the instruction."""
     given, columns = registers_at_start(function, target), op.result.tile.shape[1]
     most = most_columns(given)
     if columns > most:

@@ -1,4 +1,4 @@
-"""Folds again after loops were rebuilt: a peeled loop has no partial iteration, so its bounds decide its masks."""
+"""Folds again after loops were rebuilt: a peeled loop has no partial iteration, so its bounds determine its masks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsl.lowering.known.facts import Analysis, facts_now
 
 
 def fold_again(function: Function) -> None:
-    """Runs where the function has a loop that ends exactly at its bound, as peeled and unrolled loops do."""
+    """Runs if the function has a loop that ends exactly at its bound, as peeled and unrolled loops do."""
     if any(op.attrs.get("exact") for op in walk(function.body)):
         rewriter = Folder(facts_now(function))
         function.body = rewriter.block(function.body, rewriter.visit)

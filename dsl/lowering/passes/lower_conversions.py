@@ -1,9 +1,11 @@
-"""Turns data that crosses warps into accesses of scratch shared memory. The barrier pass then needs no special cases.
+"""Turns data that crosses warps into accesses to scratch shared memory. The barrier pass then needs no special cases.
 
-- a reduction over warps: each warp reduces its part, a layout conversion gathers the parts, registers are reduced
-- a layout conversion that does not only rename registers: store in one layout, load in the other
-- an atomic by one thread whose result all threads need: that thread stores it, all load it
-- a volatile load that several threads need: one thread loads for all, since each could read another value
+- A reduction over warps: each warp reduces its part, a layout conversion gathers the parts, and each thread reduces its
+  registers.
+- A layout conversion that does more than rename registers: threads store in one layout and load in the other.
+- An atomic that one thread does and whose result all threads need: that thread stores the result, and all threads load
+  it.
+- A volatile load that several threads need: one thread loads for all, since each thread could read another value.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ def lower_conversions(function: Function) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConversionSubject:
-    """What plug-ins know of a layout conversion: the value, its new layout, the operation that needs it, and the warps
-    of a block."""
+    """The data that a plug-in gets for a layout conversion: the value, its new layout, the operation that needs the
+    conversion, and the number of warps of a block."""
 
     value: Value
     layout: Layout
@@ -41,8 +43,8 @@ class _ExchangeLowering(Rewriter):
 
     def run(self) -> None:
         body = self.block(self.function.body, self.visit)
-        # Scratch tiles are allocated at the top: `swizzle_shared` looks for tiles in the outermost block, and a scratch
-        # of a loop is one tile for all iterations.
+        # Scratch tiles are allocated at the top. `swizzle_shared` looks for tiles in the outermost block, and a scratch
+        # tile in a loop serves all iterations.
         body.ops[:0] = self.scratches
         self.function.body = body
 
@@ -51,7 +53,7 @@ class _ExchangeLowering(Rewriter):
 
     def share(self, op: Op, one_thread: bool = False) -> bool:
         layout = op.result.tile.layout
-        # Unused, or no two threads hold the same element: then each thread may keep what it got.
+        # If the result is unused or no two threads hold the same element, each thread may keep its own result.
         if not self.users.get(op.result) or (layout is not None and not layout.is_replicated):
             return False
         made = self.copy(op, self.visit)
@@ -83,7 +85,7 @@ class _ExchangeLowering(Rewriter):
         shape = (*layout.shape[:axis], parts, *layout.shape[axis + 1 :])
         partial = _partial_layout(layout, axis, shape)
         operands = [self[o] for o in op.operands]
-        # The function of the reduction is needed twice, for the parts of warps and for the gathered ones: `last` below
+        # The function of the reduction is needed twice: for the parts of warps and for the gathered parts. `last` below
         # gets a copy of its region.
         types = [TileType(shape, o.dtype, partial) for o in operands]
         op.regions = [self.block(r, self.visit) for r in op.regions]
@@ -128,20 +130,20 @@ class _ExchangeLowering(Rewriter):
                 lambda via: size * sum(a.registers_of(b) is None for a, b in ((have, via), (via, layout))),
             ),
         )
-        if isinstance(way, Layout):  # of a plug-in: an intermediate layout, which may save shared memory traffic
+        if isinstance(way, Layout):  # a plug-in chose an intermediate layout, which may save shared memory traffic
             return self.moved(self.moved(value, way, op), layout, op)
         return self.moved(value, layout, op) if way else self.through_scratch(value, layout, op)
 
     def moved(self, value: Value, layout: Layout, op: Op) -> Value:
-        """The value in another layout: by renaming registers where each thread already has its elements, else through
-        shared memory."""
+        """The value in another layout. If each thread already has its elements, registers are renamed. Otherwise the
+        value goes through shared memory."""
         if value.tile.layout is not None and value.tile.layout.registers_of(layout) is None:
             return self.through_scratch(value, layout, op)
         return self.make(op, "convert_layout", [value], [value.tile.with_layout(layout)], layout=layout).result
 
     def through_scratch(self, value: Value, layout: Layout | None, op: Op) -> Value:
-        """Stores the value in its own layout and loads it in `layout`. An index has no size in memory: it is stored as
-        an integer of the kernel's `index_bits`."""
+        """Stores the value in its own layout and loads it in `layout`. An index has no size in memory, so the code
+        stores it as an integer with the kernel's `index_bits`."""
         if value.dtype.kind == "index":
             stored = S64 if self.function.index_bits == 64 else S32
             moved = self.through_scratch(self.cast(value, stored, op), layout, op)
@@ -181,8 +183,8 @@ def bits_of_shape(shape: tuple[int, ...]) -> int:
 
 
 def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
-    """The layout after each warp has reduced its part: the axis counts the warps along it. Its register and lane bits
-    are gone."""
+    """The layout after each warp has reduced its part. `axis` then has one element per warp along it, and no register
+    bits or lane bits."""
     mask = layout.axis_mask(axis)
     dropped = layout.drop(axis, keep=True)
     wide = [1] * len(shape)
@@ -201,7 +203,8 @@ def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout
 
 
 def _widen(index: int, old: tuple[int, ...], new: tuple[int, ...]) -> int:
-    """A row-major index of `old` in `new`, whose extents are larger."""
+    """Converts a row-major index for shape `old` to a row-major index for shape `new`. The extents of `new` are at
+    least as large as those of `old`."""
     out, step_old, step_new = 0, 1, 1
     for a, b in zip(reversed(old), reversed(new), strict=True):
         out += index // step_old % a * step_new
@@ -211,7 +214,7 @@ def _widen(index: int, old: tuple[int, ...], new: tuple[int, ...]) -> int:
 
 
 def _gathered_layout(partial: Layout, axis: int) -> Layout:
-    """Every thread holds all parts of its elements: the axis moves from warps to registers."""
+    """The layout in which every thread holds all parts of its elements: the axis moves from warps to registers."""
     mask = partial.axis_mask(axis)
     along = tuple(b for b in partial.warp if b & mask)
     warps = tuple(0 if b & mask else b for b in partial.warp)

@@ -1,5 +1,5 @@
-"""Replaces copies that `cp.async` cannot do (less than 4 aligned bytes at a time) by a load and a store. Lets each warp
-issue the TMA store of its own results."""
+"""Replaces a copy with a load and a store if `cp.async` cannot do the copy (less than 4 aligned bytes at a time). Also
+lets each warp issue the TMA store of its own results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, access_width
 
 
 def lower_copies(function: Function) -> None:
-    """Sets `bytes` on each copy that stays asynchronous; `require async` in the schedule makes any other an error."""
+    """Sets `bytes` on each copy that stays asynchronous. If the schedule says `require async`, any other copy is an
+    error."""
     _CopyLowering(function).run()
 
 
@@ -25,7 +26,7 @@ class _CopyLowering(Rewriter):
         self.analysis = facts_of(function)
         self.offsets = AffineOffsets()
         self.stored: dict[Value, Op] = {}
-        """Shared tile → the last store to it so far."""
+        """Shared tile → the last store to the tile so far."""
 
     def run(self) -> None:
         self.function.body = self.block(self.function.body, self.visit)
@@ -51,13 +52,14 @@ class _CopyLowering(Rewriter):
                 "an asynchronous copy takes 4, 8 or 16",
                 "make the row pitch a multiple of 4 bytes, or drop 'require async'",
             )
-        # No error, only a slower kernel: rows of odd length are legal. With loads and stores in place of `cp.async`,
-        # matrix products take 1.6 to 3.0 times as long (docs/measurements.md). `require async` makes it an error.
+        # This is not an error, only a slower kernel: rows of odd length are legal. With loads and stores in place of
+        # `cp.async`, matrix products take 1.6 to 3.0 times as long (docs/measurements.md). Under `require async`, it is
+        # an error.
         self.synchronous(op)
         return True
 
     def by_warps(self, op: Op) -> None:
-        """Lets each warp store its own results if these form a TMA box: then no barrier of the block is needed."""
+        """Lets each warp store its own results if these form a TMA box. No block barrier is needed then."""
         tensor, place, store = operand(op, "tensor"), operand(op, "place"), self.stored.get(op.operands[0])
         assert tensor is not None and place is not None
         made = operand(store, "offset") if store is not None and store in self.out.ops else None
@@ -95,7 +97,7 @@ class _CopyLowering(Rewriter):
         type = TileType(source.tile.shape, tensor.dtype, source.tile.layout)
         operands: list[Value] = [tensor, source]
         has = ["memory", "offset"]
-        if mask is not None:  # `cp.async` writes zeros where the mask is off, so the store must write them too
+        if mask is not None:  # `cp.async` writes zeros where the mask is off, so the store must write zeros there too
             zero = Op(
                 OPS["constant"], [], [TileType((), tensor.dtype)], {"value": 0, "dtype": tensor.dtype}, (), op.loc
             )

@@ -1,9 +1,10 @@
-"""Turns loads of MMA operands into `ldmatrix` and stores of matrices into `stmatrix`, where layouts allow it.
+"""Turns loads of MMA operands into `ldmatrix` and stores of matrices into `stmatrix`, if layouts allow it.
 
-Both instructions move 8x8 matrices of 16-bit elements. A row is 16 bytes of shared memory, and a lane holds two
-neighbours of a row, or of a column with `trans`. In bits of the layout: the elements of a 32-bit word are neighbours,
-and lane bits 0 and 1 move by 4 and 8 bytes. With `trans`, lane bits 2, 3 and 4 move by 2, 4 and 8 bytes. All other bits
-move by whole rows. Bytes are transposed in pairs: one register bit moves to the other byte of a pair.
+Both instructions move 8x8 matrices of 16-bit elements. A row of the matrix is 16 bytes of shared memory. A lane holds
+two neighbours of a row, or of a column with `trans`. For the bits of the layout, this means: the elements of a 32-bit
+word are neighbours, and lane bits 0 and 1 move by 4 and 8 bytes. With `trans`, lane bits 2, 3 and 4 move by 2, 4 and 8
+bytes. All other bits move by whole rows. Bytes are transposed in pairs: one register bit moves to the other byte of a
+pair.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ STORE = "stmatrix.sync.m8n8.x1.shared.b16"
 
 
 def lower_matrix_accesses(function: Function, target: Target) -> None:
-    """See the module's docstring. TileError `layout` where the kernel names the instruction and the layout forbids
-    it."""
+    """See the module's docstring. Raises TileError `layout` if the kernel names the instruction and the layout does not
+    allow it."""
     _MatrixLowering(function, target).run()
 
 
 class NoMatrixAccess(Enum):
-    """Why an access cannot be `ldmatrix` or `stmatrix`: (message, hint)."""
+    """Why an access cannot be `ldmatrix` or `stmatrix`. Each member is a message and a hint."""
 
     OUTSIDE = (
         "this part may reach beyond {memory}, and {name} moves whole rows",
@@ -80,7 +81,7 @@ class NoMatrixAccess(Enum):
 
     @staticmethod
     def of_layouts() -> tuple[NoMatrixAccess, ...]:
-        """Those that another layout of the value would fix."""
+        """The reasons that do not apply if the value has another layout."""
         return NoMatrixAccess.NEIGHBOURS, NoMatrixAccess.ACROSS, NoMatrixAccess.BYTES_ACROSS
 
 
@@ -120,7 +121,7 @@ class _MatrixLowering:
             if asked:
                 raise self.refusal(op, value, trans)
             return op
-        # `stmatrix` takes 4 bytes of a row from a lane. Where a thread holds 8 or 16 neighbouring bytes (`contiguous`),
+        # `stmatrix` takes 4 bytes of a row from each lane. If a thread holds 8 or 16 contiguous bytes (`contiguous`),
         # one plain store takes them all.
         wide = store and access_bytes(self.maps.analysis, op) >= ROW // 2
         if not self.function.choices.choose(
@@ -142,10 +143,10 @@ class _MatrixLowering:
         return made
 
     def refusal(self, op: Op, value: Value, why: NoMatrixAccess) -> TileError:
-        """The error where the kernel requests the instruction by name."""
+        """The error for a kernel that requests the instruction by name."""
         memory, store = op.operands[0], op.spec.access.kind == "write"
         size, map = memory.dtype.bytes, self.maps.of(op, value.tile.layout)
-        held = 0  # neighbours of a row that a thread has
+        held = 0  # log2 of the number of neighbours of a row that a thread has
         while map is not None and map.register[held : held + 1] == (size << held,):
             held += 1
         assert isinstance(memory.type, SharedType)
@@ -167,7 +168,7 @@ class _MatrixLowering:
         return TileError("layout", op.loc, message.format(**words), hint.format(**words))
 
     def fits(self, op: Op, value: Value) -> bool | NoMatrixAccess:
-        """Whether the access needs `trans`; or why it cannot be one of matrices."""
+        """Whether the access needs `trans`. If the access cannot be a matrix access, the reason is returned."""
         memory, mask, layout = op.operands[0], operand(op, "mask"), value.tile.layout
         assert isinstance(memory.type, SharedType)
         if mask is not None and constant_of(mask) is not True:
@@ -177,7 +178,7 @@ class _MatrixLowering:
         if memory.type.ring and stage_bytes(memory.type) % ROW:
             return NoMatrixAccess.SLOTS
         size = memory.dtype.bytes
-        if size > 4:  # a lane moves one 32-bit word, so an element of 8 bytes would be torn apart
+        if size > 4:  # a lane moves one 32-bit word, so an element of 8 bytes would be split
             return NoMatrixAccess.WIDE
         map = self.maps.of(op, layout)
         if map is None:
@@ -187,7 +188,7 @@ class _MatrixLowering:
         return self.is_transposed(op, map, size)
 
     def is_transposed(self, op: Op, map: SharedMap, size: int) -> bool | NoMatrixAccess:
-        """The same, by the layout alone. size: bytes of an element."""
+        """Like `fits`, but looks only at the layout. `size` is the number of bytes of an element."""
         bits = (4 // size).bit_length() - 1
         if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
             rest = (*map.register[bits:], *map.lane[2:], *map.warp)
@@ -202,8 +203,9 @@ class _MatrixLowering:
 
 
 def feeding(body: Block) -> set[Value]:
-    """The values that become operands of matrix products without leaving their threads."""
-    carried: dict[Value, list[Value]] = {}  # of a loop's argument, also as the start of what a loop inside carries
+    """The values that become operands of matrix products without moving to other threads."""
+    # a loop's argument → the values it stands for; the argument may also be the start value of an inner loop
+    carried: dict[Value, list[Value]] = {}
     for each in (each for op in walk(body) for each in names(op)):
         for name in each:
             if name.op is None:
@@ -226,7 +228,7 @@ def feeding(body: Block) -> set[Value]:
 
 
 def _made(body: Block) -> set[Value]:
-    """The values computed from results of matrix products without leaving their threads."""
+    """The values computed from results of matrix products without moving to other threads."""
     found: set[Value] = set()
     for op in walk(body):
         if op.spec.product:

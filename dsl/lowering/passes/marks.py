@@ -1,8 +1,8 @@
 """Marks: points where each warp records the time, for a timeline of a kernel (docs/timeline.md).
 
-`function.attrs["marks"]` selects them: `barriers`, `loops`, and lines of the `.tile` file. A pair of `mark` operations,
-begin and end, stands around the marked operations in one block, so that the marks of a warp nest. This pass is the
-last: the timeline measures the code that the kernel has without marks.
+`function.attrs["marks"]` selects the marks: `barriers`, `loops`, and lines of the `.tile` file. A pair of `mark`
+operations encloses the marked operations within one block. So the marks of a warp nest. This pass is the last: the
+timeline measures the code that the kernel has without marks.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ops import OPS
 
 LIFE, EMPTY = "life", "empty"
-"""Kinds of the first two marks: the life of a warp, and an empty mark, which measures what a mark costs."""
+"""The kinds of the first two marks. One covers the life of a warp. The other is empty and measures the cost of a
+mark."""
 BARRIERS, LOOPS, LINES = "barriers", "loops", "lines"
 EMPTY_PAIRS = 4
-"""Empty marks at the start of a kernel. Several, as the first is slower: its instructions are not in the cache yet."""
+"""Number of empty marks at the start of a kernel. There are several because the first is slower: its instructions are
+not in the cache yet."""
 MOST_LINE = 10**7
 LineRange = tuple[int, int]
 
 
 def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
-    """The kinds of marks and the ranges of lines in a text like `barriers,loops,12-20`. TileError `option`."""
+    """The kinds of marks and the ranges of lines in a text like `barriers,loops,12-20`. Raises TileError `option` if
+    the text is not of this form."""
     kinds: set[str] = set()
     ranges: list[LineRange] = []
     for word in filter(None, map(str.strip, text.split(","))):
@@ -40,7 +43,7 @@ def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
             raise TileError("option", None, f"the lines {word[:40]} are none: the first is 1, and the last comes later")
         ranges.append((low, high))
     ranges = sorted(set(ranges), key=lambda each: (each[0], -each[1]))
-    # Ranges may nest but not overlap: the marks of a warp would not nest either.
+    # Ranges may nest but must not overlap, because the marks of a warp would not nest then.
     for i, (low, high) in enumerate(ranges):
         for other in ranges[i + 1 :]:
             if low < other[0] <= high < other[1]:
@@ -52,18 +55,18 @@ def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
 
 
 def lines_name(lines: LineRange) -> str:
-    """The name of the mark of these lines."""
+    """The name of the mark for these lines."""
     return f"line{'s' * (lines[0] != lines[1])} {range_text(lines)}"
 
 
 def range_text(lines: LineRange) -> str:
-    """`12` or `12-20`."""
+    """A range of lines as text: `12` or `12-20`."""
     return str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}-{lines[1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The operations of one block that one mark covers: `first` to `last`, by position."""
+    """The operations of one block that a mark covers: those at positions `first` to `last`."""
 
     first: int
     last: int
@@ -74,12 +77,13 @@ class Stretch:
 
 
 def marks(function: Function) -> None:
-    """Inserts the marks that the function's attribute `marks` selects; none without it."""
+    """Inserts the marks that the function's attribute `marks` selects. Inserts no marks if the function lacks this
+    attribute."""
     asked = function.word("marks")
     if asked is None:
         return
     kinds, ranges = parse_marks(asked)
-    numbers: dict[tuple[str, str, int], int] = {}  # one for all copies of a mark: unrolled loops have one mark
+    numbers: dict[tuple[str, str, int], int] = {}  # all copies of a mark, as unrolling makes them, share one number
 
     def mark(of: Stretch, begins: bool) -> Op:
         number = numbers.setdefault((of.kind, of.name, of.line), len(numbers))
@@ -96,8 +100,8 @@ def marks(function: Function) -> None:
 def _in_block(
     function: Function, block: Block, kinds: set[str], ranges: list[LineRange], mark: Callable[[Stretch, bool], Op]
 ) -> None:
-    """Inserts marks in a block and in the regions of its operations. A range that already covers an operation gets no
-    second mark in the regions of that operation."""
+    """Inserts marks in a block and in the regions of its operations. If a range covers an operation, that operation's
+    regions get no second mark for the range."""
     for op in block.ops:
         for region in op.regions if op.spec.control.flows else ():
             inside = [each for each in ranges if not _is_in(each, line_of(function, op))]
@@ -110,7 +114,8 @@ def _in_block(
                 _in_block(function, region, kinds, inside, mark)
     stretches = [each for lines in ranges for each in _runs(function, block, lines)]
     stretches += _waits_and_loops(function, block, kinds)
-    # Outer marks first. Of equal ones, the range comes first: it holds the loop or barrier that is all of it.
+    # Outer marks come first. If two marks cover the same operations, the mark of the range encloses that of the loop or
+    # barrier.
     stretches.sort(key=lambda each: (each.first, -each.last))
     made: list[Op] = []
     for at, op in enumerate(block.ops):
@@ -129,8 +134,8 @@ def _waits_and_loops(function: Function, block: Block, kinds: set[str]) -> Itera
 
 
 def _runs(function: Function, block: Block, lines: LineRange) -> Iterator[Stretch]:
-    """Runs of neighbouring operations of these lines; operations that cost next to nothing may lie between them. There
-    can be several runs, since an unrolled loop has each line several times."""
+    """The runs of consecutive operations that belong to these lines. Operations that cost almost nothing may lie
+    between them. There can be several runs, because an unrolled loop contains each line several times."""
     run: list[int] = []
     for at, op in enumerate(block.ops):
         if _is_slight(op):
@@ -156,7 +161,7 @@ def marked_lines(function: Function) -> set[int]:
 
 
 def _is_slight(op: Op) -> bool:
-    """Whether an operation costs next to nothing: it computes scalars, or a tile whose elements are all the same."""
+    """Whether an operation costs almost nothing: it computes scalars, or a tile whose elements are all equal."""
     return op.spec.pure and (op.spec.elements.splat or not any(result.shape for result in op.results))
 
 
@@ -165,8 +170,8 @@ def _is_in(lines: LineRange, line: int) -> bool:
 
 
 def line_of(function: Function, op: Op) -> int:
-    """The line of the kernel's file that an operation belongs to; 0 for none. An inlined operation belongs to the
-    innermost call in that file."""
+    """The line of the kernel's file that an operation belongs to. It is 0 if there is none. An inlined operation
+    belongs to the line of the innermost call in that file."""
     assert function.loc is not None
     place = op.loc
     while place is not None and place.source is not function.loc.source:

@@ -1,4 +1,4 @@
-"""Lets one thread load a scalar if only a scalar store uses it: that thread also stores it."""
+"""If only a scalar store uses a scalar, lets only one thread load the scalar. The same thread does the store."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from dsl.lowering.ops.memory import subject_of
 
 
 def narrow_scalars(function: Function) -> None:
-    """Gives such loads the attribute `one_thread`: less traffic, and no race with threads that do not need the
-    value."""
+    """Gives such loads the attribute `one_thread`. This saves traffic and avoids races with threads that do not need
+    the value."""
     users = uses(function.body)
-    # With barriers by hand, no barrier orders reads by the other threads: loading in all of them would be a race.
+    # With barriers written by hand, no barrier orders the reads of the other threads. A load in all threads would be a
+    # race.
     by_hand = function.word("barriers") == "manual"
     stored: dict[Value, bool] = {}
 
     def only_stored(value: Value) -> bool:
-        """Whether every use of a scalar ends in the value of a scalar store."""
+        """Whether a scalar is used only to compute values that scalar stores write."""
         if value not in stored:
             stored[value] = all(
                 (_is_scalar_store(op) and operand(op, "value") is value and not value.tile.shape)

@@ -1,11 +1,11 @@
-"""Overlaps the launches of one call (programmatic dependent launch): where a kernel waits for the launches in front,
-and where it lets the next launch start.
+"""Overlaps the launches of one call (programmatic dependent launch). Decides where a kernel waits for the preceding
+launches, and where it lets the next launch start.
 
-`function.attrs` describe the kernel's place in its call. `follows`: the tensors that no launch in front of it writes.
-`leads`: another launch comes right behind. An overlapping kernel computes indices, sets up shared memory and reads the
-tensors of `follows`. Before any other access of global memory, each thread waits. The wait stands in the kernel's
-outermost block, or once in each warp role, so that no block ends without it. Only then does a third launch that waits
-for the second also wait for the first (PTX ISA, "griddepcontrol").
+`function.attrs` describe the kernel's place in its call. `follows`: the tensors that no preceding launch writes.
+`leads`: another launch follows directly. Before the wait, an overlapping kernel computes indices, sets up shared memory
+and reads the tensors of `follows`. Each thread waits before any other access to global memory. The wait is in the
+kernel's outermost block, or once in each warp role. So every thread block waits before it ends. Otherwise, a third
+launch that waits for the second would not also wait for the first (PTX ISA, "griddepcontrol").
 
 This pass comes after all others: no pass may move an access over a wait.
 """
@@ -20,13 +20,14 @@ from dsl.lowering.ops import OPS
 START, NEXT = "start", "next"
 BEHIND, HEAD, ACCESS, LOADS, END = "behind", "head", "access", "loads", "end"
 Spots = Sequence[tuple[Block, int]]
-"""Places in blocks: (block, number of its operations before the place)."""
+"""Places in blocks: (block, number of the block's operations before the place)."""
 
 
 def overlap(function: Function) -> None:
-    """Inserts the wait and the signal to the next launch, by two choices. A kernel that is launched alone gets neither;
-    lines of its schedule about them are accepted, as it may have neighbours in other calls. Sets
-    `function.attrs["overlaps"]`: the launch may start before the one in front has ended."""
+    """Inserts the wait and the signal to the next launch. Two choices decide where they go. A kernel that is launched
+    alone gets neither a wait nor a signal. Its schedule may still have lines about the wait and the signal, because the
+    kernel may have neighbours in other calls. Sets `function.attrs["overlaps"]` if the launch may start before the
+    preceding launch has ended."""
     follows, leads = "follows" in function.attrs, "leads" in function.attrs
     waits = _wait(function) if follows else []
     if leads:
@@ -57,8 +58,8 @@ def _wait(function: Function) -> list[Op]:
 
 def _let_next_start(function: Function, waits: Collection[Op]) -> None:
     spots: dict[str, Spots] = {END: [], LOADS: [_behind_reads(function.body, waits)]}
-    # Only without waits of its own: blocks of the next launch could otherwise fill the multiprocessors while this
-    # launch still waits.
+    # Only if this launch does not wait itself. Otherwise blocks of the next launch could fill the multiprocessors while
+    # this launch still waits.
     if not waits:
         spots[HEAD] = [(function.body, 0)]
     because, rule = "blocks of the next launch find room as blocks of this one end", LOADS if waits else HEAD
@@ -69,20 +70,21 @@ def _let_next_start(function: Function, waits: Collection[Op]) -> None:
 
 
 def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Block, int]]:
-    """The place before the first operation that may touch what a launch in front touches. If only the warp roles need
-    the wait, one such place in each role."""
+    """The place before the first operation that may touch memory that a preceding launch touches. If only the warp
+    roles need the wait, there is one such place in each role."""
     needs = [at for at, op in enumerate(block.ops) if _needs(op, early)]
     if len(needs) == 1 and block.ops[needs[0]].spec.control.concurrent:
         for region in block.ops[needs[0]].regions:
             yield from _ahead_of_need(region, early)
     else:
-        # Without a need, the wait stands at the end, before the terminator: no block may end without it.
+        # If no operation needs the wait, it stands at the end, before the terminator: every thread block must wait
+        # before it ends.
         end = len(block.ops) - bool(block.ops and block.ops[-1].spec.control.ends)
         yield block, needs[0] if needs else end
 
 
 def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
-    """The place behind the last operation that reads global memory or waits for launches. If that is the operation of
+    """The place behind the last operation that reads global memory or waits for launches. If that operation holds the
     warp roles, the place is in the first role that reads."""
 
     def reads(op: Op) -> bool:
@@ -97,7 +99,7 @@ def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
 
 
 def _behind(body: Block, spots: Spots) -> int:
-    """The number of operations behind these places; of all operations if there is no place."""
+    """The number of operations behind these places. If there is no place, the number of all operations."""
     ahead = sum(len(_with_inner(op)) for block, at in spots for op in block.ops[:at])
     return len(walk(body)) - ahead
 
@@ -107,11 +109,11 @@ def _with_inner(op: Op) -> list[Op]:
 
 
 def _global(op: Op) -> list[tuple[str, Value]]:
-    """The accesses of global memory in an operation and its regions: (kind, memory)."""
+    """The accesses to global memory in an operation and its regions: (kind, memory)."""
     effects = [e for each in _with_inner(op) for e in each.spec.access.effects(each)]
     return [(e.kind, e.memory) for e in effects if e.space == "global"]
 
 
 def _needs(op: Op, early: Collection[Value]) -> bool:
-    """Whether an operation may touch what a launch in front touches."""
+    """Whether an operation may touch memory that a preceding launch touches."""
     return any(kind != "read" or memory not in early for kind, memory in _global(op))

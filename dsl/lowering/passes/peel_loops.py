@@ -1,7 +1,7 @@
-"""`peel p`: splits the last iteration off a loop. All others are whole and need no mask.
+"""`peel p`: splits the last iteration off a loop. All remaining iterations are whole and need no mask.
 
-`for p in range(0, k, 64)` becomes a loop over the whole steps and a second loop of at most one iteration. In the first
-loop, `p + arange(64) < k` always holds.
+`for p in range(0, k, 64)` becomes a loop over the whole steps and a second loop with at most one iteration. In the
+first loop, `p + arange(64) < k` always holds.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dsl.lowering.passes.unroll_loops import Splitter
 
 
 def peel_loops(function: Function) -> None:
-    """Peels the loops that the schedule or a choice names, where an iteration may be partial."""
+    """Peels the loops that the schedule or a choice names, if their last iteration may be partial."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     pipelined = {loop: len(nest) for nest, _ in nests(function.body) for loop in nest}
-    # In steps of one, all iterations are whole. The test spares the analysis of facts, which takes longer.
+    # With a step of one, all iterations are whole. This test avoids the analysis of facts, which takes longer.
     if not any(constant_of(loop.operands[2]) != 1 or loop in pipelined for loop in loops):
         return
     facts = facts_now(function)
@@ -37,8 +37,9 @@ def peel_loops(function: Function) -> None:
 
 
 def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
-    """Whether a loop is peeled: by the schedule or by a choice. Never a loop whose iterations are all whole, and never
-    one of a nest whose iterations are one pipeline. depth: the loops of that nest."""
+    """Whether a loop is peeled, by the schedule or by a choice. A loop is never peeled if all of its iterations are
+    whole, or if it belongs to a nest whose iterations form one pipeline. `depth` is the number of loops in that
+    nest."""
     name, step = loop.regions[0].args[0].name or "loop", constant_of(loop.operands[2])
     named = function.by_subject("peel", int).get(name)
     if step is None or step < 1:
@@ -72,7 +73,7 @@ def _iterations_are_whole(facts: Analysis, loop: Op, step: int) -> bool:
 
 def _size(op: Op, peeled: set[Op]) -> int:
     inside = sum(_size(each, peeled) for region in op.regions for each in region.ops)
-    return 1 + inside * (2 if op in peeled else 1)  # a peeled loop has its body twice
+    return 1 + inside * (2 if op in peeled else 1)  # a peeled loop contains its body twice
 
 
 class _Peeler(Splitter):

@@ -1,4 +1,4 @@
-"""Gives every shared tile its place in the dynamic shared memory of the block."""
+"""Assigns each shared tile a place in the dynamic shared memory of the block."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from dsl.lowering.ops import OPS
 from dsl.lowering.plan.lifetimes import Lifetimes, members
 from dsl.lowering.shared.shared_map import MOST_ALIGNMENT, period
 
-ALIGN = 16  # bytes: the widest access of a thread, and of `cp.async`
+ALIGN = 16  # bytes: the widest access of a thread, and the widest `cp.async`
 
 
 def place_shared(function: Function, target: Target) -> None:
     """Sets `offset` (bytes) on each `shared_alloc`, and the function's `shared_bytes` and `shared_align`.
 
-    A tile lies at a multiple of 16 bytes (128 for TMA boxes) and of the period of its swizzle. Two tiles share bytes if
-    the life of one ends before that of the other begins and barriers order their accesses anyway. Barriers are added
-    for more sharing if the block does not fit otherwise, or if a second block then fits on a multiprocessor. With
-    `barriers manual`, none are added. TileError `shared` where the tiles do not fit.
+    The offset of a tile is a multiple of 16 bytes (128 for TMA boxes) and of the period of its swizzle. Two tiles share
+    bytes under two conditions: the life of one tile ends before the life of the other begins, and barriers order their
+    accesses anyway. In two cases, barriers are added so that more tiles can share bytes: the block does not fit
+    otherwise, or a second block then fits on a multiprocessor. With `barriers manual`, none are added. Raises TileError
+    `shared` if the tiles do not fit.
     """
     lives = Lifetimes(function)
     placed, total = _placed(lives, [a | b for a, b in zip(lives.apart, lives.unordered, strict=True)])
@@ -28,10 +29,12 @@ def place_shared(function: Function, target: Target) -> None:
         ways = {"joined": (placed, total), "apart": _placed(lives, [(1 << len(lives.tiles)) - 1] * len(lives.tiles))}
         if function.word("barriers") != "manual":
             ways["closer"] = closer, least
-        # `joined` stays even if it does not fit: the rule must be an option, and the error below reports its bytes.
+        # `joined` stays even if it does not fit: the rule must be one of the options, and the error below reports its
+        # bytes.
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
-        # A barrier costs time, so it is added only where bytes matter. Attention of heads of 128: one block of four
-        # warps fits on a multiprocessor if the result has bytes of its own, two if a barrier lets it reuse the keys'.
+        # A barrier costs time, so it is added only where the saved bytes matter. Example: attention with heads of 128.
+        # If the result has bytes of its own, one block of four warps fits on a multiprocessor. If a barrier lets the
+        # result reuse the bytes of the keys, two blocks fit.
         few = not target.has_enough(function.threads, total)
         wanted = total > target.shared or (few and target.blocks(least) > target.blocks(total))
         rule = "closer" if wanted and "closer" in fitting else "joined"
@@ -68,10 +71,11 @@ def _align(tile: Op) -> int:
 
 
 def _placed(lives: Lifetimes, apart: list[int]) -> tuple[dict[Op, int], int]:
-    """Places each tile at the lowest free bytes. apart: for each tile, the set of tiles whose bytes it may not share.
-    Returns the offsets and the total bytes."""
+    """Places each tile at the lowest free bytes. `apart` has a set for each tile: the tiles that must not share bytes
+    with this tile. Returns the offsets and the total number of bytes."""
     offsets: dict[int, int] = {}
-    # The longest period first: a tile that must lie at a multiple of 1024 would leave a gap behind a tile of 16 bytes.
+    # Tiles with the longest period come first: a tile that needs a multiple of 1024 would leave a gap behind a tile of
+    # 16 bytes.
     for i in sorted(range(len(lives.tiles)), key=lambda i: -_align(lives.tiles[i])):
         tile = lives.tiles[i]
         offset = 0
@@ -89,14 +93,15 @@ def _bytes(tile: Op, offset: int) -> tuple[int, int]:
 
 
 def _order(function: Function, placed: dict[Op, int]) -> None:
-    """Adds a barrier before each access to bytes that another tile had, unless a barrier orders the two already."""
+    """Adds a barrier before each access to bytes that another tile used before, unless a barrier already orders the two
+    accesses."""
     lives = Lifetimes(function)
     spans = [_bytes(tile, placed[tile]) for tile in lives.tiles]
     joint = [
         sum(1 << j for j, (low, high) in enumerate(spans) if j != i and low < end and start < high)
         for i, (start, end) in enumerate(spans)
     ]
-    # One at a time: a barrier may order later accesses, too, so lifetimes are computed again after each.
+    # One barrier at a time: a barrier may order later accesses, too, so lifetimes are recomputed after each barrier.
     while (found := _first_unordered(function.body, lives, joint)) is not None:
         block, op = found
         block.ops.insert(block.ops.index(op), Op(OPS["barrier"], [], [], {"scope": "block"}, (), op.loc))

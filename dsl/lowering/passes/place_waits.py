@@ -1,19 +1,21 @@
 """Starts wgmma products as soon as their operands are ready, and waits for them where their accumulators are needed.
 
 An iteration of a pipelined loop waits for its operands, starts the copies of a later iteration, and multiplies. This
-pass starts the products right behind the barrier, so that copies are started while they run. The copies go to other
-memory: they stood between the barrier and the loads, and `insert_barriers` found nothing to order.
+pass starts the products directly behind the barrier, so that the copies are issued while the products run. The copies
+write memory that the products do not read: the copies were between the barrier and the loads, and `insert_barriers`
+found no conflict.
 
-A product that adds to the accumulator of the one before starts behind it, and one wait serves both, as for the taps of
-a filter.
+A product may add to the accumulator of the previous product, as with the taps of a filter. Such a product starts
+directly after the previous product, and one wait serves both.
 
-Products of adjacent subtiles become one, which reads the left operand once: 128 x 192 has three of 64 columns.
+Products of adjacent subtiles are joined into one product, which reads the left operand once. For example, 128 x 192 has
+three products of 64 columns.
 
-Loads behind a product that do not depend on its accumulator run while the product runs: with scales by blocks, 8192 x
-8192 x 8192 of e4m3 takes 911 us instead of 985.
+Loads behind a product that do not depend on its accumulator run while the product runs. With blockwise scales, a
+product of 8192 x 8192 x 8192 in e4m3 then takes 911 us instead of 985.
 
-A product that starts at 0 may start behind the uses of the accumulator before it and take over those registers, so that
-one set of registers is enough (choice `chained_mma`).
+A product that starts at 0 may take over the registers of an earlier accumulator. Such a product starts behind the uses
+of the earlier accumulator, so one set of registers is enough (choice `chained_mma`).
 """
 
 from __future__ import annotations
@@ -37,19 +39,19 @@ from dsl.lowering.ir.types import TileType
 from dsl.lowering.ops import OPS, operand
 
 MOST_FROM_ZERO = 128
-"""Most columns of a joined product that starts at 0. Its accumulators are added to others in registers, where there is
-no room for more."""
+"""The most columns of a joined product that starts at 0. Its accumulators are added to others in registers, so there is
+no room for more columns."""
 MOST_HELD = 224
-"""Most registers of a thread for accumulators; a consumer warp has 240."""
+"""The most registers of a thread for accumulators. A thread of a consumer warp has 240 registers."""
 
 
 def place_waits(function: Function, target: Target) -> None:
-    """Starts wgmma products early, and inserts a wait where each product stood."""
+    """Starts wgmma products early, and inserts a wait at the original place of each product."""
     _in_block(function, function.body, most_columns(registers_at_start(function, target)))
 
 
 def _in_block(function: Function, block: Block, most: int) -> None:
-    """most: the columns that one product may have."""
+    """Handles one block and its regions. `most` is the most columns that one product may have."""
     _join(function, block, most)
     for op in list(block.ops):
         for region in op.regions:
@@ -66,13 +68,14 @@ def _in_block(function: Function, block: Block, most: int) -> None:
             if spent is not None:
                 _go_behind(block, [op, wait], spent)
             _begin_early(block, op, set() if spent is None else _made_of(block.ops, {spent}))
-    # Only when all products have their waits: a load moves ahead of one, but not across the next.
+    # This runs only when all products have their waits: a load moves ahead of one wait, but not across the next.
     for op in [op for op in block.ops if op.spec.acts == "awaits"]:
         _read_meanwhile(block, op)
 
 
 def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
-    """Whether exactly one other product, behind this one, adds to this accumulator: one wait then serves both."""
+    """Whether exactly one other product, later in the block, adds to this accumulator. One wait then serves both
+    products."""
     behind = block.ops[block.ops.index(product) + 1 :]
     taking = [op for op in behind if product.results[0] in op.operands]
     if len(product.results) > 1 or len(taking) != 1:
@@ -84,7 +87,7 @@ def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
 
 
 def _end_turn_first(block: Block, wait: Op) -> None:
-    """Moves a wait behind `pingpong_end`: once its products have started, a group lets the next group go first."""
+    """Moves a wait behind `pingpong_end`. Once a warp group has started its products, the next group may start."""
     at = block.ops.index(wait)
     behind = list(takewhile(lambda op: op.spec.pure and not _takes(op, [wait]), block.ops[at + 1 :]))
     end = at + 1 + len(behind)
@@ -93,7 +96,8 @@ def _end_turn_first(block: Block, wait: Op) -> None:
 
 
 def _join(function: Function, block: Block, most: int) -> None:
-    """Joins products with one left operand whose right operands are adjacent in memory, as subtiles of a tile are."""
+    """Joins products with the same left operand, if their right operands are adjacent in memory like the subtiles of a
+    tile."""
     runs: list[list[Op]] = [[]]
     for op in block.ops:
         if chosen(op) is not None:
@@ -110,8 +114,8 @@ def _takes(op: Op, run: list[Op]) -> bool:
 
 
 def _follows(run: list[Op], op: Op, most: int) -> bool:
-    """Whether the columns of a product follow those of `run`, and an instruction with at most `most` columns does
-    both."""
+    """Whether the columns of a product follow those of `run`, and one instruction with at most `most` columns can
+    compute them together."""
     last, groups = chosen(run[-1]) if run else None, chosen(op)
     if last is None or groups is None or last.left is None or op.operands[0] is not run[-1].operands[0]:
         return False
@@ -129,7 +133,7 @@ def _follows(run: list[Op], op: Op, most: int) -> bool:
 
 
 def _make_one(function: Function, block: Block, run: list[Op]) -> None:
-    """Replaces the last product of `run` by one for all of them, and removes the others."""
+    """Replaces the last product of `run` with one product that computes all of them, and removes the others."""
     first, columns = run[0], run[0].result.tile.shape[1]
     operands = [first.operands[0], *(op.operands[1] for op in run), *(op.operands[2] for op in run)]
     attrs = {"instruction": first.attrs["instruction"], **joined_attribute(first, columns, len(run))}
@@ -142,8 +146,8 @@ def _make_one(function: Function, block: Block, run: list[Op]) -> None:
 
 
 def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
-    """The accumulator of an earlier product whose registers this product takes over, or None. Nothing may use it
-    behind this product. The product then starts at 0 and has the attribute `from_zero`."""
+    """The accumulator of an earlier product whose registers this product takes over, or None. No operation behind this
+    product may use that accumulator. The product then starts at 0 and has the attribute `from_zero`."""
     if len(product.results) > 1 or constant_of(product.operands[-1]) != 0:
         return None
     at = block.ops.index(product)
@@ -155,7 +159,7 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     if not all(user in block.ops for user in uses(function.body).get(spent, ())):
         return None
     _, *later = _until_last(block.ops[at:], spent) or [product]
-    own = _made_of(later, {product.result})  # the wait, and what uses the accumulator
+    own = _made_of(later, {product.result})  # the wait for this product, and the operations that use its accumulator
     if len(own & {*later}) > 1 or not all(_may_go_before(op) or op in own for op in later):
         return None
     held = sum(_registers(function, each) for each in (*block.args, spent, product.result))
@@ -169,34 +173,35 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     )
     if not taken:
         return None
-    # The old accumulator becomes an operand. Without that tie, ptxas starts this product before the uses of the old
-    # accumulator, whatever the order of the text, and spills.
+    # The old accumulator becomes an operand. Without this dependency, ptxas would start the product before the uses of
+    # the old accumulator, regardless of the order of the text, and would spill.
     product.operands = [*product.operands[:-1], spent]
     product.attrs["from_zero"] = True
     return spent
 
 
 def _registers(function: Function, value: Value) -> int:
-    """Registers of a thread for a value that a loop carries, or for an accumulator."""
+    """Number of registers of a thread for a value that a loop carries, or for an accumulator."""
     tile = value.type if isinstance(value.type, TileType) else None
     return 0 if tile is None else prod(tile.shape) * tile.dtype.bytes // (4 * function.threads)
 
 
 def _until_last(ops: list[Op], value: Value) -> list[Op]:
-    """The operations up to the last one that uses a value."""
+    """The operations up to and including the last one that uses `value`."""
     takes = [value in op.operands for op in ops]
     return ops[: len(ops) - takes[::-1].index(True)] if any(takes) else []
 
 
 def _go_behind(block: Block, ops: list[Op], spent: Value) -> None:
-    """Moves a product and its wait behind the uses of the accumulator whose registers it takes over."""
+    """Moves a product and its wait behind the uses of the accumulator whose registers the product takes over."""
     at = block.ops.index(ops[0])
     part = _until_last(block.ops[at:], spent)
     block.ops[at : at + len(part)] = sorted(part, key=lambda op: op in ops)
 
 
 def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
-    """Moves a product and what computes its operands ahead of all that it may pass, but not ahead of `taking`."""
+    """Moves a product, and the operations that compute its operands, ahead of all operations that it may pass. It stays
+    behind the operations in `taking`."""
     end = block.ops.index(product)
     start = end
     while start and _may_pass(block.ops[start - 1]) and block.ops[start - 1] not in taking:
@@ -211,14 +216,14 @@ def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
 
 
 def _may_pass(op: Op) -> bool:
-    """Whether a product may move ahead of an operation: the start of a copy, the commit of a group of copies, a load
-    that wgmma itself does, or an operation without effects."""
+    """Whether a product may move ahead of an operation. This holds for the start of a copy, the commit of a group of
+    copies, a load that wgmma itself does, and an operation without effects."""
     starts_copies = op.spec.in_flight or op.spec.orders == "group"
     return starts_copies or op.spec.pure or bool(op.attrs.get("in_place"))
 
 
 def _read_meanwhile(block: Block, wait: Op) -> None:
-    """Moves loads that do not depend on a product's accumulator ahead of the wait for it."""
+    """Moves loads that do not depend on a product's accumulator ahead of the wait for that product."""
     at = block.ops.index(wait)
     behind = list(takewhile(_may_go_before, block.ops[at + 1 :]))
     later = _made_of(behind, set(block.ops[at].results))
@@ -232,7 +237,7 @@ def _read_meanwhile(block: Block, wait: Op) -> None:
 
 
 def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
-    """The operations that depend on one of these values, directly or through others of `ops`."""
+    """The operations in `ops` that depend on one of these values, directly or through other operations in `ops`."""
     found: set[Op] = set()
     for op in ops:
         if values.intersection(op.operands):
@@ -242,6 +247,6 @@ def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
 
 
 def _may_go_before(op: Op) -> bool:
-    """Whether an operation has no effects, or only reads memory that nobody writes meanwhile."""
+    """Whether an operation has no effects, or only reads memory that is not written meanwhile."""
     reads = op.spec.access.kind == "read" and op.attrs["cache"] != "volatile"
     return not op.regions and not op.spec.keep and (not op.spec.access.touches or reads)

@@ -1,7 +1,8 @@
-"""`choose recompute.v: anew`: converts a value again at each use, so that registers hold the narrow value meanwhile.
+"""`choose recompute.v: anew`: repeats a conversion at each use, so that registers hold the narrow value in between.
 
-Take a row of f16 that is used before and after a reduction. A pair of its elements takes two registers as f32, and one
-as f16. LLVM and ptxas share equal conversions unless each is marked as an instruction of its own (`anew`).
+An example is a row of f16 that is used before and after a reduction. A pair of its elements takes two registers as f32,
+but one register as f16. LLVM and ptxas merge equal conversions unless each is marked as an instruction of its own
+(`anew`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dsl.lowering.ir.types import F32
 def recompute(function: Function) -> None:
     """Repeats the chosen conversions of 16-bit floats to f32 at each use."""
     chosen: set[Value] = set()
-    # Never by default: rows that fit as f32 gain nothing. Rows that spill gain: softmax backward at 32768 columns runs
-    # at 1.02 to 1.03 of a copy instead of 0.80 to 0.92 (docs/softmax.md).
+    # Never by default: rows that fit into registers as f32 gain nothing. Rows that spill gain: softmax backward at
+    # 32768 columns runs at 1.02 to 1.03 of a copy instead of 0.80 to 0.92 (docs/softmax.md).
     for op in walk(function.body):
         if is_widening(op):
             value = op.result
@@ -33,7 +34,7 @@ def is_widening(op: Op) -> bool:
 
 
 def _renew(block: Block, chosen: set[Value]) -> None:
-    """Inserts a conversion right before each use of these values, and removes the original ones."""
+    """Inserts a conversion directly before each use of these values, and removes the original conversions."""
     ops: list[Op] = []
     for op in block.ops:
         for region in op.regions:

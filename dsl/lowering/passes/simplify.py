@@ -1,4 +1,4 @@
-"""Removes unused and masked-off operations, and computes equal values once."""
+"""Removes operations that are unused or masked off, and merges equal operations."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _key(op: Op, apart: Collection[str]) -> tuple:
 
 
 def share_equal(function: Function) -> None:
-    """Merges equal pure operations of a block and the blocks around it. Values with a line of the schedule stay apart:
-    that line is about one name, and merged values would share a layout."""
+    """Merges pure operations that are equal to an operation of the same block or of a block around it. Values with a
+    line in the schedule are not merged: the line is about one name, and merged values would share a layout."""
     mapping: dict[Value, Value] = {}
     apart = function.laid_out
 
     def visit(block: Block, known: dict[tuple, Op]) -> None:
-        known = dict(known)  # a copy: values of a region must not be used behind it
+        known = dict(known)  # a copy, because values of a region must not be used behind the region
         kept = []
         for op in block.ops:
             op.operands = [mapping.get(o, o) for o in op.operands]
@@ -44,14 +44,16 @@ def share_equal(function: Function) -> None:
 
 
 def remove_unused(function: Function) -> None:
-    """Removes operations without effects whose results are unused, and loop-carried values that never change."""
-    while _drop_carried(function.body):  # repeated: without one carried value, another one may never change
+    """Removes operations that have no effects and whose results are unused, and loop-carried values that never
+    change."""
+    # repeated, because dropping one carried value can show that another never changes
+    while _drop_carried(function.body):
         pass
     live: set[Value] = set()
 
     def visit(block: Block) -> None:
         kept = []
-        for op in reversed(block.ops):  # uses are met before definitions
+        for op in reversed(block.ops):  # in reverse, so uses are visited before definitions
             needed = op.spec.keep or any(r in live for r in op.results)
             if not needed and op.spec.access.touches:
                 needed = writes(op)
@@ -67,7 +69,8 @@ def remove_unused(function: Function) -> None:
 
 
 def _drop_carried(block: Block) -> bool:
-    """Replaces loop-carried values that never change by their start. Returns whether it replaced any."""
+    """Replaces loop-carried values that never change with their start values. Returns whether any value was
+    replaced."""
     changed = False
     mapping: dict[Value, Value] = {}
     for op in block.ops:
@@ -77,7 +80,7 @@ def _drop_carried(block: Block) -> bool:
             continue
         body = op.regions[0]
         end = body.ops[-1]
-        for i in reversed(range(len(op.results))):  # from the end, as entries are deleted
+        for i in reversed(range(len(op.results))):  # from the end, because entries are deleted
             arg, start, result = body.args[i + 1], op.operands[i + 3], op.results[i]
             if end.operands[i] is arg or end.operands[i] is start:
                 mapping[arg] = mapping[result] = start
@@ -89,8 +92,8 @@ def _drop_carried(block: Block) -> bool:
 
 
 def drop_what_is_off(function: Function) -> None:
-    """Removes accesses whose mask is off for all elements, such as `s[2, …]` of two rows: a load becomes its `other`.
-    Drops masks that are on for all elements."""
+    """Removes accesses whose mask is off for all elements, such as `s[2, …]` of a tile with two rows. A load is
+    replaced with its `other`. Drops masks that are on for all elements."""
     mapping: dict[Value, Value] = {}
 
     def visit(block: Block) -> None:
@@ -119,7 +122,7 @@ def drop_what_is_off(function: Function) -> None:
 
 
 def simplify(function: Function) -> None:
-    """Removes masked-off accesses, then common subexpressions, then dead code."""
+    """Removes masked-off accesses, then merges common subexpressions, then removes dead code."""
     drop_what_is_off(function)
     share_equal(function)
     remove_unused(function)

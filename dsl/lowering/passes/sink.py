@@ -1,7 +1,9 @@
-"""Computes indices that are needed behind a loop there, so that no registers hold them during the loop.
+"""Moves index computations behind a loop if the indices are needed there, so that they occupy no registers during the
+loop.
 
-The pass moves tiles that are computed only from the numbers of thread and block and from scalars. Common subexpressions
-of an epilogue stand before the loop if the loop uses them, too. Such a tile is computed twice.
+The pass moves tiles that are computed only from thread and block numbers and from scalars. If the loop also uses such a
+tile, an earlier pass has merged the two computations into one before the loop. This pass then computes the tile a
+second time, behind the loop.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, uses, walk
 
 
 def sink(function: Function) -> None:
-    """Moves such operations behind loops, or copies them there."""
+    """Moves such operations behind loops, or copies them to there."""
     for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
         for loop in [op for op in block.ops if op.spec.control.loops]:
             _sink(block, loop, uses(function.body))
@@ -37,10 +39,12 @@ def _sink(block: Block, loop: Op, users: dict[Value, list[Op]]) -> None:
 
 
 def _needed(ahead: list[Op], later: set[Op], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
-    """Of the operations ahead of a loop: those needed behind the loop, and those needed before or inside it."""
+    """Returns two sets of operations that come before a loop: those needed behind the loop, and those needed before or
+    inside it."""
     needed, stays = set[Op](), set[Op]()
     given = _given(ahead)
-    for op in reversed(ahead):  # readers come first, so that it is known whether they move or stay
+    # in reverse: the readers of a result are visited first, so it is known whether they move
+    for op in reversed(ahead):
         readers = [user for result in op.results for user in users.get(result, ())] if op in given else []
         if any(user in later or user in needed for user in readers):
             needed.add(op)

@@ -1,4 +1,4 @@
-"""Checks that a function consists of the right Python types. A pass of a plug-in may leave anything.
+"""Checks that a function consists of the right Python types, since a pass of a plug-in may leave any object.
 
 `verify` assumes these types and checks the IR itself.
 """
@@ -21,7 +21,8 @@ from dsl.lowering.text.attributes import ATTRIBUTES
 
 Reads = Callable[[Any], bool]
 MOST = 8 * MAX_OPERATIONS
-"""Most operations. More than a kernel's budget, as loops are unrolled after the budget was checked."""
+"""The most operations of a function. It exceeds a kernel's budget, because loops are unrolled after the budget was
+checked."""
 
 
 def _is(*types: type) -> Reads:
@@ -33,7 +34,7 @@ def _list(reads: Reads) -> Reads:
 
 
 def _names(reads: Reads) -> Reads:
-    """A mapping by name."""
+    """Checks a dict whose keys are names."""
     return lambda value: isinstance(value, dict) and all(isinstance(k, str) and reads(v) for k, v in value.items())
 
 
@@ -100,7 +101,8 @@ OF_WORKSPACE: Mapping[str, tuple[Reads, str]] = {
     "value": (_is(Value), "a Value"),
     "align": _ALIGN,
 }
-"""Fields of a function, of its parameters and of its workspaces: (check, what is expected, in words)."""
+"""Fields of a function, of its parameters and of its workspaces. Each has a check and a description of the expected
+value."""
 
 
 def _is_tree(value: Any) -> bool:
@@ -110,7 +112,7 @@ def _is_tree(value: Any) -> bool:
 
 
 def flaw_of_structure(function: Function) -> str | None:
-    """The first wrong field, operation or value of a function, in words; None if there is none."""
+    """Describes the first wrong field, operation or value of a function in words. None if there is none."""
     for name, (reads, what) in FIELDS.items():
         if not reads(getattr(function, name)):
             return f"`function.{name}` is {getattr(function, name)!r:.60}: it is {what}"
@@ -127,14 +129,15 @@ def flaw_of_structure(function: Function) -> str | None:
 
 
 class _Walk:
-    """A walk through all blocks and operations. Each may stand in one place only: passes change them in place."""
+    """A walk through all blocks and operations. A block or operation may occur in one place only, because passes change
+    it in place."""
 
     def __init__(self, function: Function):
         self.seen: set[int] = set()
         self.flaw = self.of_block(function.body, 0) or self.of_parameters(function)
 
     def of_parameters(self, function: Function) -> str | None:
-        """Values of parameters, dims and workspaces must be arguments of the body."""
+        """Checks that the values of parameters, dims and workspaces are arguments of the body."""
         mine = {id(value) for value in function.body.args}
         of: dict[str, Any] = {p.name: p.value for p in function.params if p.value is not None}
         of |= function.dims | {each.name: each.value for each in function.workspaces}
@@ -189,7 +192,7 @@ class _Walk:
 
 
 def flaw_of_value(value: Any) -> str | None:
-    """What is wrong with a value or its type, in words; None if nothing is."""
+    """Describes in words what is wrong with a value or its type. None if nothing is wrong."""
     if not isinstance(value, Value):
         return f"{value!r:.60}: it is no Value"
     type = value.type

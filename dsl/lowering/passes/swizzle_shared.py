@@ -1,9 +1,10 @@
 """Gives shared tiles the swizzle that avoids bank conflicts.
 
-A swizzle XORs bits of a byte offset from bit 7 up (rows of banks) into the bank bits below. Bits within the widest
-access do not move. An access has no conflict if the lanes of a phase have linearly independent bank bits. The search
-goes through the upper bits in turn. For each, it takes the first mask under which no two lanes settled so far conflict.
-Where an access has more lanes than banks are left above its width, it takes as few passes as possible.
+A swizzle XORs bits of a byte offset from bit 7 up (the row of banks) into the bank bits below. Bits within the widest
+access do not move. An access is free of conflicts if the lanes of a phase have linearly independent bank bits. The
+search assigns masks to the upper bits, one bit after the other. For each bit, the search takes the first mask that
+leaves the lanes settled so far without conflicts. If an access has more lanes than there are banks above its width, the
+search aims for as few passes as possible.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ from dsl.lowering.shared.shared_map import (
     shared_accesses,
 )
 
-FIRST_BIT = BANKS.bit_length() - 1  # of the row of banks; the bits below choose bytes within a row
-MAX_BITS = 8  # upper bits that the search gives masks: each one more multiplies its time
-WORST = FIRST_BIT - 1  # log2 of the passes: 32 lanes take at most 32
+FIRST_BIT = BANKS.bit_length() - 1  # the lowest bit of the row of banks; lower bits choose bytes within a row
+MAX_BITS = 8  # the most upper bits for which the search finds masks: each further bit multiplies its time
+WORST = FIRST_BIT - 1  # log2 of the most passes: 32 lanes take at most 32 passes
 
 
 def swizzle_shared(function: Function) -> None:
-    """Sets the swizzle of each tile: the required one, else the one that the schedule pins, else a computed one if it
-    removes conflicts. TileError `layout` for a pin that does not fit."""
+    """Sets the swizzle of each tile: the required swizzle if there is one, else the swizzle that the schedule pins. If
+    there is neither a required nor a pinned swizzle, the pass computes one, and uses it if it removes conflicts. Raises
+    TileError `layout` for a pin that does not fit."""
     allocs = [op for op in function.body.ops if op.spec.allocates]
     names = {op.attrs["name"] for op in allocs}
     for name, pin in function.swizzles.items():
@@ -75,7 +77,7 @@ def swizzle_shared(function: Function) -> None:
             rule, why = _computed(phases, type, id(op.result) in again)
         widest = [p.bytes for p in phases] if phases is not None else [access_bytes(maps.analysis, op) for op in mine]
         options = {_said(rule): rule} if required is not None else _options(max(widest, default=1), type, rule)
-        # A required swizzle has no alternatives: TMA and wgmma use it whatever the choice says.
+        # A required swizzle has no alternatives: TMA and wgmma use it regardless of the choice.
         swizzle = function.choices.choose(
             "swizzle",
             op.attrs["name"],
@@ -94,27 +96,27 @@ def swizzle_shared(function: Function) -> None:
 
 
 def has_required(function: Function) -> bool:
-    """Whether a tile has a required swizzle. TMA and wgmma read and write it so, whatever this pass does: it cannot be
-    left out."""
+    """Whether a tile has a required swizzle. TMA and wgmma access the tile with this swizzle in any case, so the pass
+    cannot be left out."""
     return any("required" in op.attrs for op in function.body.ops if op.spec.allocates)
 
 
 def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
-    """Each access to shared memory, with the extra passes over the banks that one of its phases takes.
+    """Each access to shared memory, with the number of extra passes over the banks in one phase of the access.
 
-    None where offsets are data, or where a mask decides which lanes take part.
+    The number is None if the offsets come from data, or if a mask decides which lanes take part.
     """
     maps = SharedMaps(facts_of(function))
     return [(op, conflicts(maps, op)) for op in shared_accesses(walk(function.body))]
 
 
 def _extent(type: SharedType) -> int:
-    """Bytes within which offsets are swizzled."""
+    """Number of bytes within which offsets are swizzled."""
     return stage_bytes(type) if type.ring else type.bytes
 
 
 def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
-    """`swizzle s: BITS, BASE, SHIFT`: bits [BASE, BASE + BITS) are XORed with those SHIFT above."""
+    """The swizzle for `swizzle s: BITS, BASE, SHIFT`: bits [BASE, BASE + BITS) are XORed with the bits SHIFT above."""
     if pin.bits is None:
         return ()
     count, base, shift = pin.bits
@@ -130,7 +132,7 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
 
 
 def _required(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
-    """The error for a schedule that pins another swizzle than the required one."""
+    """The error for a schedule that pins a swizzle other than the required one."""
     name, type, said = alloc.attrs["name"], alloc.attrs["type"], _said(swizzle)
     rows = f"{type.shape[-2]} rows of {type.shape[-1] * type.dtype.bits // 8} bytes"
     message = f"'{name}' has the swizzle of its {rows}, which is {said}: {why}"
@@ -138,7 +140,8 @@ def _required(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileErr
 
 
 def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMaps, accesses: list[Op]) -> None:
-    """TileError `layout` for a pinned swizzle that moves bits within an access: its bytes would not stay together."""
+    """Raises TileError `layout` for a pinned swizzle that moves bits within an access. The bytes of the access would
+    not stay together."""
     widest = max(accesses, key=lambda op: access_bytes(maps.analysis, op), default=None)
     size = 1 if widest is None else access_bytes(maps.analysis, widest)
     if widest is None or size <= 1 << bits[1]:
@@ -153,14 +156,14 @@ def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMap
 
 
 def _bits(type: SharedType) -> int:
-    """How many low bits of an offset take all values: the tile is a whole multiple of 2 to this power. Higher bits
-    could move an offset out of the tile."""
+    """The number of low bits of an offset that take all values: the size of the tile is a multiple of 2 to this power.
+    Moving higher bits could move an offset out of the tile."""
     extent = _extent(type)
     return (extent & -extent).bit_length() - 1
 
 
 def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
-    """One phase of each access; None if the place of one is not known."""
+    """One phase of each access. None if the place of any access is not known."""
     phases: list[Phase] = []
     for op in accesses:
         layout = access_layout_of(op)
@@ -174,11 +177,12 @@ def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
 
 
 def _computed(phases: list[Phase] | None, type: SharedType, again: bool) -> tuple[Swizzle, str]:
-    """The swizzle with the fewest conflicts, and why; none if the place of an access is not known.
+    """The swizzle with the fewest conflicts, and the reason for it. The result is no swizzle if the place of an access
+    is not known.
 
-    again: the accesses are in a loop. Outside of loops, a swizzle that leaves some conflicts is not taken: its
-    addresses are computed at the start of the kernel and hold registers until the accesses (a sum along an axis of f16
-    on an H200: 46.8 us instead of 34.8).
+    `again` says that the accesses are in a loop. Outside of loops, a swizzle is used only if it removes all conflicts.
+    The swizzled addresses are computed at the start of the kernel and occupy registers until the accesses (a sum along
+    an axis of f16 on an H200: 46.8 us instead of 34.8).
     """
     if phases is None:
         return (), "where an access goes is known at run time alone"
@@ -193,8 +197,8 @@ USUAL = ((3, 4, 3), (2, 4, 3), (1, 4, 3))
 
 
 def _options(widest: int, type: SharedType, rule: Swizzle) -> dict[str, Swizzle]:
-    """The options of the choice, by their text in a schedule: swizzles that keep the bytes of every access together.
-    widest: bytes of the widest access."""
+    """The options of the choice, keyed by their text in a schedule. All options keep the bytes of every access
+    together. `widest` is the number of bytes of the widest access."""
     keep = widest.bit_length() - 1
     fitting = [(n, b, s) for n, b, s in USUAL if b >= keep and b + s + n <= _bits(type)]
     found = [rule, (), *(bits_swizzle(*bits) for bits in fitting)]
@@ -207,8 +211,9 @@ def _passes(phases: list[Phase] | None, options: dict[str, Swizzle]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class SwizzleSubject:
-    """What plug-ins know of a `swizzle`: the tile's type, one phase of each access (None where one is not known), how
-    many low bits of an offset may take part, and the bytes of the widest access, which stay together."""
+    """The data that a plug-in gets for a `swizzle` choice. `phases` has one phase of each access, or is None if the
+    place of an access is not known. `bits` is the number of low bits of an offset that may take part. `widest` is the
+    number of bytes of the widest access. These bytes stay together."""
 
     type: SharedType
     phases: list[Phase] | None
@@ -221,7 +226,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def _opened(tile: SharedType, phases: list[Phase] | None, widest: int) -> Opening:
-    """How plug-ins add a swizzle: pairs of a bit and the mask that is XORed where the bit is on."""
+    """Lets plug-ins add a swizzle. A swizzle consists of pairs: a bit, and the mask that is XORed if the bit is on."""
     bits, keep = _bits(tile), widest.bit_length() - 1
 
     def check(value: Any) -> str:
@@ -241,12 +246,12 @@ def _opened(tile: SharedType, phases: list[Phase] | None, widest: int) -> Openin
 
 
 def bits_swizzle(count: int, base: int, shift: int) -> Swizzle:
-    """Bits [base, base + count) are XORed with those `shift` above."""
+    """The swizzle that XORs bits [base, base + count) with the bits `shift` above."""
     return tuple((base + shift + i, 1 << base + i) for i in range(count))
 
 
 def _said(swizzle: Swizzle) -> str:
-    """A swizzle as text: BITS, BASE, SHIFT if it has that form, else each bit with its mask."""
+    """A swizzle as text: BITS, BASE, SHIFT if it has that form. Otherwise the text lists each bit with its mask."""
     if not swizzle:
         return "none"
     first, mask = swizzle[0]
@@ -258,23 +263,25 @@ def _said(swizzle: Swizzle) -> str:
 
 
 def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
-    """The swizzle of the lowest `bits` of an offset under which the phases take the fewest passes over the banks.
+    """The swizzle that gives the phases the fewest passes over the banks. It changes only the lowest `bits` bits of an
+    offset.
 
-    The search first wants the minimum for each phase. If there is no such swizzle, it allows twice as many passes, and
-    so on. No phase takes more passes than without a swizzle.
+    The search first asks for the minimum in each phase. If there is no such swizzle, it allows twice as many passes,
+    then four times as many, and so on. No phase takes more passes than without a swizzle.
     """
     keep = max((p.bytes for p in phases), default=1).bit_length() - 1
     low = [1 << bit for bit in range(max(keep, WORD.bit_length() - 1), FIRST_BIT)]
     least = {p: least_passes(p, keep) for p in phases}
-    if all(p.passes(()) == least[p] for p in phases):  # no swizzle is better, and addresses without one are cheaper
+    # no swizzle is better, and addresses without a swizzle are cheaper
+    if all(p.passes(()) == least[p] for p in phases):
         return ()
-    used = 0  # bits in which lanes of some phase differ: only these need masks
+    used = 0  # bits in which lanes of some phase differ; only these bits need masks
     for p in phases:
         for lane in p.lanes:
             used |= lane
     upper = [bit for bit in range(FIRST_BIT, bits) if used >> bit & 1][:MAX_BITS]
     masks = [sum(c) for count in range(len(low) + 1) for c in combinations(low, count)]
-    # First all accesses with their fewest passes, then all with twice as many: no access gets slower to make another
+    # First all accesses may take only their fewest passes, then twice as many: no access gets slower to make another
     # one faster. Without swizzles, a matrix product takes 3.98 to 4.39 times as long (docs/measurements.md).
     for slack in range(WORST):
         goals = {p: min(p.passes(()), least[p] << slack) for p in phases}
@@ -285,10 +292,10 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
 
 
 def least_passes(phase: Phase, keep: int) -> int:
-    """The fewest passes of a phase under any swizzle that does not move the lowest `keep` bits of an offset.
+    """The fewest passes of a phase with any swizzle that does not move the lowest `keep` bits of an offset.
 
-    Lanes that differ only above these bits share the banks that are left. For example, a tile is stored 16 bytes at a
-    time and read 4 bytes at a time by 32 lanes that are 16 bytes apart: such a read takes 4 passes.
+    Lanes that differ only above these bits share the remaining banks. For example, a tile is stored 16 bytes at a time,
+    and 32 lanes read it 4 bytes at a time at a distance of 16 bytes. Such a read takes 4 passes.
     """
     inside = [WORD << i for i in range((phase.bytes // WORD).bit_length() - 1)]
     words, low = BasisSpan(inside), BasisSpan(inside)
@@ -299,9 +306,10 @@ def least_passes(phase: Phase, keep: int) -> int:
 
 
 def _search(goals: dict[Phase, int], upper: list[int], masks: list[int], swizzle: Swizzle) -> Swizzle | None:
-    """Masks for the bits of `upper`, one after the other, under which no phase takes more passes than its goal.
+    """Finds masks for the bits of `upper`, one after the other, such that no phase takes more passes than its goal.
 
-    Lanes without later bits are settled. If they conflict, no later mask helps, so the search tries the next mask.
+    A lane is settled if its offset contains none of the later bits. If settled lanes conflict, no mask for a later bit
+    helps. So the search tries the next mask for this bit.
     """
     if not upper:
         return swizzle

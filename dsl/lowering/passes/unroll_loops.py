@@ -1,7 +1,7 @@
 """`unroll i: 4`: joins four iterations of a loop into one, with a second loop for the remainder.
 
-Where the number of iterations is constant, the remainder is straight-line code. So is the whole loop if it has fewer
-than eight iterations.
+If the number of iterations is constant, the remainder is straight-line code. If the loop has fewer than eight
+iterations, the whole loop is straight-line code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dsl.lowering.ops import OPS, space_of
 
 
 def unroll_loops(function: Function) -> None:
-    """Unrolls loops with the attribute `unroll` above 1 and a constant step."""
+    """Unrolls loops whose attribute `unroll` is above 1 and whose step is constant."""
     for op in walk(function.body):
         if op.spec.control.counters:
             _choose(function, op)
@@ -37,19 +37,19 @@ def unroll_loops(function: Function) -> None:
 
 USUAL = (1, 2, 4, 8)
 MOST_SLOTS = 4
-"""Most iterations that a pipelined loop of MMAs joins, one for each stage. On an H200, joining three makes matrix
-products of 4096 10% faster, of f16 and of bytes. Loops that do more than MMAs need the registers: attention is 6%
-slower with two joined."""
+"""The most iterations that a pipelined loop of MMAs joins: one for each stage. On an H200, joining three iterations
+makes matrix products of size 4096 10% faster, for f16 and for bytes. Loops that do more than MMAs need the registers:
+attention is 6% slower if two iterations are joined."""
 STEPPED = 2
-"""Iterations that a stepped loop joins. On an H200, f16 products of 4096 take 293, 286 and 296 microseconds with one,
-two and three joined; products of 8192 take 2288, 2242 and 2300."""
+"""The number of iterations that a stepped loop joins. On an H200, f16 products of size 4096 take 293, 286 and 296
+microseconds with one, two and three iterations joined. Products of size 8192 take 2288, 2242 and 2300 microseconds."""
 MOST_SUMS = 128
-"""Most accumulators of a thread for that. With 192, two joined iterations spill 150 bytes, and products of 8192 take
-2470 microseconds, not 2264."""
+"""The most accumulators of a thread with which a stepped loop joins iterations. With 192, two joined iterations spill
+150 bytes, and products of size 8192 take 2470 microseconds instead of 2264."""
 
 
 def _choose(function: Function, loop: Op) -> None:
-    """Sets how many iterations of a loop are joined into one."""
+    """Chooses how many iterations of a loop are joined into one."""
     rule, name = loop.attrs["unroll"], loop.regions[0].args[0].name or "loop"
     why = "the schedule unrolls what it names"
     iterations = known_iterations(loop) if "stages" in loop.attrs else None
@@ -65,7 +65,8 @@ def _choose(function: Function, loop: Op) -> None:
             "an iteration for each stage of the ring: their places are numbers",
         )
     step = constant_of(loop.operands[2])
-    # No other factor for loops over tiles whose results leave by TMA, nor for steps that are known only at run time.
+    # Two kinds of loops allow no other factor: loops over tiles whose results are stored by TMA, and loops whose step
+    # is known only at run time.
     in_flight = "tiles" in loop.attrs and any(op.spec.leaves for op in walk(loop.regions[0]))
     free = step is not None and step >= 1 and not in_flight
     loop.attrs["unroll"] = function.choices.choose(
@@ -76,19 +77,20 @@ def _choose(function: Function, loop: Op) -> None:
         loc=loop.loc,
         because=why if free else "its results leave by TMA" if in_flight else "its step is known at run time alone",
         pinned=function.lines.get(("unroll", name)),
-        line=None if "tiles" in loop.attrs else f"unroll {name}: {{option}}",  # no loop of the text's has that name
+        # no loop in the kernel's text has that name
+        line=None if "tiles" in loop.attrs else f"unroll {name}: {{option}}",
     )
 
 
 def _stepped(function: Function, loop: Op) -> int:
-    """How many iterations of a stepped loop are joined: more than one only if the accumulators leave enough
-    registers."""
+    """How many iterations of a stepped loop are joined. More than one iteration is joined only if the accumulators
+    leave enough registers."""
     sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
     return STEPPED if sum(prod(v.tile.shape) for v in sums) <= MOST_SUMS * function.threads else 1
 
 
 def constant_step(loop: Op) -> int:
-    """The step of a loop to unroll. TileError `schedule` where it is not constant and positive."""
+    """The step of a loop to unroll. Raises TileError `schedule` if the step is not constant and positive."""
     step = constant_of(loop.operands[2])
     if step is None or step < 1:
         raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is unrolled")
@@ -96,15 +98,15 @@ def constant_step(loop: Op) -> int:
 
 
 def check_room(function: Function) -> None:
-    """TileError `limit` where unrolling would exceed the operations that a kernel may have. Checked beforehand: nothing
-    is built in that case."""
+    """Raises TileError `limit` if unrolling would exceed the number of operations that a kernel may have. The check
+    runs first, so that no unrolled code is built in that case."""
     budget = Budget()
     for op in function.body.ops:
         budget.spend_operations(unrolled_size(op), op.loc)
 
 
 def unrolled_size(op: Op) -> int:
-    """The number of operations that this one becomes once loops are unrolled, with those in its regions."""
+    """The number of operations that `op` and its regions become once loops are unrolled."""
     inside = sum(unrolled_size(each) for region in op.regions for each in region.ops)
     return 1 + inside * (_copies(op) if op.spec.control.counters and op.attrs["unroll"] > 1 else 1)
 
@@ -119,7 +121,7 @@ def _copies(loop: Op) -> int:
 
 
 class Splitter(Rewriter):
-    """Rebuilds a loop as one with joined iterations and a remainder."""
+    """Splits a loop into a loop with joined iterations and a remainder."""
 
     def __init__(self, facts: Analysis):
         super().__init__()
@@ -129,8 +131,8 @@ class Splitter(Rewriter):
         raise NotImplementedError
 
     def covered(self, distance: Value, by: int, loop: Op) -> Value:
-        """The greatest multiple of `by` within a distance. The division is unsigned: the distance between two signed
-        counters may exceed their range, but as an unsigned number it is right."""
+        """The greatest multiple of `by` that does not exceed `distance`. The division is unsigned: the distance between
+        two signed counters may exceed the signed range, but not the unsigned range."""
         type, unsigned = distance.tile, DTYPES[f"u{distance.dtype.bits}"]
 
         def made(name: str, operands: list[Value], of: DType, **attrs: Any) -> Value:
@@ -144,7 +146,8 @@ class Splitter(Rewriter):
         return made("mul", [iterations, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
     def straight(self, loop: Op, body: Block, counters: Sequence[Value], values: list[Value]) -> list[Value]:
-        """The last iterations of a loop as straight-line code, without copies that run ahead past the end."""
+        """Emits the last iterations of a loop as straight-line code. Copies that are issued ahead for iterations past
+        the end are left out."""
         ahead = 0 if loop.attrs.get("goes_on") else loop.attrs.get("stages", 1) - 1
         for left, counter in zip(reversed(range(len(counters))), counters, strict=True):
             ops: list[Op] = []
@@ -155,8 +158,8 @@ class Splitter(Rewriter):
         return values
 
     def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
-        """Rebuilds a loop with `factor` iterations joined. whole: the first loop takes only iterations with a whole
-        step left, and the second loop the partial one."""
+        """Splits a loop so that its first part has `factor` iterations joined. With `whole`, the first loop has only
+        the iterations with a whole step, and the second loop has the partial iteration."""
         start, stop = self[op.operands[0]], self[op.operands[1]]
         carried = [self[v] for v in op.operands[3:]]
         body = self.block(op.regions[0], self.visit)
@@ -217,17 +220,19 @@ class Splitter(Rewriter):
 
 
 def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
-    """Whether all copies that the remainder starts ahead are past the end of the loop and can go.
+    """Whether the copies that the remainder issues ahead can be removed, because all of them are for iterations past
+    the end of the loop.
 
-    That holds if the remainder has fewer iterations than there are stages and no other loop continues the pipeline. A
-    stepped loop also reads the first fragments of one more stage, without using them. That stage must have been
-    written, so there must be one stage more."""
+    The copies can go under two conditions: the remainder has fewer iterations than there are stages, and no other loop
+    continues the pipeline. A stepped loop also reads the first fragments of one more stage without using them. That
+    stage must have been written, so one stage more is required.
+    """
     return not attrs.get("goes_on") and factor <= attrs.get("stages", 1) - bool(attrs.get("stepped"))
 
 
 def loads_first(body: Block) -> None:
-    """Moves loads of global memory ahead of their uses, in a body that writes nothing. Where a stride is known only at
-    run time, ptxas keeps each load behind the uses of the load before it: only one would be in flight."""
+    """Moves loads of global memory ahead of their uses, in a body that writes nothing. If a stride is known only at run
+    time, ptxas keeps each load behind the uses of the previous load. Only one load would be in flight then."""
     effects = [effect for op in walk(body) for effect in op.spec.access.effects(op)]
     if any(effect.kind != "read" for effect in effects):
         return

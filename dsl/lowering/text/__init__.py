@@ -1,2 +1,2 @@
-"""The tile IR as text for people to read and edit. It holds everything that later passes and emission need
+"""The tile IR as text that people can read and edit. The text contains all data that later passes and emission need
 (docs/ir.md)."""

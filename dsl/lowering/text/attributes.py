@@ -1,4 +1,4 @@
-"""The attributes of a kernel's function: values of its schedule's properties, and results of passes."""
+"""The attributes of a kernel's function: the values of schedule properties, and the results of passes."""
 
 from __future__ import annotations
 
@@ -82,4 +82,4 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "pingpong": FLAGS,
     "unroll": COUNTS,
 }
-"""Attribute → (check, what is expected, in words)."""
+"""Attribute → a check and a description of the expected value."""

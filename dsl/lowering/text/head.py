@@ -1,4 +1,4 @@
-"""Reads the head of the text: the kernel, its launch and schedule, its parameters and layouts."""
+"""Reads the head of the text: the kernel with its launch and schedule, its parameters, and its layouts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dsl.lowering.text.rows import TextRow
 from dsl.lowering.text.values import Values, flat, inside, integers
 
 MAX_BASES = 12
-"""Most bases of a layout's registers: 4,096 elements a thread, which has 255 registers."""
+"""The most bases for the registers of a layout. They give 4,096 elements per thread, which has 255 registers."""
 
 
 class FunctionHead(Values):
-    """The rows of the head; each kind of row has a method. names: name in the text → value."""
+    """Reads the rows of the head. Each kind of row has a method. `names` maps a name in the text to its value."""
 
     def __init__(self, source: Source):
         super().__init__(source)
@@ -108,7 +108,7 @@ class FunctionHead(Values):
         self.divisors[name] = self.power(row)
 
     def power(self, row: TextRow) -> int:
-        """A power of two."""
+        """Reads a power of two."""
         loc, number = row.loc, row.integer(1)
         if number & (number - 1):
             row.fail(f"{number} is no power of two", None, loc)
@@ -163,7 +163,8 @@ class FunctionHead(Values):
         self.void.append((row.name(), self.place(row)))
 
     def row_layout(self, row: TextRow) -> None:
-        # Everything is checked here: a wrong layout would fail much later, in a pass, without a place in the text.
+        # All parts are checked here: a wrong layout would otherwise cause an error much later, in a pass, without a
+        # location in the text.
         name = row.take("layout", "a layout's name")
         row.need("=")
         loc, shape = row.loc, self.shape(row)
@@ -179,7 +180,7 @@ class FunctionHead(Values):
         found = tuple(place for place, _ in places)
         if found != ("register", "lane", "warp"):
             row.fail("a layout says register, lane and warp", None, loc)
-        # Warps are known from the row `kernel`, which must stand first.
+        # The row `kernel` states the number of warps, so it must come first.
         bits = self.rows["kernel"][2].bit_length() - 1 if "kernel" in self.rows else row.fail("'kernel' stands first")
         if (len(places[1][1]), len(places[2][1])) != (5, bits):
             row.fail(f"a layout has 5 bases of lanes, and here {bits} of warps", None, loc)
@@ -187,7 +188,7 @@ class FunctionHead(Values):
             row.fail(f"a layout has at most {MAX_BASES} bases of registers", None, loc)
         try:
             self.layouts[name] = Layout(shape, tuple(places))
-            self.layouts[name].invert()  # LayoutError for a layout in which an element has no place
+            self.layouts[name].invert()  # raises LayoutError if an element has no place in the layout
         except LayoutError as error:
             row.fail(str(error), None, loc)
 
@@ -243,7 +244,7 @@ class FunctionHead(Values):
         self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value, align))
 
     def new(self, row: TextRow, known: dict[str, Any]) -> str:
-        """Reads a name that has no row yet, and the `=` behind it."""
+        """Reads a name that has no row yet, and the `=` that follows."""
         loc, name = row.loc, row.name()
         if name in known:
             row.fail(f"a second row of '{name}'", None, loc)
@@ -263,7 +264,8 @@ class FunctionHead(Values):
 
 
 def user_name(token: str) -> str | None:
-    """The user's name of a value in the text: `%x#2` is the second one with the name x; numbers have no name."""
+    """The user's name of a value in the text. `%x#2` is the second value with the name x. A value whose token is a
+    number has no name."""
     name = token[1:]
     if name[0].isdigit():
         return None

@@ -1,4 +1,4 @@
-"""A kernel after some passes: everything that its text holds."""
+"""A kernel after some passes, with all data that its text contains."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dsl.lowering.ir.location import Source
 from dsl.lowering.ir.targets import Target
 
 VERSION = 1
-"""Version of the text format. The reader rejects others."""
+"""The version of the text format. The reader rejects other versions."""
 FIRST = f"tile-ir {VERSION}"
 """The first line of a text."""
 
 
 def is_ir(text: str) -> bool:
-    """Whether a text is a kernel's IR, by its first line that is no comment."""
-    # Comments may stand before the first line.
+    """Whether a text is the IR of a kernel, judged by its first line that is not a comment."""
+    # Comments may precede the first line.
     head = next((line for line in text.splitlines() if line.strip() and not line.startswith("//")), "")
     return head.split(" ")[0] == FIRST.split()[0]
 
 
 @dataclass(slots=True)
 class LevelCondition:
-    """A condition of the variant, for the header's `requires`."""
+    """A condition of the variant that becomes an entry of `requires` in the header."""
 
     expr: Any
     text: str
@@ -34,9 +34,9 @@ class LevelCondition:
 
 @dataclass(slots=True)
 class Level:
-    """A kernel variant after some passes: its function, and what its launch needs besides.
+    """A kernel variant after some passes: its function, and the other data that its launch needs.
 
-    source: the `.tile` file. requires: conditions, as in the header of the PTX. passes: the passes that have run.
+    `source`: the `.tile` file. `requires`: conditions, as in the header of the PTX. `passes`: the passes that have run.
     """
 
     function: Function

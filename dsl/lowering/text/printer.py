@@ -1,4 +1,4 @@
-"""The printer: a kernel after any pass as text, one line for each operation."""
+"""The printer. The printer writes a kernel after any pass as text, with one line for each operation."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ COMMON_NAN = struct.pack(">d", float("nan"))
 
 
 class PrintedNames:
-    """Names of values, layouts and sources. If kept from level to level, equal things have equal names in each level,
-    and a value that replaces another one takes over its name."""
+    """The names of values, layouts and sources. If one instance is used for several levels, equal things have equal
+    names in all of them. A value that replaces another value takes over its name."""
 
     def __init__(self) -> None:
         self.sources: dict[Source, int] = {}
         self.layouts: dict[Layout, str] = {}
         self.values: dict[Value, str] = {}
-        self.same: dict[str, int] = {}  # name → how many values have had it
+        self.same: dict[str, int] = {}  # name → the number of values that have had it
         self.unnamed = 0
-        self.present: set[Value] = set()  # the values of the printed level: these keep their names
+        self.present: set[Value] = set()  # the values of the printed level, which keep their names
 
     def of(self, value: Value) -> str:
-        """The name of a value: `%x`, then `%x#2` for the second one; `%7` for values without a name."""
+        """The name of a value. The first value called x is `%x`, and the second one is `%x#2`. A value without a user's
+        name gets a number: `%7`."""
         known = self.values.get(value)
         if known is None:
             known = self.values[value] = self.inherited(value) or self.new(value)
@@ -44,7 +45,7 @@ class PrintedNames:
         while origin is not None and origin not in self.values:
             origin = origin.origin
         if origin is None or origin in self.present or origin.name != value.name:
-            return None  # the original is still there and keeps its name, or the two have different names
+            return None  # the original value still exists and keeps its name, or the two have different names
         return self.values.pop(origin)
 
     def new(self, value: Value) -> str:
@@ -57,17 +58,17 @@ class PrintedNames:
 
 
 def printed(level: Level, names: PrintedNames | None = None) -> str:
-    """The text of a kernel at a level. `read` gives an equal kernel."""
+    """The text of a kernel at a level. `read` converts it back to an equal kernel."""
     return _Printer(level, names or PrintedNames()).text()
 
 
 def quoted(text: str) -> str:
-    # Letters stay readable. Text with control characters is escaped, so that a row of the text stays one line.
+    # Letters stay readable. Text with control characters is escaped, so that a row of the text stays on one line.
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else json.dumps(text)
 
 
 def word(name: str) -> str:
-    """A name, quoted unless it is a word."""
+    """A name, in quotes unless it is a word."""
     return name if WORD.fullmatch(name) else quoted(name)
 
 
@@ -88,7 +89,8 @@ class _Printer:
             head += map(self.workspace, self.level.function.workspaces)
             body: list[str] = []
             self.block(self.level.function.body, INDENT, body)
-        # After the body, which adds layouts to the table while it is printed; in the text, they come first.
+        # Built after the body, because printing the body adds layouts to the table. In the text, the layouts come
+        # first.
         layouts = [f"layout {name} = {list(layout.shape)}: {layout}" for layout, name in self.layouts.items()]
         return "\n".join([FIRST, *head, *layouts, "body {", *body, "}", *self.quoted_sources()]) + "\n"
 
@@ -98,7 +100,7 @@ class _Printer:
         match value:
             case None:
                 return "none"
-            case bool():  # before int: a bool is one in Python
+            case bool():  # before int, because a bool is an int in Python
                 return "true" if value else "false"
             case int():
                 return str(value)
@@ -127,8 +129,8 @@ class _Printer:
         raise TypeError(f"the IR's text has no form for {type(value).__name__}")
 
     def number(self, value: float) -> str:
-        """A float as text. It has a point, an exponent or a word, so that it does not read as an integer. NaNs other
-        than the common one have all their bits."""
+        """A float as text. The text contains a point, an exponent or a word, so that it does not read as an integer. A
+        NaN other than the common one is written with all its bits."""
         raw = struct.pack(">d", value)
         return repr(value) if value == value or raw == COMMON_NAN else f"bits(0x{raw.hex()})"
 
@@ -150,8 +152,8 @@ class _Printer:
         return self.layouts.setdefault(layout, f"#{len(self.layouts)}")
 
     def place(self, loc: Loc) -> str:
-        """LINE:COLUMN+LENGTH, with the number of the source before it unless it is the kernel's file; then the places
-        of inlined calls."""
+        """LINE:COLUMN+LENGTH. Unless the location is in the kernel's file, the number of the source precedes it. The
+        locations of inlined calls follow."""
         parts = []
         for each in (loc, *loc.callers):
             source = self.sources.setdefault(each.source, len(self.sources))
@@ -168,7 +170,7 @@ class _Printer:
         level, f = self.level, self.level.function
         head = f"kernel {word(f.name)} arch {level.target.arch} warps {f.warps} index {f.index_bits}"
         rows = [self.placed(head, f.loc), f"passes [{', '.join(level.passes)}]"]
-        # Sorted, here and for `branches`: the order of sets differs between processes, and texts are compared.
+        # Sorted, here and for `branches`: the order of sets differs between processes, and texts must be comparable.
         rows += [f"holds [{', '.join(map(quoted, sorted(f.holds)))}]"] if f.holds else []
         rows += [f"schedule {quoted(level.schedule)}"] if level.schedule is not None else []
         rows += [f"constant {word(name)} = {self.value(value)}" for name, value in level.constants.items()]
@@ -226,7 +228,8 @@ class _Printer:
             out.append(row)
 
     def quoted_sources(self) -> list[str]:
-        """The texts of all files with places, so that errors of a kernel that is read back can quote them."""
+        """The texts of all files with locations. A kernel that is read back can then quote these files in its
+        errors."""
         out = []
         for source, number in self.sources.items():
             out.append(f"source {number} {quoted(source.name)}")

@@ -1,4 +1,5 @@
-"""The reader: the printer's text, edited by hand or not, as a kernel again. Each error has a place in the text."""
+"""The reader converts the printer's text, possibly edited by hand, back to a kernel. Each error has a location in the
+text."""
 
 from __future__ import annotations
 
@@ -20,18 +21,19 @@ from dsl.lowering.text.rows import TextRow
 
 
 def read(text: str, name: str) -> Level:
-    """The kernel of a text. TileError `ir` with a place in `text`. name: of its file."""
+    """The kernel that a text describes. Raises TileError `ir` with a location in `text`. `name` is the name of the
+    text's file."""
     return _Reader(Source(name, text)).level()
 
 
 class _Reader(FunctionHead):
     def __init__(self, source: Source):
         super().__init__(source)
-        self.ops: list[tuple[Op, Loc]] = []  # all operations, with their places in the text, for `check`
+        self.ops: list[tuple[Op, Loc]] = []  # all operations, with their locations in the text, for `check`
 
     def level(self) -> Level:
         lines = self.source.text.split("\n")
-        # Sources first, although they stand last: places in all other rows refer to them.
+        # Sources are read first, although they come last in the text: locations in all other rows refer to them.
         quoted = next((i for i, line in enumerate(lines) if line.startswith("source ")), len(lines))
         self.read_sources(lines, quoted)
         rows = [TextRow(self.source, self.source.starts[i], line) for i, line in enumerate(lines[:quoted])]
@@ -57,7 +59,7 @@ class _Reader(FunctionHead):
         if 0 not in self.sources:
             row.fail("the text has no source 0, the file of the kernel")
         (name, target, warps, bits, loc), rows = self.rows["kernel"], self.rows
-        # The order of `Function.body`: pointers, scalars and tables, then strides, dims and workspaces.
+        # The same order as in `Function.body`: pointers, scalars and tables, then strides, dims and workspaces.
         body.args = [
             *(p.value for p in self.parameters if p.value is not None),
             *(stride for p in self.parameters for stride in p.strides),
@@ -89,12 +91,12 @@ class _Reader(FunctionHead):
         return self.names[row.take("value", "a value such as %x")]
 
     def body(self, rows: list[TextRow], opening: TextRow) -> Block:
-        """Reads the operations up to the end of the body."""
+        """Reads the operations up to the end of the body. Returns their block."""
         block = Block()
-        open: list[_Open] = []  # operations with a region that has not ended yet
+        open: list[_Open] = []  # operations with a region that has not ended
         for i, row in enumerate(rows):
             if not row.has("}"):
-                if len(self.ops) == MAX_OPERATIONS:  # the same limit as for a kernel that is built
+                if len(self.ops) == MAX_OPERATIONS:  # the same limit as for a kernel that is built from a `.tile` file
                     row.fail(f"the body has more than {MAX_OPERATIONS} operations")
                 op, results = self.op(row)
                 block.ops.append(op)
@@ -120,8 +122,8 @@ class _Reader(FunctionHead):
         (open[-1].row if open else opening).fail("this has no end", "a line '}' ends it")
 
     def region(self, row: TextRow, of: _Open) -> Block:
-        """Begins the next region of an operation. Its arguments stand behind its brace."""
-        self.names = dict(of.names)  # a copy: values of a region are not known behind it
+        """Begins the next region of an operation. The region's arguments follow its opening brace."""
+        self.names = dict(of.names)  # a copy, because values of a region are not known behind the region
         region = Block(row.several("(", ")", lambda: self.argument(row)) if row.token == "(" else ())
         of.op.regions.append(region)
         return region
@@ -133,7 +135,8 @@ class _Reader(FunctionHead):
         return self.names[token]
 
     def op(self, row: TextRow) -> tuple[Op, list[tuple[str, Value]]]:
-        """Reads an operation without its regions. Returns it, and its results with their names in the text."""
+        """Reads an operation without its regions. Returns the operation, and its results with their names in the
+        text."""
         results: list[str] = []
         if row.kind == "value":
             while True:
@@ -155,7 +158,7 @@ class _Reader(FunctionHead):
             types.append(self.type(row))
             while row.has(","):
                 types.append(self.type(row))
-            if len(types) != len(results):  # checked here, as building the operation takes the types' count for it
+            if len(types) != len(results):  # checked here, because building the operation uses the number of types
                 row.fail(f"{len(results)} results and {len(types)} types", None, loc)
         op = Op(OPS[name], operands, types, attrs, (), self.place_or_none(row))
         for token, result in zip(results, op.results, strict=True):
@@ -167,7 +170,7 @@ class _Reader(FunctionHead):
         self.names.update(results)
 
     def check(self) -> None:
-        """TileError `ir` at the line of an operation that is not well-formed."""
+        """Raises TileError `ir` at the line of an operation that is not well-formed."""
         laid_out = any(isinstance(r.type, TileType) and r.type.layout for op, _ in self.ops for r in op.results)
         for op, loc in self.ops:
             if (flaws := flaw(op, laid_out)) is not None:
@@ -180,8 +183,8 @@ class _Reader(FunctionHead):
 
 @dataclass(slots=True)
 class _Open:
-    """An operation with an open region. names: the values that were known before it. block: the block that it is
-    in."""
+    """An operation with an open region. `names` are the values that were known before the operation. `block` is the
+    block that contains the operation."""
 
     op: Op
     results: list[tuple[str, Value]]

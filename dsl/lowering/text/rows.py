@@ -1,4 +1,4 @@
-"""The tokens of a line of the text."""
+"""Splits a line of the text into tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import NoReturn, TypeVar
 from dsl.lowering.ir.location import Loc, Source, TileError
 
 T = TypeVar("T")
-# Order matters: a string before everything else, `0x…` before numbers, `inf` and `nan` as numbers before words.
+# The order matters: strings come before all other tokens, `0x…` comes before numbers, and `inf` and `nan` as numbers
+# come before words.
 TOKEN = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*")
       | (?P<value>%(?:\d+|(?:[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")(?:\#\d+)?))
@@ -27,7 +28,7 @@ TOKEN = re.compile(
 
 
 class TextRow:
-    """The tokens of one line, taken from the left."""
+    """The tokens of one line, which are read from left to right."""
 
     def __init__(self, source: Source, start: int, text: str):
         self.source, self.start, self.text = source, start, text
@@ -50,7 +51,7 @@ class TextRow:
 
     @property
     def loc(self) -> Loc:
-        """The place of the next token."""
+        """The location of the next token."""
         return Loc(self.source, self.start + self.first, self.start + max(self.at, self.first + 1))
 
     def fail(self, message: str, hint: str | None = None, loc: Loc | None = None) -> NoReturn:
@@ -67,7 +68,7 @@ class TextRow:
         return token
 
     def has(self, token: str) -> bool:
-        """Whether the next token is this mark or word; if so, takes it."""
+        """Whether the next token is this mark or word. If it is, the token is consumed."""
         if self.token != token or self.kind not in ("mark", "word"):
             return False
         self.next()
@@ -90,7 +91,7 @@ class TextRow:
             self.next()
 
     def name(self) -> str:
-        """Takes a word, or any text in quotes."""
+        """Consumes a word, or any text in quotes."""
         return self.string() if self.kind == "string" else self.take("word", "a name")
 
     def integer(self, least: int = 0) -> int:
@@ -103,7 +104,7 @@ class TextRow:
         return number
 
     def several(self, open: str, close: str, item: Callable[[], T]) -> list[T]:
-        """Takes items with commas between them; a comma behind the last one is fine."""
+        """Consumes items that are separated by commas. A comma after the last item is allowed."""
         self.need(open)
         out: list[T] = []
         while not self.has(close):

@@ -1,4 +1,4 @@
-"""Reads values: places, numbers, types, layouts."""
+"""Reads values: locations, numbers, types, layouts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from dsl.lowering.text.rows import TextRow
 
 WORDS = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
 MAX_EXTENT = 1 << 31
-MOST_DIGITS = 40  # of an integer
+MOST_DIGITS = 40  # the most digits of an integer
 
 
 class Values:
-    """What values refer to. sources: number → file of places. layouts: name in the text → layout."""
+    """The tables that values refer to. `sources` maps the number of a source, as used in locations, to its file.
+    `layouts` maps a name in the text to a layout."""
 
     def __init__(self, source: Source):
         self.source = source
         self.sources: dict[int, Source] = {}
         self.layouts: dict[str, Layout] = {}
 
-    # ---- files of places ----
+    # ---- files of locations ----
 
     def read_sources(self, lines: list[str], first: int) -> None:
         texts: list[str] = []
@@ -61,7 +62,8 @@ class Values:
         loc: Loc | None = None
         if row.token.count("<") >= MAX_REGIONS:
             row.fail(f"a place has at most {MAX_REGIONS} places around it")
-        for part in reversed(row.token[1:].split("<")):  # the outermost call first: each place refers to its caller
+        # the outermost call comes first, because each location refers to its caller
+        for part in reversed(row.token[1:].split("<")):
             place, length = part.split("+")
             *of, line, column = map(int, place.split(":"))
             source = self.sources.get(of[0] if of else 0)
@@ -69,7 +71,7 @@ class Values:
                 row.fail(f"there is no source {of[0] if of else 0}")
             if not 1 <= line <= len(source.starts):
                 row.fail(f"{source.name} has no line {line}")
-            # Clamped: a place that was edited by hand may lie behind the end of the file.
+            # Clamped, because a location that was edited by hand may lie behind the end of the file.
             start = min(source.starts[line - 1] + column - 1, len(source.text))
             loc = Loc(source, start, min(start + int(length), len(source.text)), loc)
         row.next()
@@ -79,7 +81,7 @@ class Values:
 
     def value(self, row: TextRow) -> Any:
         row.depth += 1
-        if row.depth > MAX_REGIONS:  # a located error, where Python's recursion limit would raise
+        if row.depth > MAX_REGIONS:  # gives an error with a location, before Python's recursion limit is reached
             row.fail("values are nested too deeply")
         try:
             return self.one(row)
@@ -132,12 +134,12 @@ class Values:
         if token.removeprefix("-").isdigit():
             return int(token) if len(token) < MOST_DIGITS else row.fail("a number of too many digits", None, loc)
         number = float(token)
-        if math.isinf(number) and "inf" not in token:  # 1e999: an error, not silently infinity
+        if math.isinf(number) and "inf" not in token:  # 1e999 is an error instead of silently becoming infinity
             row.fail(f"no float is as large as {token:.40}", "inf", loc)
         return number
 
     def tree(self, row: TextRow) -> Any:
-        """Reads an expression of the launch: a number, a name, or an operation with its operands."""
+        """Reads an expression that the launch evaluates: a number, a name, or an operation with its operands."""
         loc, value = row.loc, self.value(row)
         if not is_tree(value):
             row.fail('an expression is a finite number, a name, or ["+", "n", 1]', None, loc)
@@ -234,7 +236,7 @@ def is_tree(value: Any) -> bool:
 
 
 def integers(value: Any, count: int) -> bool:
-    """Whether a value is a tuple of `count` whole numbers from 0 on."""
+    """Whether a value is a tuple of `count` whole numbers that are at least 0."""
     return (
         isinstance(value, tuple)
         and len(value) == count

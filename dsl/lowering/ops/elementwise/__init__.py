@@ -1,4 +1,5 @@
-"""Elementwise operations: register i of the result depends only on register i of the operands. Each file has some."""
+"""Elementwise operations: register i of the result depends only on register i of the operands. Each file defines some
+of them."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _sum_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 def _product_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
     low = high = None
-    # Only for factors that are not negative: with signs, each of four products could be the least.
+    # Only for factors that are not negative. Otherwise, any of the four products of bounds could be the least.
     if a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
         low = a.low * b.low
         high = None if a.high is None or b.high is None else a.high * b.high
@@ -73,7 +73,8 @@ def _product_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 def multiple(
     op: Op, shape: tuple[int, ...], a: Facts, b: Facts, factor: int, low: int | None, high: int | None
 ) -> Facts:
-    """The facts of `a` times a multiple of `factor`, of which `b` has the facts."""
+    """The facts of a product. The first factor has the facts `a`. The second factor has the facts `b` and is a multiple
+    of `factor`."""
     every = min(a.every * factor, ANY)
     same = tuple(min(x, y) for x, y in zip(a.same, b.same, strict=True))
     facts = Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)

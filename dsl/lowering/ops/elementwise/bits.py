@@ -1,4 +1,4 @@
-"""Operations on bits of integers, and on flags."""
+"""Operations on the bits of integers, and on flags."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def _true(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) 
 
 
 MOST_FLAGS = 16
-"""Most flags of a conjunction that are compared: masks have two to six."""
+"""The most flags of a conjunction that are compared. Masks have two to six flags."""
 
 
 def _parts(mask: Value) -> list[Value]:
-    """The flags that a mask joins; none if it is a single flag. A broadcast mask has the flags of the narrow one."""
+    """The flags whose conjunction is the mask. The list is empty if the mask is a single flag. A broadcast mask has the
+    flags of the mask that is broadcast."""
     op = mask.op
     if op is None or not op.operands or not (op.spec.algebra.masks == "all" or op.spec.elements.splat):
         return []
@@ -38,7 +39,7 @@ def _parts(mask: Value) -> list[Value]:
 
 
 def _flags(mask: Value) -> set[Value]:
-    """All flags that are on where a mask is on."""
+    """All flags that must be on wherever the mask is on."""
     found, todo = set[Value](), [mask]
     while todo and len(found) < MOST_FLAGS:
         value = todo.pop()
@@ -49,7 +50,7 @@ def _flags(mask: Value) -> set[Value]:
 
 
 def _has(mask: Value, other: Value) -> bool:
-    """Whether a mask has all flags of another one."""
+    """Whether a mask contains all flags of another mask."""
     flags, todo = _flags(mask), [other]
     for _ in range(MOST_FLAGS):
         if not todo:
@@ -64,8 +65,8 @@ def _has(mask: Value, other: Value) -> bool:
 
 
 def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """mask & flags is mask, if the mask has these flags already: `v[j : j + 64]` is masked by the end of v, and a load
-    of it may test that again."""
+    """mask & flags is mask, if the mask already contains these flags. For example, the end of v masks `v[j : j + 64]`,
+    and a load of this slice may test the end again."""
     a, b = operands
     if a.dtype is not I1 or not a.tile.shape:
         return None
@@ -73,7 +74,8 @@ def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -
 
 
 def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
-    """(bits, number) of a flag `bits & number != 0` with a scalar number; else None."""
+    """The pair (bits, number) of a flag `bits & number != 0` whose number is a scalar. None if the flag has another
+    form."""
     test = value.op
     if test is None or test.name != "ne" or constant_of(test.operands[1]) != 0:
         return None
@@ -88,8 +90,8 @@ def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
 
 
 def _no_bit(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """bits & number != 0 and a scalar condition: becomes bits & (number or 0) != 0. One select then serves all
-    elements."""
+    """If `condition` is a scalar, (bits & number != 0) & condition becomes bits & select(condition, number, 0) != 0.
+    One select then serves all elements."""
     for flags, condition in (operands, operands[::-1]):
         op, found = condition.op, _bit_of_number(builder, flags)
         if op is None or found is None or op.name != "broadcast" or op.operands[0].tile.shape:
@@ -147,7 +149,7 @@ elementwise("not", 1, "an integer or i1", symbol="~", algebra=Algebra(fold=_fold
 
 
 def _distance(op: Op) -> int | None:
-    """The constant distance of a shift, if it is less than 32; else None."""
+    """The distance of a shift, if it is constant and less than 32; else None."""
     amount = constant_of(op.operands[1])
     return int(amount) if amount is not None and 0 <= amount < 32 else None
 
@@ -155,7 +157,7 @@ def _distance(op: Op) -> int | None:
 def _left_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
     amount = _distance(op)
-    factor = 1 << amount if amount is not None and amount < 30 else 1  # divisors end at `ANY`, 2^30
+    factor = 1 << amount if amount is not None and amount < 30 else 1  # divisors are tracked only up to `ANY`, 2^30
     return multiple(op, shape, a, b, factor, 0 if a.low is not None and a.low >= 0 else None, None)
 
 

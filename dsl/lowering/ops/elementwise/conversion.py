@@ -1,4 +1,4 @@
-"""Conversions of values and of bits, and inline PTX."""
+"""Conversions of values, reinterpretation of bits, and inline PTX."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _fold_cast(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any])
         return value
     if not to.is_int:
         return None
-    # int(floor(x)) is one `cvt` with the rounding of `floor`.
+    # int(floor(x)) is one `cvt` with the rounding mode of `floor`.
     if attrs["rounding"] in (None, "rz") and value.op is not None and value.op.spec.algebra.rounds is not None:
         return builder.value("cast", value.op.operands[0], **attrs | {"rounding": value.op.spec.algebra.rounds})
     if source.is_float or source is I1 or attrs["saturate"]:

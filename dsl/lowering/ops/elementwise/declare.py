@@ -1,4 +1,5 @@
-"""Declarations of elementwise operations: arity, types, rules; for functions of the language, also their emission."""
+"""Declarations of elementwise operations: arity, types, rules. Functions of the language also declare their
+emission."""
 
 from __future__ import annotations
 
@@ -24,35 +25,39 @@ CLASSES: dict[str, Callable[[DType], bool]] = {
 
 
 class Writes(Protocol):
-    """The part of the writer that the emission of an element uses. Each method writes an instruction and returns the
-    name of its result."""
+    """The part of the writer that the emission of an element uses. `let`, `intrinsic` and `template` write an
+    instruction and return the name of its result."""
 
     def let(self, text: str) -> str:
         """The result of an LLVM instruction."""
 
     def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]]) -> str:
-        """The result of an LLVM intrinsic; arguments are (LLVM type, value)."""
+        """The result of an LLVM intrinsic. Each argument is a pair (LLVM type, value)."""
 
     def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
         """The results of an instruction of `dsl.ptx_templates`."""
 
     def bits(self, dtype: DType) -> int:
-        """The bits of a type; an index has 32 or 64 by variant."""
+        """The number of bits of a type. For an index, the number is 32 or 64, depending on the variant."""
 
 
 Element = Callable[[Writes, Op, DType, str, list[str]], str]
-"""Emits one element: (writer, operation, dtype of the first operand, its LLVM type, operands) → result."""
+"""Emits one element. The arguments are the writer, the operation, the dtype of the first operand, its LLVM type, and
+the operands. Returns the result."""
 
 
 @dataclass(frozen=True)
 class LanguageFunction:
     """An operation that is a function of the language.
 
-    usage, means: for documents. of: the class of types that it takes. emit: one element as LLVM IR.
-    meaning: all elements in numpy, written from the definition of the language and not from `emit`: the name of a numpy
-        function, or a function of the dtype and of arrays.
-    bound: the relative and the absolute error that the hardware may have, where it approximates.
-    numbers: computes it of constants, in schedules. on_host: examples compute it by `meaning`, in float64.
+    `usage`, `means`: texts for documents.
+    `of`: the class of types that the function takes.
+    `emit`: emits one element as LLVM IR.
+    `meaning`: the name of a numpy function, or a function of the dtype and of arrays. It computes all elements.
+        `meaning` is written from the definition of the language, not from `emit`.
+    `bound`: the relative and the absolute error that the hardware may have, if it approximates the function.
+    `numbers`: a Python function that computes the same for constants in schedules.
+    `on_host`: True if examples compute the function by `meaning`, in float64.
     """
 
     name: str
@@ -67,7 +72,7 @@ class LanguageFunction:
     on_host: bool = False
 
     def compute(self, dtype: DType, *arrays: Any) -> Any:
-        """Computes `meaning`."""
+        """Computes the function by `meaning`."""
         if isinstance(self.meaning, str):
             import numpy as np
 
@@ -76,13 +81,13 @@ class LanguageFunction:
 
     @property
     def types(self) -> str:
-        """The types that it takes, in words."""
+        """The types that the function takes, in words."""
         words = {"a number": "numbers", "an integer": "integers", "a float": "floats"}
         return words.get(self.of, "f32, f16, bf16")
 
     @property
     def error(self) -> str:
-        """The error that the hardware may have, in words; "" if it has none."""
+        """The error that the hardware may have, in words. It is "" if there is none."""
         words = ("relative", "absolute")
         parts = [f"{word} 2^{log2(each):g}" for word, each in zip(words, self.bound or (), strict=False) if each]
         return ", ".join(parts).replace("-", "−")
@@ -97,19 +102,19 @@ def function(
     on_host: bool | None = None, shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(),
     elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
-    """Declares a function of the language. By default, it exists on the host if it takes only floats."""
+    """Declares a function of the language. By default, the function exists on the host if it takes only floats."""
     on_host = of in ("a float", "f32") if on_host is None else on_host
     FUNCTIONS[name] = LanguageFunction(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
     elementwise(name, arity, of, shortcuts=shortcuts, algebra=algebra, elements=elements)
 
 
 def suffix(llvm: str) -> str:
-    """The suffix of LLVM's intrinsics for a type."""
+    """The suffix that LLVM's intrinsics have for a type."""
     return {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(llvm, llvm)
 
 
 def intrinsic(name: str) -> Element:
-    """The emission of an operation that is an LLVM intrinsic."""
+    """The emission of an operation for which LLVM has an intrinsic."""
 
     def emit(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
         return w.intrinsic(f"llvm.{name}.{suffix(llvm)}", llvm, [(llvm, v) for v in x])
@@ -118,8 +123,8 @@ def intrinsic(name: str) -> Element:
 
 
 def intrinsic_of_f32(name: str) -> Element:
-    """The same, with 16-bit floats computed in f32. The intrinsic must be exact there, or round such that the second
-    rounding does not change the result."""
+    """Like `intrinsic`, but 16-bit floats are computed in f32. The intrinsic must be exact in f32, or the second
+    rounding must not change the result."""
     plain = intrinsic(name)
 
     def emit(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
@@ -133,16 +138,19 @@ def intrinsic_of_f32(name: str) -> Element:
 
 Number = int | float | bool | None
 Shortcut = Callable[[Makes, Sequence[Value], Sequence[Number]], Value | None]
-"""A value that equals an operation on integers, or None: (builder, operands, their constants or None) → value."""
+"""Finds a value that equals an operation on integers. The arguments are the builder, the operands, and their constants
+(None if not constant). Returns None if there is no such value."""
 
 
 def elementwise(
     name: str, arity: int, of: str, result: DType | None = None, *, symbol: str = "",
     shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(), elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
-    """Declares an operation: all operands have one type of the class `of`; the result has that type, or `result`.
+    """Declares an operation. All operands have the same type, which belongs to the class `of`. The result has this
+    type, or the type `result`.
 
-    On integers, it folds constants if its algebra `computes` them, and by `shortcuts`.
+    On integers, the operation is folded in two ways. If all operands are constant, the algebra's `computes` gives the
+    result. Otherwise, `shortcuts` are tried.
     """
     if algebra.fold is None and (algebra.computes is not None or shortcuts):
         algebra = replace(algebra, fold=_of_integers(name, shortcuts))
@@ -188,14 +196,14 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
 
 
 def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
-    """Folds comparisons only: other operations round as the hardware does, which is not repeated here."""
+    """Folds only comparisons. Other operations round like the hardware, which is not reproduced here."""
     compute = OPS[name].algebra.computes
     numbers = [constant_of(v) for v in operands]
     if compute is None or None in numbers:
         return None
     try:
         is_comparison = OPS[name].infer(operands, attrs)[0].dtype is I1
-    except Mismatch:  # reported when the operation is built
+    except Mismatch:  # reported as an error when the operation is built
         return None
     if not is_comparison:
         return None
@@ -204,7 +212,7 @@ def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict
 
 
 def neutral(left: int | None, right: int) -> Shortcut:
-    """The other operand, if the left one is `left` or the right one is `right`, like x + 0."""
+    """The other operand, if the left operand is `left` or the right operand is `right`, as in x + 0."""
 
     def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
         if left is not None and numbers[0] == left:

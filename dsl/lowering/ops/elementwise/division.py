@@ -42,12 +42,13 @@ def _all_of_it(builder: Makes, operands: Sequence[Value], numbers: Sequence[Numb
 
 
 def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> tuple[Value, Value] | None:
-    """(scalar, other) of a tile that is the sum of a scalar and another tile, if the divisor divides the scalar."""
+    """If a tile is the sum of a scalar and another tile, the pair (scalar, other tile). The scalar must be a multiple
+    of the divisor. None if the tile has no such form."""
     total, divisor = operands[0].op, numbers[1]
     if builder.facts is None or not divisor or total is None or total.name != "add":
         return None
     if not total.result.tile.shape or total.result.dtype.kind != "index":
-        return None  # sums of other types may wrap around, and then the divisor does not divide the scalar's part
+        return None  # sums of other types may wrap around, so the divisor may not divide the scalar's part
     for whole, rest in (total.operands, total.operands[::-1]):
         made = whole.op
         if made is None or not made.spec.elements.splat or not made.operands or made.operands[0].tile.shape:
@@ -58,7 +59,7 @@ def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence
 
 
 def _scalar_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """(32 n + a) // 32 becomes n + a // 32, where n is a scalar: its division is done once."""
+    """(32 n + a) // 32 becomes n + a // 32, where n is a scalar. The division of the scalar is done once."""
     found = _whole_and_rest(builder, operands, numbers)
     number = numbers[1]
     if found is None or number is None:
@@ -76,7 +77,8 @@ def _rest_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Num
 
 
 def _group(a: Facts, b: Facts, axis: int, extent: int) -> int:
-    """Along `axis`, how many neighbours of a run have one quotient by `b`, which must be one positive number."""
+    """The number of neighbours in a run along `axis` that have the same quotient by `b`. `b` must be one positive
+    number."""
     if b.same[axis] != extent or b.low is None or b.low < 0:
         return 1
     return min(a.run[axis], a.start[axis], b.every)
@@ -93,7 +95,8 @@ def _quotient_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     if a.high is not None and b.low is not None and b.low >= 0:  # the divisor is 1 or more
         high = a.high // max(b.low, 1) if a.high >= 0 else -1
     facts = Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
-    return facts if b.low is not None and b.low >= 0 else wrapped(facts, op.operands[0].dtype)  # least // -1 wraps
+    # the least integer // -1 wraps around
+    return facts if b.low is not None and b.low >= 0 else wrapped(facts, op.operands[0].dtype)
 
 
 def _rest_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:

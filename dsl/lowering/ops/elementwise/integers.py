@@ -41,7 +41,7 @@ def _upper_half(dtype: DType, a: Any, b: Any) -> Any:
     if bits < 64:
         wide = np.int64 if a.dtype.kind == "i" else np.uint64
         return ((a.astype(wide) * b.astype(wide)) >> wide(bits)).astype(a.dtype)
-    product = a.astype(object) * b.astype(object)  # of scalars an int
+    product = a.astype(object) * b.astype(object)  # for scalars, this is an int
     return np.asarray(product >> 64, object).astype(a.dtype)
 
 
@@ -52,7 +52,7 @@ function(
 
 
 def _without_sign(x: Any) -> tuple[Any, int]:
-    """The bits of integers as unsigned numbers, and how many bits."""
+    """The bits of integers as unsigned numbers, and the number of bits."""
     import numpy as np
 
     x = np.asarray(x)

@@ -1,11 +1,11 @@
-"""Inserts the barriers that the accesses of a block need, at the narrowest scope, and no others.
+"""Inserts the barriers that the accesses of a thread block need, at the narrowest scope, and no others.
 
-1. Each operation touches elements of memories, by certain threads (`touches.py`).
-2. A walk through the program keeps the accesses that no barrier has ordered yet (`walking.py`, `state.py`, `steps.py`).
-   It goes through loops iteration by iteration (`iterations.py`). Where an access conflicts with an earlier one
-   (`conflicts.py`, `threads.py`), a barrier goes before it (`insert.py`). An access to what a copy in flight touches is
-   an error (`copies.py`).
-3. Barriers that later ones made superfluous are removed (`remove.py`).
+1. Certain threads of each operation touch certain elements of memory (`touches.py`).
+2. A walk through the program tracks the accesses that no barrier has ordered yet (`walking.py`, `state.py`,
+   `steps.py`). The walk goes through loops iteration by iteration (`iterations.py`). Where an access conflicts with an
+   earlier one (`conflicts.py`, `threads.py`), the walk asks for a barrier before it (`insert.py`). While a copy is in
+   flight, an access to the elements that the copy touches is an error (`copies.py`).
+3. Barriers are removed if later ones made them superfluous (`remove.py`).
 4. Each barrier, inserted or removed, is a choice with a reason (`choose.py`).
 """
 
@@ -26,14 +26,14 @@ from dsl.lowering.passes.barriers.walking import Order
 
 
 def insert_barriers(function: Function) -> None:
-    """Adds `barrier` operations. With `barriers manual` in the schedule, only between accesses to tiles that the
-    compiler made: the kernel's text has the others."""
+    """Adds `barrier` operations. With `barriers manual` in the schedule, the pass adds barriers only between accesses
+    to tiles that the compiler made. The kernel's text then contains all other barriers."""
     order = order_of(function)
     choose(function, order, remove_superfluous(order, insert(order)))
 
 
 def order_of(function: Function) -> Order:
-    """The context of walks through a function."""
+    """The data that all walks through a function have in common."""
     warps, ops = function.warps, walk(function.body)
     forms = loop_forms_of(function, facts_of(function))
     by_hand = function.word("barriers") == "manual"

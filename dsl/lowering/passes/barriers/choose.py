@@ -1,4 +1,4 @@
-"""Makes each barrier a choice, with the reason for it. A schedule may choose otherwise."""
+"""Makes each barrier a choice, and gives the reason for the barrier. A schedule may choose otherwise."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ NONE = "none"
 
 
 def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
-    """Makes a choice of each barrier, of superfluous ones too; inserts and removes barriers accordingly."""
+    """Makes a choice for each barrier, including superfluous ones. Then inserts or removes the barrier as the choice
+    says."""
     if not (outcome.standing or outcome.dropped):
         return
     reasons = _Reasons(order, outcome)
     gone = {each.barrier for each in outcome.dropped}
-    # The cost is in threads, not in time: on five kernels, block barriers in place of warp barriers changed no time
-    # (docs/measurements.md, `barrier=block`).
+    # The cost is the number of threads that wait, not time. On five kernels, block barriers in place of warp barriers
+    # did not change the time (docs/measurements.md, `barrier=block`).
     costs = {"warp": WARP, "block": function.threads, NONE: 0}
-    # In the order of the text: choices with one key are numbered in the order in which they are made.
+    # Sorted by place in the text: choices with the same key are numbered in the order in which they are made.
     for each in sorted([*outcome.standing, *outcome.dropped], key=lambda each: reasons.position[each.before]):
         superfluous = each.barrier in gone
         reason = function.reasons[each.barrier] = reasons.of(each, superfluous)
@@ -55,13 +56,14 @@ def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
 
 
 class _Reasons:
-    """position: of each step of a function, barriers included, in the order of the text."""
+    """Finds the reasons for barriers. `position` numbers the steps of the function, barriers included, in the order of
+    the text."""
 
     def __init__(self, order: Order, outcome: RemovalOutcome):
         self.order, self.steps, self.touches = order, order.steps, order.steps.accesses.touches
         self.position: dict[Op, int] = {}
         self.loops: dict[Op, tuple[Op, ...]] = {}
-        self.of_access: dict[int, list[Op]] = defaultdict(list)  # in order
+        self.of_access: dict[int, list[Op]] = defaultdict(list)  # in the order of the text
         for op, loops in self.steps.inside(self.steps.function.body):
             self.position[op], self.loops[op] = len(self.position), loops
             for access in self.steps.accesses_of(op):
@@ -87,16 +89,18 @@ class _Reasons:
         )
 
     def inside(self, branch: Op, access: int) -> Op:
-        """The operation that an access in a branch of threads belongs to."""
+        """The operation that does the given access. It is inside the given branch of threads."""
         found = self.steps.origin(access, [op for region in branch.regions for op, _ in self.steps.inside(region)])
         assert found is not None
         return found
 
     def owner(self, access: int, later: Op) -> tuple[Op, bool]:
-        """The operation that an access came from, before loops and barriers changed it; and whether that was in an
-        earlier iteration. If several operations led to the access, the last one before `later`."""
+        """The operation that did an access, and whether it did so in an earlier iteration. Since then, loops and
+        barriers may have changed the description of the access. If several operations qualify, the last one before
+        `later` is returned."""
         accesses = self.steps.accesses
-        followed = {access: False}  # access → whether an iteration lies between it and the given one
+        # access → whether an iteration lies between this access and the access that was passed in
+        followed = {access: False}
         seen: set[int] = set()
         while followed:
             found = [
@@ -117,19 +121,20 @@ class _Reasons:
         raise AssertionError("an access of no operation")
 
     def is_past(self, earlier: Op, later: Op, followed: bool) -> bool:
-        """Whether an access is of an earlier iteration, of a loop that contains both operations."""
+        """Whether the earlier access is from an earlier iteration of a loop that contains both operations."""
         both = any(loop in self.loops[earlier] for loop in self.loops[later])
         return both and (followed or self.position[earlier] >= self.position[later])
 
     def between(self, earlier: Op, later: Op, earlier_iteration: bool) -> tuple[Op, ...]:
-        """The barriers between two operations, or on the way from one to the other in the next iteration."""
+        """The barriers between two operations. With `earlier_iteration`, the barriers between `earlier` in one
+        iteration and `later` in the next iteration."""
         first, last = self.position[earlier], self.position[later]
         if not earlier_iteration:
             return tuple(b for b in self.standing if first < self.position[b] < last)
         around = [loop for loop in self.loops[later] if loop in self.loops[earlier]]
         return tuple(b for b in self.standing if around[-1] in self.loops[b] and not last <= self.position[b] <= first)
 
-    # ---- why two accesses are taken to conflict although it is not known ----
+    # ---- why two accesses are assumed to conflict although a conflict is not proved ----
 
     def doubt(self, earlier: Op, past: Touch, later: Op, touch: Touch) -> str:
         if past.bond is not None or touch.bond is not None:
@@ -148,12 +153,12 @@ class _Reasons:
         return met.doubt.value
 
     def is_masked(self, op: Op, touch: Touch) -> bool:
-        """Whether an access may skip elements. A copy never does: it writes zeros where its mask is off."""
+        """Whether an access may skip elements. A copy never skips any: where its mask is off, it writes zeros."""
         fills = op.spec.in_flight and touch.write
         return not fills and operand(op, "mask") is not None
 
     def unplaced(self, op: Op, touch: Touch) -> str:
-        """Why the place of an access is not known; "" if it is known."""
+        """Why the compiler does not know the place of an access. "" if it knows the place."""
         if touch.offsets is not None:
             return ""
         offset = self.steps.touches.offset_of(op, touch)
@@ -164,9 +169,9 @@ class _Reasons:
         return f"where {subject_of(op)} is depends on {told}"
 
     def counted_from(self, mine: Terms, theirs: Terms) -> str:
-        """Why two sums of scalars cannot be compared: the terms that only one of them has."""
+        """Why two sums of scalars cannot be compared: the text names the terms that occur in only one of them."""
         apart = [_sum([self.named(v, k) for v, k in a if (v, k) not in b]) for a, b in ((mine, theirs), (theirs, mine))]
-        if apart[0] == apart[1]:  # copies of one statement, as unrolling makes them: their values have one name
+        if apart[0] == apart[1]:  # unrolling makes copies of one statement, and their values share a name
             return f"each counts from its own {apart[0]}"
         return f"one counts from {apart[0]}, the other from {apart[1]}"
 

@@ -1,8 +1,9 @@
-"""Whether two accesses meet: two threads touch one element, and no barrier orders them.
+"""Whether two accesses meet: two threads touch the same element, and no barrier orders the two accesses.
 
-A thread releases to other blocks what it did itself and what barriers brought it from other threads. Other threads see
-what it acquired only behind a barrier (PTX ISA 8, "Causality order"). So a release meets all earlier accesses of global
-memory by other threads, and an acquire meets all later ones.
+A release publishes to other blocks what its thread did itself, and what barriers made visible to that thread. An
+acquire makes data visible to its own thread. The other threads of the block see this data only behind a barrier (PTX
+ISA 8, "Causality order"). So a release conflicts with all earlier accesses of global memory by other threads, and an
+acquire conflicts with all later ones.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from dsl.lowering.passes.barriers.threads import (
 )
 from dsl.lowering.passes.barriers.touches import Stage, Touch, along
 
-# Iterations of a loop that are compared one by one. Beyond, an access counts as being anywhere: that may cost a barrier
-# too many, never one too few.
+# The most iterations of a loop that are compared one by one. If there are more, the access counts as possibly anywhere.
+# That may cause a superfluous barrier, but never a missing one.
 MAX_ROUNDS_BACK = 64
 UNPLACED, APART = Meeting("block", Doubt.PLACE), Meeting("block", Doubt.BASE)
 
 
 def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
-    """How a pending access meets another one, in any iteration that it stands for: the one with the widest scope, and
-    of those one that is known, not only possible."""
+    """How a pending access meets another access, over all iterations that the pending access stands for. The result has
+    the widest scope; at equal scope, a proven conflict takes precedence over a possible one."""
     if touch.combines is not None and touch.combines == pending.combines:
-        return None  # atomics whose order does not matter
+        return None  # atomics that need no order between them
     strongest: Meeting | None = None
     for earlier in earlier_iterations(pending, touch):
         met = conflict(earlier, touch, warps)
@@ -50,7 +51,7 @@ def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
 
 
 def collision(flying: Touch, touch: Touch) -> Meeting | None:
-    """How a copy in flight meets an access; None if they touch different elements, in all iterations of the copy."""
+    """How a copy in flight meets an access. None if the two touch different elements in all iterations of the copy."""
     if touch.combines is not None and touch.combines == flying.combines:
         return None
     for earlier in earlier_iterations(flying, touch):
@@ -60,7 +61,7 @@ def collision(flying: Touch, touch: Touch) -> Meeting | None:
 
 
 def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
-    """How two accesses meet; None if each element that both touch is touched by one thread only."""
+    """How two accesses meet. None if no two threads touch the same element."""
     if a.bond is not None or b.bond is not None:
         scope = scope_of_acting((a, b), warps)
         return None if scope is None else Meeting(scope)
@@ -70,7 +71,7 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
         return UNPLACED
     if not _comparable(a, b):
         return APART
-    # wgmma reads through the asynchronous proxy. The fence for that goes with barriers of the block.
+    # wgmma reads through the asynchronous proxy. The fence that this needs is emitted with block barriers only.
     if a.grouped or b.grouped:
         return IN_BLOCK
     met = meeting_of_elements(a, b, warps)
@@ -81,7 +82,7 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
 
 
 def earlier_iterations(a: Touch, b: Touch) -> list[Touch]:
-    """The accesses that `a` stands for, one for each earlier iteration that may meet `b`."""
+    """The accesses that `a` stands for: one for each earlier iteration that may meet `b`."""
     if a.before is None:
         return [a]
     stage, offset = a.before
@@ -89,15 +90,16 @@ def earlier_iterations(a: Touch, b: Touch) -> list[Touch]:
     if _comparable(a, b) and offset and a.offsets is not None and b.offsets is not None:
         low_a, high_a = a.offsets.reach(a.shape)
         low_b, high_b = b.offsets.reach(b.shape)
-        first, last = low_a - high_b, high_a - low_b  # of the distance by which `a` is moved back
+        # the least and greatest distance by which `a` may be moved back and still meet `b`
+        first, last = low_a - high_b, high_a - low_b
         if offset < 0:
             first, last = -last, -first
         iterations = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
     elif stage and (both := _comparable_stages(a, b)) is not None:
         back = along(stage, both[0].axes) if both[0].axes else stage
-        if not back:  # all iterations are at the same place along these axes
+        if not back:  # all iterations access the same place along these axes
             return [a.without(False, bool(offset)).along(both[0].axes)]
-        if both[0].modulus:  # a ring: after `modulus` iterations, the stages repeat
+        if both[0].modulus:  # in a ring, the stages repeat after `modulus` iterations
             iterations = range(both[0].modulus)
         else:
             away, rest = divmod(both[0].constant - both[1].constant, back)
@@ -108,12 +110,12 @@ def earlier_iterations(a: Touch, b: Touch) -> list[Touch]:
 
 
 def disjoint(a: Touch, b: Touch) -> bool:
-    """Whether two accesses are known to touch different elements."""
+    """Whether two accesses are proved to touch different elements."""
     if _different_stages(a, b):
         return True
     if a.offsets is None or b.offsets is None or not _comparable(a, b):
         return False
-    # Ranges first: most disjoint accesses are of separate ranges, and listing elements takes longer.
+    # Ranges first: most disjoint accesses have separate ranges, and listing elements takes longer.
     low_a, high_a = a.offsets.reach(a.shape)
     low_b, high_b = b.offsets.reach(b.shape)
     if high_a < low_b or high_b < low_a:
@@ -131,7 +133,8 @@ def _elements(offsets: Affine | Listed, shape: tuple[int, ...]) -> frozenset[int
 
 
 def _different_stages(a: Touch, b: Touch) -> bool:
-    """Whether both stages are known and differ. Stages of a ring are compared modulo its length."""
+    """Whether the stages of two accesses are known and differ. Stages of a ring are compared modulo the ring's
+    length."""
     both = _comparable_stages(a, b)
     if both is None:
         return False
@@ -140,8 +143,8 @@ def _different_stages(a: Touch, b: Touch) -> bool:
 
 
 def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
-    """The stages of both accesses, if their distance is the difference of their constants; else None. Of TMA boxes,
-    only the axes along which that holds."""
+    """The stages of two accesses, if these stages differ only by a constant; else None. For TMA boxes, only the axes
+    with this property are kept."""
     one, other = a.stage, b.stage
     if one is None or other is None or one.modulus != other.modulus:
         return None
@@ -153,14 +156,19 @@ def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
 
 
 def _comparable(a: Touch, b: Touch) -> bool:
-    """Whether offsets count from the same place (both within a stage, or neither) and have the same unknowns."""
+    """Whether the offsets of two accesses count from the same place and have the same unknown terms. Two offsets count
+    from the same place if both are within a stage, or if neither is."""
     return a.in_stage == b.in_stage and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
 
 
 @dataclass(slots=True)
 class _Met:
-    """What is known of one access, as sets of others: those compared with it, those that it meets within a warp and
-    within the block, and those that it is known to meet."""
+    """The results of comparing one access with others. Each field is a set of other accesses.
+
+    `compared`: the accesses compared so far.
+    `warp`, `block`: the accesses that meet the given access in that scope.
+    `sure`: the accesses for which the conflict is proved.
+    """
 
     compared: int = 0
     warp: int = 0
@@ -169,19 +177,20 @@ class _Met:
 
 
 class Comparisons:
-    """Which accesses meet a later one. Each pair is compared once: walks ask for the same pairs again and again."""
+    """Finds the earlier accesses that meet a later one. The results are cached, because walks compare the same pairs
+    again and again."""
 
     def __init__(self, accesses: OpenAccesses, meeting: Callable[[Touch, Touch], Meeting | None]):
         self.accesses, self.meeting = accesses, meeting
         self.known: dict[int, _Met] = defaultdict(_Met)
 
     def scope(self, access: int, others: int) -> Scope | None:
-        """The widest scope in which an access meets one of `others`, or None."""
+        """The widest scope in which an access meets any of `others`; None if it meets none of them."""
         touches, known = self.accesses.touches, self.known[access]
         touch = touches[access]
         new = others & self.accesses.before(touch) & ~known.compared
         for number in members(new) if new else ():
-            if others & known.block:  # the widest scope is found: no other comparison can change the result
+            if others & known.block:  # the widest scope is found, so no other comparison can change the result
                 break
             other = touches[number]
             met = self.meeting(other, touch) if touch.write or other.write else None
@@ -193,11 +202,11 @@ class Comparisons:
         return "block" if others & known.block else "warp" if others & known.warp else None
 
     def met(self, access: int, others: int) -> int:
-        """Those of `others` that an access meets in the widest scope, as far as compared."""
+        """The accesses in `others` that meet the given access in the widest scope, among the pairs compared so far."""
         known = self.known[access]
         return others & known.block or others & known.warp
 
     def one(self, access: int, others: int) -> int:
-        """One of `others` that an access meets in the widest scope; one that it is known to meet, if possible."""
+        """One access in `others` that meets the given access in the widest scope. A proven conflict is preferred."""
         met = self.met(access, others)
         return next(members(met & self.known[access].sure or met))

@@ -1,4 +1,5 @@
-"""Copies in flight. An access to what one touches is an error, and so is a `wait` that never waits."""
+"""Checks copies in flight. It is an error to access elements that a copy in flight touches. A `wait` that never waits
+is an error, too."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ from dsl.lowering.passes.barriers.state import State, members
 from dsl.lowering.passes.barriers.steps import Steps
 from dsl.lowering.passes.barriers.touches import Touch, stage_of
 
-NEVER = "wait(n) for it"  # the hint where no wait behind the copy would reach it
+NEVER = "wait(n) for it"  # the hint for a copy that no wait in the text would cover
 
 
 def groups_kept(ops: list[Op]) -> dict[str, int]:
-    """How many groups in flight a walk tells apart, of copies and of stores: two more than any `wait` leaves. Older
-    groups have all landed behind any wait; the second extra one lets an error name it."""
+    """How many groups in flight a walk distinguishes, separately for copies and for TMA stores: two more than any
+    `wait` leaves in flight. All older groups have landed behind any wait. The second extra group lets an error message
+    name the group."""
     return {
         kind: max((op.attrs["groups"] for op in ops if op.spec.orders == kind), default=0) + 2
         for kind in ("end", "their end")
@@ -31,22 +33,24 @@ class CopiesInFlight:
     def __init__(self, steps: Steps, forms: LoopForms, most: dict[str, int]):
         self.steps, self.forms, self.most = steps, forms, most
         self.comparisons = Comparisons(steps.accesses, collision)
-        self.waited_for: dict[Op, int] = {}  # at each `wait`: the most groups that may be in flight
+        self.waited_for: dict[Op, int] = {}  # for each `wait`: the most groups that may be in flight before it
 
     def check(self, access: int, flying: int, state: State, op: Op) -> None:
-        """TileError `hazard` where an access touches what one of the copies in flight touches."""
+        """Raises TileError `hazard` if an access touches elements that a copy in flight touches."""
         if self.comparisons.scope(access, flying):
             self._fail(access, state, op)
 
     def waited(self, op: Op, state: State) -> None:
         copies = state.copies
-        # A wait(0) behind earlier copies is never an error, even if all have landed: it shows a reader that they have.
+        # A wait(0) behind earlier copies is never an error, even if all of them have landed: it tells a reader that
+        # they have.
         drains = copies.committed and not op.attrs["groups"]
         self.waited_for[op] = max(self.waited_for.get(op, 0), len(copies.groups), drains)
 
     def check_waits(self) -> None:
-        """TileError `hazard` for a `wait` that leaves as many groups in flight as there can be: it never waits, and
-        data read behind it may not be there. If a statement became several operations, one that waits is enough."""
+        """Raises TileError `hazard` for a `wait` that leaves all groups in flight that can be in flight. Such a `wait`
+        never waits, so data that is read behind it may not have arrived. If a statement became several `wait`
+        operations, it is enough that one of them waits."""
         waits: dict[tuple[int, int], list[Op]] = {}
         for op in self.waited_for:
             if op.loc is not None:
@@ -101,13 +105,14 @@ class CopiesInFlight:
         raise TileError("hazard", op.loc, message, hint)
 
     def _begun_by(self, flying: int) -> Op | None:
-        """The copy or store that an access in flight belongs to; of several, the nearest."""
+        """The copy or TMA store that started an access in flight. If several did, the nearest one."""
         begun = [op for op in walk(self.steps.function.body) if op.spec.in_flight or op.spec.leaves]
         return self.steps.origin(flying, begun)
 
     def _same_stage(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
-        """Text that says which two indices of a ring are one stage: the index of a copy in flight, in terms of the
-        iteration of the access, and the index of the access. None where they are unknown, or are written alike."""
+        """Text that says which two indices of a ring select the same stage. The first index belongs to the copy in
+        flight, and is given in terms of the access's iteration. The second index belongs to the access. None if an
+        index is unknown, or if the texts of the two indices are equal."""
         ring = touch.stage.modulus if touch.stage is not None else None
         index, to = operand(op, "stage"), operand(copy, "stage")
         if not ring or flying.stage is None or index is None or to is None:
@@ -118,7 +123,8 @@ class CopiesInFlight:
             return None
         order = [each for each in walk(self.steps.function.body) if each is op or each is copy]
         iterations = (began.constant - flying.stage.constant) % ring
-        if not iterations and order[0] is op:  # the copy stands behind the access, so it is of an earlier iteration
+        # the copy comes after the access in the text, so it is from an earlier iteration
+        if not iterations and order[0] is op:
             iterations = ring
         here, there = self._stage_text(index), self._stage_text(to, iterations)
         if here is None or there is None or here == there:
@@ -127,7 +133,7 @@ class CopiesInFlight:
         return f"stage {here} here and stage {there} of the copy{before} are the same in a ring of {ring}"
 
     def _stage_text(self, index: Value, less: int = 0) -> str | None:
-        """The index of a stage minus `less`, as a kernel writes it; None where a part of it has no name."""
+        """The index of a stage minus `less`, as a kernel would write it. None if a part of the index has no name."""
         index, _ = remainder(index)
         factors, constant = self.forms.form(index)
         constant -= less
@@ -140,7 +146,8 @@ class CopiesInFlight:
 
 
 def told_line(op: Op, near: Op) -> str:
-    """The place of an operation, for a message about another one: with the file only if it is another file."""
+    """The place of an operation, for a message about the operation `near`. The file is named only if the two files
+    differ."""
     assert op.loc is not None
     is_near = near.loc is not None and near.loc.source is op.loc.source
     return f"line {op.loc.line}" if is_near else str(op.loc)

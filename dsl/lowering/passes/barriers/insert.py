@@ -1,4 +1,4 @@
-"""Inserts barriers where a walk needs them."""
+"""Inserts barriers where a walk finds that they are needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BARRIER = OPS["barrier"]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A barrier in a block, before one of its operations. need: what it was inserted for."""
+    """A barrier in a block, before one of its operations. `need`: the conflict that the barrier resolves."""
 
     block: Block
     barrier: Op
@@ -31,14 +31,15 @@ def placed(order: Order, block: Block, before: Op, scope: Scope, need: Need) -> 
 
 
 def insert(order: Order) -> list[Placed]:
-    """Inserts a barrier before each access that needs one. TileError `hazard` where none can stand, or where an access
-    touches what a copy in flight touches."""
+    """Inserts a barrier before each access that needs one. Raises TileError `hazard` if no barrier is allowed there, or
+    if the access touches elements that a copy in flight touches."""
     inserted: list[Placed] = []
 
     def needed(need: Need) -> None:
         inserted.append(placed(order, need.block, need.op, need.scope, need))
 
     BarrierWalk(order, needed).block(order.steps.function.body, State())
-    if not order.by_hand:  # else the walk has not seen the copies of the text, and every `wait` would look superfluous
+    # otherwise the walk has not seen the copies in the kernel's text, and every `wait` would look superfluous
+    if not order.by_hand:
         order.copies.check_waits()
     return inserted

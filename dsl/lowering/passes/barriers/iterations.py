@@ -1,6 +1,6 @@
 """How a loop changes the description of accesses: on entry, from one iteration to the next, and on exit.
 
-What one iteration describes as k * iteration + c, the next one describes as k * iteration + c - k
+If one iteration describes an access as k * iteration + c, the next iteration describes it as k * iteration + c - k
 (`dsl/lowering/building/loop_forms.py`).
 """
 
@@ -20,17 +20,18 @@ from dsl.lowering.passes.barriers.conflicts import MAX_ROUNDS_BACK
 from dsl.lowering.passes.barriers.steps import Steps
 from dsl.lowering.passes.barriers.touches import Change, Stage, Touch, along, terms_of
 
-# Accesses from before a loop that are described in terms of its iterations. A limit, since the iterations of an outer
-# loop may add more and more.
+# The most accesses from before a loop that are described in terms of the loop's iterations. The number is limited
+# because each iteration of an outer loop may add more.
 MAX_ENTERED = 256
-# Iterations after which an unordered access stands for all earlier iterations, too. Few, since the walk through a loop
-# ends only when an iteration adds nothing new: without a limit, each iteration would add its own.
+# After this many iterations, an unordered access stands for all earlier iterations, too. The number is small because
+# the walk through a loop ends only when an iteration adds nothing new. Without a limit, each iteration would add its
+# own accesses.
 EXACT_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """How one loop changes sets of accesses: on entry, from iteration to iteration, on exit."""
+    """How one loop changes sets of accesses: on entry, from one iteration to the next, and on exit."""
 
     entering: Callable[[int], int]
     following: Callable[[int], int]
@@ -38,7 +39,7 @@ class Iterations:
 
 
 class LoopIterations:
-    """The changes by each loop of one function."""
+    """The changes that each loop of one function makes."""
 
     def __init__(self, steps: Steps, forms: LoopForms):
         self.steps, self.forms = steps, forms
@@ -64,14 +65,15 @@ class LoopIterations:
         return known
 
     def _next_tile(self, following: Callable[[int], int]) -> Callable[[int], int]:
-        """The change for a persistent kernel's loop over tiles: accesses of tensors by the tile before are dropped.
-        Without persistence, other blocks would compute the two tiles, and no barrier would order them either."""
+        """The change from one tile to the next in a persistent kernel's loop over tiles. The change drops the accesses
+        to tensors that the previous tile made. In a kernel that is not persistent, different blocks compute the two
+        tiles, and no barrier orders these accesses either."""
         given = [p.value for p in self.steps.function.params if p.value is not None]
         of_memory = self.steps.accesses.of_memory
         return lambda accesses: following(accesses & ~reduce(or_, (of_memory[memory] for memory in given), 0))
 
     def _at_first(self, block: Block) -> Iterator[Touch]:
-        """The accesses of a block; those inside loops as in the first iteration."""
+        """The accesses of a block. Accesses inside loops are described as in the first iteration."""
         for op in self.steps.of(block):
             for access in self.steps.accesses_of(op):
                 yield self.steps.accesses.touches[access]
@@ -81,9 +83,10 @@ class LoopIterations:
                     yield touch.expressed(lambda form, m: self.forms.canonical(substituted(form, starts), m))  # noqa: B023
 
     def _first_iteration(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
-        """Describes stages and offsets relative to what the loop carries, which has its start value on entry."""
+        """Describes stages and offsets relative to the values that the loop carries. On entry, these have their start
+        values."""
         starts = {c.inside: c.start for c in carried}
-        # Memory → carried value → its factor in the body's accesses of that memory.
+        # Memory → carried value → the factor of that value in the body's accesses to the memory.
         stages: dict[Value, dict[int, int]] = defaultdict(dict)
         offsets: dict[Value, dict[int, int]] = defaultdict(dict)
         for touch in (touch for region in op.regions for touch in self._at_first(region)):
@@ -119,7 +122,7 @@ class LoopIterations:
 
 
 def _defined_in(op: Op, forms: LoopForms) -> set[int]:
-    """The identities of all values in an operation's regions, except those that are the same in each iteration."""
+    """The identities of all values in an operation's regions, except values that are the same in each iteration."""
     out = {id(a) for region in op.regions for a in region.args}
     out |= {id(name) for name in forms.names.get(op, ())[:1]}
     for inner in (o for region in op.regions for o in walk(region)):
@@ -131,15 +134,16 @@ def _defined_in(op: Op, forms: LoopForms) -> set[int]:
 
 
 def _new(value: int) -> int:
-    """The identity of a value in the next iteration, while one form holds both the old and the new one."""
+    """The identity of a value in the next iteration. This identity is used while one form contains both the old and the
+    new value."""
     return ~value
 
 
 def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
-    """Describes an access of one iteration as the next iteration sees it. inside: values that each iteration
-    recomputes."""
-    # steps: values that keep their name, with what an iteration adds. renamed: values that the next iteration knows by
-    # another name. added: values to which an iteration adds something that is known only at run time.
+    """Describes an access of one iteration in terms of the next iteration. `inside` holds the values that each
+    iteration recomputes."""
+    # `steps`: values that keep their name, and the constant that an iteration adds to them. `renamed`: values that have
+    # another name in the next iteration. `added`: values to which an iteration adds an amount known only at run time.
     steps = {c.inside: c.next[1] for c in carried if c.next[0] == {c.inside: 1} and c.modulus == EXACT}
     renamed: dict[int, Form] = {}
     added: dict[int, tuple[Form, int]] = {}
@@ -153,14 +157,15 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
     unknown = inside - steps.keys() - renamed.keys() - added.keys()
 
     def follow(form: Form, modulus: int) -> Form | None:
-        """A form in terms of the next iteration's values; None where it depends on something that is not known."""
+        """A form in terms of the next iteration's values. None if the form depends on a value that is not known
+        there."""
         left: set[int] = set()
         for value, (more, under) in added.items():
             factor = form[0].get(value)
             if factor:
                 if not holds(under, modulus):
                     return None
-                before = plus(({_new(value): 1}, 0), more, -1)  # the old value is the new one minus what was added
+                before = plus(({_new(value): 1}, 0), more, -1)  # the old value is the new value minus the added amount
                 form = reduced(plus(plus(form, ({value: 1}, 0), -factor), before, factor), modulus)
                 left |= {value, *more[0]}
         if form[0].keys() & (unknown | left):
@@ -173,10 +178,11 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
         offset = sum(k * steps.get(v, 0) for v, k in touch.offsets.terms) if touch.offsets is not None else 0
         if not (stage or offset) or touch.before == (stage, offset):
             return touch
-        if touch.before is not None:  # it stands for iterations of another loop already, and can do so for one only
+        # the access already stands for iterations of another loop, and it can stand for those of one loop only
+        if touch.before is not None:
             return touch.without(bool(stage), bool(offset))
         ring = (stage and touch.stage is not None and touch.stage.modulus) or 0
-        if 0 < ring <= MAX_ROUNDS_BACK and not offset:  # stages repeat, so the walk ends without a limit
+        if 0 < ring <= MAX_ROUNDS_BACK and not offset:  # the stages repeat, so the walk ends without a limit
             return touch.shifted(stage, 0)
         before = (stage, offset) if touch.age + 1 >= min(ring or EXACT_ROUNDS, MAX_ROUNDS_BACK) else None
         return replace(touch.shifted(stage, offset), age=touch.age + 1, before=before)
@@ -185,10 +191,11 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
 
 
 def _renamed(touch: Touch, follow: Change) -> Touch:
-    """An access in terms of the next iteration's values, or of values behind a loop."""
+    """An access in terms of the next iteration's values, or of the values behind a loop."""
     out = touch.expressed(follow)
-    # Values that recur with another constant each time (a pair that is swapped and counted up) would never end. After
-    # EXACT_ROUNDS iterations, such a place counts as unknown. Stages of a ring recur by themselves.
+    # A pair that is swapped and counted up recurs with another constant in each iteration. For such values, the walk
+    # would never end. So after EXACT_ROUNDS iterations, the place of such an access counts as unknown. Stages of a ring
+    # repeat by themselves.
     known = touch.stage if out.stage is None or touch.stage is None else touch.stage.along(out.stage.axes)
     stage = out.stage is not None and not out.stage.modulus and _moved(known, out.stage)
     offsets = out.offsets is not None and _moved(touch.offsets, out.offsets)
@@ -198,6 +205,6 @@ def _renamed(touch: Touch, follow: Change) -> Touch:
 
 
 def _moved(old: Stage | Affine | Listed | None, new: Stage | Affine | Listed) -> bool:
-    """Whether a place has another constant or other factors, not only other values."""
+    """Whether the constant or the factors of a place changed. A change of values alone does not count."""
     assert old is not None
     return old.constant != new.constant or sorted(k for _, k in old.terms) != sorted(k for _, k in new.terms)

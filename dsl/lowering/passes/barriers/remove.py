@@ -1,7 +1,8 @@
-"""Removes barriers that others made superfluous.
+"""Removes barriers that other barriers made superfluous.
 
-In a loop, a barrier inserted later, for the next iteration, may order all that an earlier one was inserted for. A
-barrier before a loop may replace one inside it, and it costs once, not in each iteration.
+The walk through a loop may first insert one barrier, and later another barrier for the next iteration. The later
+barrier may order all accesses that the first one was inserted for. A barrier before a loop may replace one inside the
+loop. The barrier before the loop runs once instead of once per iteration.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dsl.lowering.passes.barriers.insert import Placed, placed
 from dsl.lowering.passes.barriers.state import State
 from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
 
-MAX_DROPS = 32  # barriers of one loop that are tried: each trial walks the whole function again
+MAX_DROPS = 32  # the most barriers of one loop that are tried: each trial walks the whole function again
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +27,18 @@ class RemovalOutcome:
 
 
 def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
-    """Removes superfluous ones of the inserted barriers; may put one before a loop instead."""
+    """Removes inserted barriers that are superfluous. Barriers inside a loop may be replaced with one before the
+    loop."""
     removal = _Removal(order, RemovalOutcome(inserted))
     body = order.steps.function.body
     for loop in (op for op in body.ops if op.spec.control.loops):
         inside = removal.inside(loop)
-        # A single barrier was inserted because nothing else orders its accesses. Only a later one makes it superfluous.
+        # A single barrier was inserted because nothing else orders its accesses. Only a barrier that was inserted later
+        # can make it superfluous.
         if 1 < len(inside) <= MAX_DROPS:
             for each in inside:
                 removal.take_out(each)
-    # After the others: a barrier before the loop costs something, too, so it is tried only against the ones that are
+    # After the others: a barrier before the loop has a cost, too. So it is tried only against the barriers that are
     # left inside.
     for block, loop in order.steps.loops(body):
         inside = removal.inside(loop)
@@ -45,7 +48,7 @@ def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
 
 
 class _Needed(Exception):
-    """Some access would be unordered: the barrier must stay."""
+    """Raised if an access would be unordered without a barrier. The barrier must then stay."""
 
 
 def _refuse(need: Need) -> None:
@@ -60,12 +63,12 @@ class _Removal:
         self.around = {region: block for block in _blocks(self.body) for op in block.ops for region in op.regions}
 
     def inside(self, loop: Op) -> list[Placed]:
-        """The inserted barriers of a loop."""
+        """The inserted barriers inside a loop."""
         blocks = {b for op in [loop, *(o for r in loop.regions for o in walk(r))] for b in op.regions}
         return [each for each in self.outcome.standing if each.block in blocks]
 
     def take_out(self, each: Placed) -> bool:
-        """Removes a barrier if all accesses are ordered without it. Returns whether it did."""
+        """Removes a barrier if all accesses are ordered without it. Returns whether the barrier was removed."""
         self.change(each.block)
         self.steps.remove(each.block, each.barrier)
         try:
@@ -79,7 +82,7 @@ class _Removal:
         return True
 
     def put_before(self, block: Block, loop: Op, inside: list[Placed]) -> None:
-        """Inserts a barrier before a loop if that makes one or more inside superfluous."""
+        """Inserts a barrier before a loop if it makes one or more barriers inside the loop superfluous."""
         scope = "block" if any(each.barrier.attrs["scope"] == "block" for each in inside) else "warp"
         self.change(block)
         before = placed(self.order, block, loop, scope, inside[0].need)
@@ -91,7 +94,7 @@ class _Removal:
             self.steps.remove(block, before.barrier)
 
     def change(self, block: Block) -> None:
-        """Forgets the results of walks through a block and the blocks around it."""
+        """Forgets the cached results of walks through a block and through the blocks around it."""
         around: Block | None = block
         while around is not None:
             self.walk.outcomes.pop(around, None)
@@ -99,7 +102,7 @@ class _Removal:
 
 
 def _blocks(block: Block) -> Iterator[Block]:
-    """A block and those in it."""
+    """A block and all blocks nested in it."""
     yield block
     for op in block.ops:
         for region in op.regions:

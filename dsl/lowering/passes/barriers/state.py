@@ -1,4 +1,4 @@
-"""The state of a walk: sets of accesses that no barrier has ordered yet, and how such sets change."""
+"""The state of a walk: sets of accesses that no barrier has ordered yet, and the changes to such sets."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from operator import or_
 from dsl.lowering.ir.function import Value
 from dsl.lowering.passes.barriers.touches import Touch
 
-PART_BITS = 5  # log2 of the accesses in a part of a set: changes are remembered part by part
+PART_BITS = 5  # log2 of the number of accesses in a part of a set: the results of changes are cached part by part
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """Accesses in flight, as sets: of copies into shared memory, or of TMA stores out of it."""
+    """The sets of accesses in flight, either of copies into shared memory or of TMA stores out of it."""
 
-    groups: tuple[int, ...] = ()  # committed, oldest first
-    open: int = 0  # not committed
-    committed: bool = False  # whether any group was committed, waited for or not
+    groups: tuple[int, ...] = ()  # committed groups, oldest first
+    open: int = 0  # accesses that are not committed yet
+    committed: bool = False  # whether any group was committed, even if a wait has covered it since
 
     def joined(self, other: Flight) -> Flight:
-        # `wait(n)` counts groups from the newest, so the groups of both ways are matched from there.
+        # `wait(n)` counts groups from the newest, so the groups of the two paths are matched from the newest on.
         pairs = zip_longest(reversed(self.groups), reversed(other.groups), fillvalue=0)
         groups = tuple(mine | theirs for mine, theirs in pairs)[::-1]
         return Flight(groups, self.open | other.open, self.committed or other.committed)
@@ -36,14 +36,16 @@ class Flight:
         return replace(self, open=self.open | accesses)
 
     def ended(self, most: int) -> Flight:
-        """Commits the open accesses as a group. Above `most` groups, the two oldest become one."""
+        """Commits the open accesses as a group. If there are then more than `most` groups, the two oldest become
+        one."""
         groups = (*self.groups, self.open)
         if len(groups) > most:
             groups = (groups[0] | groups[1], *groups[2:])
         return Flight(groups, 0, True)
 
     def waited(self, left: int) -> tuple[Flight, int]:
-        """All but the newest `left` groups have landed. Returns what is left, and the accesses that landed."""
+        """Lands all groups except the newest `left` groups. Returns the remaining groups and the accesses that
+        landed."""
         done = self.groups[: max(0, len(self.groups) - left)]
         return replace(self, groups=self.groups[len(done) :]), reduce(or_, done, 0)
 
@@ -54,10 +56,12 @@ class Flight:
 
 @dataclass(slots=True)
 class State:
-    """The unordered accesses (`pending`) and those in flight, as sets (see `OpenAccesses`).
+    """The unordered accesses (`pending`) and the accesses in flight, as sets (see `OpenAccesses`).
 
-    copies: into shared memory. stores: the reads of shared memory by TMA stores. sent: the writes of TMA stores to
-    global memory. Nothing in the kernel waits for these, so they stay in flight to its end.
+    `copies`: accesses of copies into shared memory.
+    `stores`: the reads of shared memory by TMA stores.
+    `sent`: the writes of TMA stores to global memory. No instruction of the kernel waits for these writes, so they stay
+        in flight to its end.
     """
 
     pending: int = 0
@@ -77,8 +81,8 @@ class State:
         return State(change(self.pending), self.copies.each(change), self.stores.each(change), change(self.sent))
 
     def land(self, left: int, stores: bool) -> None:
-        """All but the newest `left` groups have landed. Their accesses become pending, as if each thread had done them
-        just now."""
+        """Lands all groups except the newest `left` groups. The accesses of the landed groups become pending, as if
+        each thread had done them just now."""
         if stores:
             self.stores, done = self.stores.waited(left)
         else:
@@ -95,8 +99,8 @@ class State:
 
 
 class OpenAccesses:
-    """All accesses of a function, numbered. A set is an integer: bit i says that access i is in it. Union and
-    intersection of sets with thousands of accesses are then one operation."""
+    """All accesses of a function, numbered. A set is an integer: bit i says that access i is in the set. Union and
+    intersection are then one operation even for sets with thousands of accesses."""
 
     def __init__(self) -> None:
         self.touches: list[Touch] = []
@@ -104,8 +108,9 @@ class OpenAccesses:
         self.of_memory: dict[Value, int] = defaultdict(int)
         self.of_global = 0
         self.acquires = 0
-        self.earlier: dict[int, list[int]] = defaultdict(list)  # number → what a loop or a barrier changed into it
-        self.followed: set[tuple[int, int]] = set()  # those of `earlier`, (old, new), with an iteration between them
+        # number → numbers of the accesses that a loop or a barrier changed into this access
+        self.earlier: dict[int, list[int]] = defaultdict(list)
+        self.followed: set[tuple[int, int]] = set()  # the pairs (old, new) of `earlier` between which an iteration lies
         self.behind_warp_barrier = self.changing(lambda touch: replace(touch, warp_ordered=True))
 
     def number(self, touch: Touch) -> int:
@@ -120,7 +125,8 @@ class OpenAccesses:
         return known
 
     def before(self, touch: Touch) -> int:
-        """The earlier accesses that `touch` may meet: those of its memory, and acquires if it is global."""
+        """The earlier accesses that `touch` may meet: those to the same memory and, if `touch` is global, all
+        acquires."""
         if touch.bond == "acquire":
             return 0
         if touch.bond == "release":
@@ -136,7 +142,8 @@ class OpenAccesses:
         return new
 
     def generations(self, number: int) -> Iterator[set[int]]:
-        """The access, then what it was before one change, before two, and so on."""
+        """Yields sets of accesses: the access itself, then its predecessors before one change, then those before two
+        changes, and so on."""
         seen, now = set(), {number}
         while now:
             yield now
@@ -144,13 +151,14 @@ class OpenAccesses:
             now = {old for new in now for old in self.earlier[new]} - seen
 
     def changing(self, change: Callable[[Touch], Touch], follows: bool = False) -> Callable[[int], int]:
-        """`change` as a function of sets, cached. follows: the change leads to the next iteration of a loop."""
+        """`change` as a cached function of sets. `follows` says that the change leads to the next iteration of a
+        loop."""
 
         @cache
         def changed(accesses: int) -> int:
             if not accesses & (accesses - 1):
                 return 1 << self.changed(accesses.bit_length() - 1, change, follows) if accesses else 0
-            # In parts, as most parts stay the same from iteration to iteration, and the cache has them.
+            # Set by parts: most parts stay the same from iteration to iteration, so the cache has them.
             return reduce(or_, map(changed, _parts(accesses)))
 
         return changed
@@ -165,7 +173,7 @@ def members(accesses: int) -> Iterator[int]:
 
 
 def _parts(accesses: int) -> Iterator[int]:
-    """Divides a set into parts of 32 neighbouring numbers; a set within one part, into its members."""
+    """Divides a set into parts of 32 neighbouring numbers. A set within one part is divided into its members."""
     low, high = (accesses & -accesses).bit_length() - 1, accesses.bit_length() - 1
     if low >> PART_BITS == high >> PART_BITS:
         yield from (1 << i for i in members(accesses))

@@ -1,4 +1,4 @@
-"""The operations that matter for the order of accesses, by block, and the accesses of each."""
+"""The operations that matter for the order of accesses, by block, and the accesses of each operation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from dsl.lowering.passes.barriers.touches import Touch, Touches
 
 
 def doer(op: Op, touch: Touch) -> Op:
-    """The operation that has the offsets of an access: of wgmma, the load of its operand."""
+    """The operation that has the offsets of an access. For wgmma, this operation is the load of the accessed
+    operand."""
     said = [each for each in done_by(op) if touch.memory in each.operands]
     return said[0] if said else op
 
 
 class Steps:
-    """The steps of a function. `insert` and `remove` change a block and its steps together."""
+    """The steps of a function: its operations that matter for the order of accesses. `insert` and `remove` change a
+    block and its steps together."""
 
     def __init__(self, function: Function, touches: Touches):
         self.function, self.touches, self.accesses = function, touches, OpenAccesses()
@@ -25,7 +27,8 @@ class Steps:
         self.known: dict[Block, list[Op]] = {}
 
     def of(self, block: Block) -> list[Op]:
-        """The operations of a block that access written memory or order accesses; loops and branches with such."""
+        """The operations of a block that access written memory or order accesses. Loops and branches that contain such
+        operations are included."""
         known = self.known.get(block)
         if known is None:
             known = self.known[block] = [op for op in block.ops if self._matters(op)]
@@ -37,7 +40,7 @@ class Steps:
         return op.spec.orders is not None or bool(self.accesses_of(op))
 
     def accesses_of(self, op: Op) -> list[int]:
-        """The accesses of one operation, by number."""
+        """The numbers of the accesses that one operation does."""
         known = self.touched.get(op)
         if known is None:
             touches = [touch for each in done_by(op) for touch in self.touches.of(each)]
@@ -45,7 +48,8 @@ class Steps:
         return known
 
     def origin(self, access: int, ops: Sequence[Op]) -> Op | None:
-        """The one of `ops` that an access came from, before loops and barriers changed it; of several, the nearest."""
+        """The operation in `ops` that did an access. Since then, loops and barriers may have changed the description of
+        the access. If several operations did, the nearest one."""
         for numbers in self.accesses.generations(access):
             for op in ops:
                 if not numbers.isdisjoint(self.touched.get(op, ())):
@@ -61,15 +65,16 @@ class Steps:
             ops.remove(barrier)
 
     def inside(self, block: Block, loops: tuple[Op, ...] = ()) -> Iterator[tuple[Op, tuple[Op, ...]]]:
-        """All steps of a block and its regions, outer ones first, each with the loops around it inside this block."""
+        """All steps of a block and its regions, outer ones first. Each step is paired with the loops that enclose it
+        within this block."""
         for op in self.of(block):
             yield op, loops
             for region in op.regions:
                 yield from self.inside(region, (*loops, op) if op.spec.control.loops else loops)
 
     def loops(self, block: Block) -> Iterator[tuple[Block, Op]]:
-        """The loops and the blocks that hold them, inner ones first."""
-        for op in tuple(self.of(block)):  # barriers may be put in meanwhile
+        """The loops of a block, inner ones first. Each loop comes with the block that holds it."""
+        for op in tuple(self.of(block)):  # the caller may insert barriers during the iteration
             for region in op.regions:
                 yield from self.loops(region)
             if op.spec.control.loops:

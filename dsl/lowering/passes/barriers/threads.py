@@ -1,7 +1,7 @@
 """The scope in which two accesses meet: none (one thread touches each element), a warp, or the block.
 
-Two accesses whose offsets count from the same place are compared as linear maps of bits. Where these do not apply, they
-are compared element by element.
+Two accesses whose offsets count from the same place are compared as linear maps of bits. If an access is not a linear
+map, the two accesses are compared element by element.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from dsl.lowering.known.listed_offsets import Listed
 from dsl.lowering.layouts.layout import Layout, apply
 from dsl.lowering.passes.barriers.touches import Touch
 
-# Elements that are compared one by one. Larger accesses that are no linear maps count as meeting in the block.
+# The most elements that are compared one by one. Larger accesses that are not linear maps count as meeting in the
+# block.
 MAX_ENUMERATED = 1 << 15
 Scope = str
-"""The scope of a barrier, and of two accesses that need one: "warp" or "block"."""
+"""The scope of a barrier, and of the conflict between two accesses: "warp" or "block"."""
 
 
 class Doubt(Enum):
-    """Why two accesses are taken to meet although it is not known."""
+    """Why two accesses are assumed to meet although this is not proved."""
 
     PLACE = "where one of them is, is not known"
     BASE = "they count from different values"
@@ -33,7 +34,8 @@ class Doubt(Enum):
 
 
 class Meeting(NamedTuple):
-    """Two accesses meet, or may meet: the scope, and what is not known."""
+    """States that two accesses meet or may meet. `scope` is the scope in which they meet. `doubt` is the reason for any
+    uncertainty."""
 
     scope: Scope
     doubt: Doubt | None = None
@@ -51,8 +53,8 @@ def wider(a: Scope | None, b: Scope | None) -> Scope | None:
 
 
 def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
-    """The scope of all threads that do one of these accesses."""
-    threads = 0  # the bits in which the numbers of these threads differ
+    """The narrowest scope that contains all threads that do one of these accesses."""
+    threads = 0  # the bits in which the numbers of the acting threads differ
     for touch in touches:
         if touch.layout is None:
             threads |= 0 if touch.one_thread else WARP * warps - 1
@@ -62,7 +64,7 @@ def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
 
 
 def meeting_of_elements(a: Touch, b: Touch, warps: int) -> Meeting | None:
-    """How two accesses meet if their offsets count from the same place."""
+    """How two accesses meet, given that their offsets count from the same place."""
     if a.layout is None or b.layout is None:
         return _certain(_scope_with_scalar(a, b, warps))
     both = images(a, b)
@@ -111,18 +113,18 @@ def _scope_with_scalar(a: Touch, b: Touch, warps: int) -> Scope | None:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What one access touches, as XOR of vectors: one vector for each bit of the acting threads' numbers, and one for
-    each register bit."""
+    """The elements that one access touches, as XOR combinations of vectors. There is one vector for each bit of the
+    acting threads' numbers, and one for each register bit."""
 
     threads: tuple[tuple[int, int], ...]  # (bit of the thread's number, vector)
     registers: tuple[int, ...]
 
 
 def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
-    """Both accesses as linear maps into one space of bits, or None where carries make them nonlinear.
+    """Two accesses as linear maps into the same space of bits; None if carries make a map nonlinear.
 
-    If both use one formula that gives each element its own offset, elements are compared. Otherwise offsets are
-    compared, if they are free of carries: each coordinate has bits of its own.
+    Elements are compared if the accesses use the same formula, and the formula gives each element its own offset.
+    Otherwise offsets are compared. The offsets must then be free of carries: each coordinate has bits of its own.
     """
     assert a.offsets is not None and b.offsets is not None and a.layout is not None and b.layout is not None
     if a.offsets == b.offsets and a.shape == b.shape and a.offsets.one_to_one(a.shape):
@@ -137,7 +139,8 @@ def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
 
 
 def _image(touch: Touch, affine: Affine | None) -> Image:
-    """The image in offsets minus their constant; in elements if `affine` is None."""
+    """The image of an access. The vectors of the image are offsets minus their constant, or elements if `affine` is
+    None."""
     layout = touch.layout
     assert layout is not None
 
@@ -150,19 +153,21 @@ def _image(touch: Touch, affine: Affine | None) -> Image:
 
 
 def _idle(touch: Touch) -> int:
-    """Bits of the thread's number that are 0 in all threads that act."""
+    """The bits of the thread's number that are 0 in all threads that do the access."""
     assert touch.layout is not None
     free = touch.layout.replicated
     return free["lane"] | free["warp"] << 5 if touch.one_thread else 0
 
 
 def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
-    """The scope of the threads that touch one element: None for one thread only, else "warp" or "block".
+    """The scope of the threads that touch the same element: None if each element has one thread, else "warp" or
+    "block".
 
-    The tuples (thread of a, its register, thread of b, its register) that touch one element are the kernel of a linear
-    map. So the differences between the two threads form a linear space, too, and its basis suffices.
+    Consider the tuples (thread of a, its register, thread of b, its register) that touch the same element. These tuples
+    are the kernel of a linear map. So the differences between the two threads also form a linear space, and a basis of
+    this space suffices.
     """
-    rows: list[tuple[int, int]] = []  # echelon form: (vector, difference of threads that gives it)
+    rows: list[tuple[int, int]] = []  # echelon form: (vector, XOR difference of the threads that produces it)
     scope: Scope | None = None
     for image in images:
         for thread, vector in (*image.threads, *((0, v) for v in image.registers)):
@@ -178,13 +183,13 @@ def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
 
 
 def owners(touch: Touch, warps: int) -> dict[int, list[int]]:
-    """Offset → the numbers of the threads that touch it."""
+    """Offset → the numbers of the threads that touch the element at that offset."""
     assert touch.layout is not None and touch.offsets is not None
     return _owners(touch.layout, touch.offsets, _idle(touch), warps)
 
 
-# Cached: copies and reads of the subtiles of a tile are compared pair by pair, and each is enumerated once. That saves
-# 9 ms of the compile time of a matrix product.
+# Cached: copies and reads of the subtiles of a tile are compared pair by pair. With the cache, each of them is
+# enumerated once, which saves 9 ms of the compile time of a matrix product.
 @lru_cache(maxsize=8)
 def _owners(layout: Layout, at: Affine | Listed, idle: int, warps: int) -> dict[int, list[int]]:
     offsets = at.values(layout.shape)

@@ -1,6 +1,6 @@
-"""What an operation touches: which elements of which memory, by which threads.
+"""Finds which elements of which memory an operation touches, and which threads touch them.
 
-The place of an access is known relative to scalars that the kernel computes, and to the iterations of loops
+The place of an access is known relative to scalars that the kernel computes and relative to iterations of loops
 (`dsl/lowering/building/loop_forms.py`).
 """
 
@@ -22,16 +22,18 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import BONDS, commutes, counts_iterations, place_of
 
 Change = Callable[[Form, int], Form | None]
-"""Rewrites a form, under the modulus for which it is needed. None where it is not known any more."""
+"""Rewrites a form. The second argument is the modulus under which the form must be right. Returns None if the form is
+not known any more."""
 
 
 BEYOND = 1 << 32
-"""More than the distance of any two tiles of an array along an axis, in tiles: the base of a box's number."""
+"""The base of the number of a box. It exceeds the distance, counted in tiles, between any two tiles of an array along
+an axis."""
 
 
 def along(box: int, axes: Collection[int]) -> int:
-    """The number of a box, reduced to the digits of these axes. The number has one digit in base BEYOND for each axis;
-    digits are signed, and less than half of BEYOND away from 0."""
+    """The number of a box, reduced to the digits of these axes. The number has one digit in base BEYOND for each axis.
+    Digits are signed, and their magnitude is less than half of BEYOND."""
     kept, axis = 0, 0
     while box:
         digit = (box + BEYOND // 2) % BEYOND - BEYOND // 2
@@ -41,8 +43,8 @@ def along(box: int, axes: Collection[int]) -> int:
 
 
 class Stage(NamedTuple):
-    """The index of a stage: Σ terms + constant, modulo `modulus` if there is one. For a TMA box of a tensor it is the
-    number of the box, with one digit for each axis; axes: those along which the digit is known."""
+    """The index of a stage: Σ terms + constant, modulo `modulus` if it is given. For a TMA box of a tensor, the index
+    is the number of the box, which has one digit for each axis. `axes` are the axes whose digit is known."""
 
     terms: Terms
     constant: int
@@ -51,7 +53,7 @@ class Stage(NamedTuple):
 
     @property
     def holds(self) -> int:
-        """The modulus under which forms of the index are needed."""
+        """The modulus under which forms of the index must be right."""
         return self.modulus or EXACT
 
     @property
@@ -59,12 +61,12 @@ class Stage(NamedTuple):
         return dict(self.terms), self.constant
 
     def of(self, form: Form) -> Stage:
-        """The same kind of stage at another index."""
+        """A stage of the same kind with another index."""
         factors, constant = reduced(form, self.holds)
         return self._replace(terms=terms_of(factors), constant=constant)
 
     def along(self, axes: Collection[int]) -> Stage:
-        """What is known of a box along these axes only; a stage that is no box stays as it is."""
+        """The stage of a box, reduced to its digits along these axes. A stage that is not a box stays as it is."""
         if not self.axes:
             return self
         terms = terms_of({value: along(factor, axes) for value, factor in self.terms})
@@ -72,8 +74,8 @@ class Stage(NamedTuple):
         return self._replace(terms=terms, constant=along(self.constant, axes), axes=kept)
 
     def changed(self, change: Change) -> Stage | None:
-        """The same index with its form rewritten; the digits of a box are rewritten one by one, so that one may stay
-        known where another is lost. None where nothing is known any more."""
+        """The same index with its form rewritten. The digits of a box are rewritten one by one, so one digit may stay
+        known while another is lost. None if nothing is known any more."""
         if not self.axes:
             form = change(self.form, self.holds)
             return None if form is None else self.of(form)
@@ -87,18 +89,23 @@ class Stage(NamedTuple):
 class Touch:
     """One access that is not ordered yet.
 
-    bond: "acquire" or "release" if it orders global memory with other blocks and touches nothing itself.
-    stage: the index of the stage; None without a stage or where it is not known (`in_stage` is True then).
-    offsets: of elements, within the stage if there is one; None for any element.
-    layout: of the tile; None for a scalar. one_thread: only one of the threads that hold an element touches it; thread
-        0 touches a scalar.
-    combines: the operation, if accesses of this kind need no order among themselves (`dsl/lowering/ops/memory.py`).
-    polls: the atomic, if its own iterations in a loop of threads need no order among themselves.
-    joint: the lanes of a warp do it together, each also for others. grouped: the warps of a warp group do it together,
-        through the asynchronous proxy; its fence goes with barriers of the block.
-    warp_ordered: a warp barrier came after it, so only other warps can still meet it.
-    age: the iterations of loops that have passed since.
-    before: the access also stands for earlier iterations, each this much (stage, offset) further back.
+    `bond`: "acquire" or "release" if the access orders global memory with other blocks. It then touches no element
+        itself.
+    `stage`: the index of the stage. None without a stage. Also None if the index is not known; then `in_stage` is True.
+    `offsets`: the offsets of the elements, within the stage if there is one. None if any element may be touched.
+    `layout`: the layout of the tile; None for a scalar.
+    `one_thread`: True if only one of the threads that hold an element touches it. Thread 0 touches a scalar.
+    `combines`: the action of the access, if accesses with the same action need no order between them
+        (`dsl/lowering/ops/memory.py`).
+    `polls`: the atomic, if its iterations in a loop of threads need no order between them.
+    `joint`: True if the lanes of a warp do the access together, so that a lane also accesses elements of other lanes.
+    `grouped`: True if the warps of a warp group do the access together, through the asynchronous proxy. The fence for
+        this proxy is emitted with block barriers.
+    `warp_ordered`: True if a warp barrier came after the access. The access can then only conflict with accesses of
+        other warps.
+    `age`: how many iterations of loops have passed since the access.
+    `before`: (stage, offset), if the access also stands for earlier iterations. From one iteration to the one before
+        it, the access moves back by this much.
     """
 
     memory: Value
@@ -119,7 +126,7 @@ class Touch:
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Stores the hash: accesses are hashed far more often than made."""
+        """Stores the hash: touches are hashed far more often than they are created."""
         place = (self.memory, self.stage, self.offsets, self.layout, self.bond)
         self._hash = hash((place, self.write, self.age, self.before, self.warp_ordered))
 
@@ -135,7 +142,7 @@ class Touch:
         return not isinstance(self.memory.type, SharedType)
 
     def shifted(self, stage: int, offset: int) -> Touch:
-        """The same access, so many stages and elements further back."""
+        """The same access, moved back by `stage` stages and `offset` elements."""
         out = self
         if stage and out.stage is not None:
             out = replace(out, stage=out.stage.of((dict(out.stage.terms), out.stage.constant - stage)))
@@ -158,18 +165,19 @@ class Touch:
         return replace(out, stage=stage, offsets=offsets)
 
     def along(self, axes: tuple[int, ...]) -> Touch:
-        """The same access of a box of which only these axes are still known."""
+        """The same access to a box. Only the digits of the box along these axes are still known."""
         if self.stage is None or self.stage.axes == axes:
             return self
         before = self.before and (along(self.before[0], axes), self.before[1])
         return replace(self, stage=self.stage.along(axes), before=before if before and any(before) else None)
 
     def forget(self, values: set[int]) -> Touch:
-        """The same access; what depends on these values is not known any more."""
+        """The same access. A stage or offset that depends on these values becomes unknown."""
         return self.expressed(lambda form, _: None if form[0].keys() & values else form)
 
     def without(self, stage: bool, offsets: bool) -> Touch:
-        """The same access without its stage or its offsets. The other may still change from iteration to iteration."""
+        """The same access with the stage or the offsets forgotten. If only one of them is forgotten, the other may
+        still change from iteration to iteration."""
         if not (stage or offsets):
             return self
         before = self.before and (self.before[0] * (not stage), self.before[1] * (not offsets))
@@ -186,7 +194,8 @@ def terms_of(factors: dict[int, int]) -> Terms:
 
 
 def stage_of(forms: LoopForms, memory: Value, index: Value) -> Stage:
-    """The stage that an index selects: in a ring, modulo its stages; `i % 2` alternates between two."""
+    """The stage that an index selects. In a ring, the index counts modulo the number of stages; `i % 2` alternates
+    between two stages."""
     assert isinstance(memory.type, SharedType)
     modulus = memory.type.shape[0] if memory.type.ring else None
     inner, taken = remainder(index)
@@ -198,24 +207,25 @@ def stage_of(forms: LoopForms, memory: Value, index: Value) -> Stage:
 
 
 def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
-    """Tensor stored by TMA → axis → the extent of its boxes along that axis, where all boxes have the same."""
+    """Tensor stored by TMA → axis → extent of its boxes along that axis. Axes along which the extents differ are left
+    out."""
     found: dict[Value, dict[int, int]] = {}
     for op in ops:
         tensor = operand(op, "tensor") if op.spec.leaves else None
         if tensor is not None:
             extents = {axis.axis: axis.extent for axis in CopiedBox.of(op).axes}
             known = found.setdefault(tensor, extents)
-            alike = known.keys() == extents.keys()  # else one map has joined axes that are separate in another
+            alike = known.keys() == extents.keys()  # otherwise one map has joined axes that are separate in another map
             found[tensor] = {axis: each for axis, each in known.items() if alike and extents[axis] == each}
     return found
 
 
 def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | None:
-    """The number of the box that a TMA store writes: boxes with different numbers have no element in common.
+    """The number of the box that a TMA store writes. Boxes with different numbers have no element in common.
 
-    Only axes along which boxes begin at multiples of their extent count. The number of tiles along each such axis is a
-    digit of its own, so that one digit may be known where another is not: that of the row is still known behind the
-    loop over the columns. None where there is no such axis.
+    An axis counts only if boxes begin at multiples of their extent along that axis. Each such axis has its own digit of
+    the number. So one digit may be known while another is not. For example, the digit of the row is still known behind
+    the loop over the columns. None if there is no such axis.
     """
     terms: dict[int, int] = {}
     constant, axes = 0, []
@@ -232,17 +242,18 @@ def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | Non
 
 
 class Touches:
-    """What the operations of one function touch of memory that may be written while it runs. ops: all operations.
-    by_hand: only tiles that the compiler made, as the text has the barriers between its own accesses."""
+    """The accesses of one function's operations to memory that may be written while the kernel runs. `ops` are all
+    operations. `by_hand` restricts the result to tiles that the compiler made, because the kernel's text has the
+    barriers between its own accesses."""
 
     def __init__(self, ops: list[Op], forms: LoopForms, by_hand: bool = False):
         self.effects = {op: op.spec.access.effects(op) for op in ops if op.spec.access.touches}
         effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
-        # The mbarriers of a pipeline order accesses of what goes through it.
+        # The mbarriers of a pipeline order the accesses to tiles that go through the pipeline.
         self.in_pipelines = {e.memory for e in effects if e.by.completion == "mbarrier"}
-        # Memory that a kernel only reads does not change while it runs, with one exception: if an atomic has the scope
-        # of the system, the host or another kernel may write it.
+        # Memory that a kernel only reads does not change while the kernel runs. There is one exception: if an atomic
+        # has system scope, the host or another kernel may write the memory.
         self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
         self.used = {value for op in ops for value in op.operands}
         self.tiles = tiles_of_stores(ops)
@@ -252,12 +263,12 @@ class Touches:
         self.listed = ListedOffsets()
 
     def offset_of(self, op: Op, touch: Touch) -> Value:
-        """The offsets of one of an operation's accesses."""
+        """The offsets that an operation uses for one of its accesses."""
         kind = "write" if touch.write else "read"
         return next(place_of(op, e)[0] for e in self.effects[op] if e.memory is touch.memory and e.kind == kind)
 
     def source_of_doubt(self, offset: Value) -> Op | None:
-        """The operation that makes offsets unknown; None if a loop carries them."""
+        """The operation that makes offsets unknown. None if a loop carries the offsets."""
         while (op := offset.op) is not None:
             unknown = [v for v in op.operands if isinstance(v.type, TileType) and not self.place(v)]
             if not unknown:
@@ -266,7 +277,7 @@ class Touches:
         return None
 
     def place(self, offset: Value) -> Affine | Listed | None:
-        """Offsets as far as the operations that compute them show."""
+        """The offsets in closed form. None if the operations that compute them show no such form."""
         return self.affines.of(offset) or self.listed.of(offset)
 
     def of(self, op: Op) -> list[Touch]:
@@ -281,7 +292,7 @@ class Touches:
             if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue
             if effect.kind == "read" and memory in written:
-                continue  # an atomic reads and writes: one touch stands for both
+                continue  # an atomic reads and writes: one touch stands for both accesses
             offset, stage = place_of(op, effect)
             layout = offset.tile.layout
             one = bool(written) or op.attrs.get("one_thread", False)

@@ -1,7 +1,8 @@
 """The walk through a program, with the accesses that no barrier has ordered yet.
 
-An access needs a barrier before it if another thread may have touched the same element and one of the two writes. Loops
-are walked until their back edge brings nothing new. `wait` turns a copy into a write by its thread.
+An access needs a barrier before it under two conditions: another thread may have touched the same element, and one of
+the two accesses is a write. A loop is walked until its back edge adds no new access. `wait` turns a copy into a write
+by the thread that issued the copy.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from dsl.lowering.passes.barriers.threads import Scope
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A barrier that an operation needs before it. later: an access of the operation that needs the barrier. earlier:
-    an access that it meets."""
+    """A barrier that must stand before an operation.
+
+    `later`: the operation's access that needs the barrier.
+    `earlier`: a previous access that conflicts with `later`.
+    """
 
     block: Block
     op: Op
@@ -36,8 +40,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The context of a walk: the warps of a block, the steps of a function, how its loops change accesses, which
-    accesses meet, and its copies. by_hand: accesses of the text are not among them."""
+    """The data of a walk: the number of warps of a block, the steps of a function, the effect of its loops on accesses,
+    the conflicts found so far, and its copies. `by_hand` says that accesses in the kernel's text are left out."""
 
     warps: int
     steps: Steps
@@ -48,23 +52,23 @@ class Order:
 
 
 class BarrierWalk:
-    """One or more walks. Calls `needed` where no barrier orders an access; when it returns, a barrier stands there.
+    """One or more walks. Calls `needed` for each access that no barrier orders. `needed` then inserts a barrier.
 
-    again: the program was walked before. Copies are not checked again, and the state behind a block is cached by the
-    state in which the block is entered.
+    `again`: True if the program was walked before. Copies are then not checked again. The state behind a block is
+        cached, with the state on entry as the key.
     """
 
     def __init__(self, order: Order, needed: Callable[[Need], None], again: bool = False):
         self.order, self.needed, self.again = order, needed, again
         self.steps, self.meetings, self.copies = order.steps, order.meetings, order.copies
-        self.barriers = 0  # needed so far
+        self.barriers = 0  # barriers requested so far
         self.outcomes: dict[Block, dict[tuple, State]] = defaultdict(dict)
-        self.branch: int | None = None  # inside a branch of threads: the accesses in it
-        self.parted: Op | None = None  # that branch
-        self.in_while = False  # the innermost loop of that branch is a `while`
+        self.branch: int | None = None  # the accesses in the current branch of threads; None outside of such a branch
+        self.parted: Op | None = None  # the operation of the current branch of threads
+        self.in_while = False  # whether the innermost loop of that branch is a `while`
 
     def block(self, block: Block, state: State) -> State:
-        """The state behind a block that is entered with `state`."""
+        """The state behind a block that is entered in the given state."""
         if not self.again or self.branch is not None:
             return self._through(block, state.copy())
         known, key = self.outcomes[block], (state.pending, *state.flying)
@@ -74,15 +78,15 @@ class BarrierWalk:
 
     def _through(self, block: Block, state: State) -> State:
         steps, position = self.steps.of(block), 0
-        while position < len(steps):  # not a `for`: barriers are inserted during the walk
+        while position < len(steps):  # not a `for` loop, because barriers are inserted during the walk
             op, count = steps[position], len(steps)
             if parting(op) is not None and self.branch is None:
                 self._branch_of_threads(block, op, state)
             elif op.spec.control.loops:
                 state = self._loop(op, state)
             elif op.spec.control.concurrent:
-                # Everything before is ordered for each role, and data between roles goes through pipelines. So only the
-                # last role is walked.
+                # All earlier accesses are ordered before each role starts, and data passes between roles through
+                # pipelines. So only the last role is walked.
                 self._ordered(state, "block")
                 state = self.block(op.regions[-1], state)
             elif parting(op) is not None:
@@ -108,8 +112,8 @@ class BarrierWalk:
         return state
 
     def _loop(self, op: Op, state: State) -> State:
-        """Walks a loop until an iteration brings nothing new to its start; from its entry again after each inserted
-        barrier."""
+        """Walks a loop until an iteration adds nothing to the state at its start. After each inserted barrier, the walk
+        starts again from the loop's entry."""
         outer, self.in_while = self.in_while, not op.spec.control.counters
         leaving = self._iterations(op, state)
         self.in_while = outer
@@ -134,7 +138,8 @@ class BarrierWalk:
                 head = following
 
     def _branch_of_threads(self, block: Block, op: Op, state: State) -> None:
-        """A branch or a loop of single threads cannot hold a barrier. One that it needs goes before it."""
+        """Walks a branch or loop of single threads. No barrier may stand inside, so a required barrier goes before the
+        branch or loop."""
         self.branch, self.parted = 0, op
         inside = State(0, *state.flying)
         inside = self._loop(op, inside) if op.spec.control.loops else self._one_after_the_other(op, inside)
@@ -144,7 +149,7 @@ class BarrierWalk:
         state.copies, state.stores, state.sent = inside.flying
 
     def _one_after_the_other(self, op: Op, state: State) -> State:
-        """The state behind a branch whose sides are taken by different threads: both sides were run."""
+        """The state behind a branch in which different threads take different sides. Both sides count as executed."""
         for region in op.regions:
             state = self.block(region, state)
         return state
@@ -168,16 +173,16 @@ class BarrierWalk:
             self.branch |= accesses
 
     def _need(self, block: Block, op: Op, accesses: Iterable[int], state: State) -> None:
-        """Requests a barrier before an operation if one of its accesses meets a pending one."""
+        """Requests a barrier before an operation if one of its accesses conflicts with a pending access."""
         scope: Scope | None = None
         later = 0
-        for access in accesses:  # one barrier serves all accesses of the operation, at the widest scope
+        for access in accesses:  # one barrier with the widest scope serves all accesses of the operation
             met = self.meetings.scope(access, self._before(access, state.pending))
             if met is not None and (scope is None or (scope, met) == ("warp", "block")):
                 scope, later = met, access
         if scope is None:
             return
-        if self.order.warps == 1:  # a barrier of the warp is cheaper, and does the same
+        if self.order.warps == 1:  # a warp barrier is cheaper and has the same effect
             scope = "warp"
         if self.branch is not None:
             pending = self._before(later, state.pending)
@@ -187,8 +192,8 @@ class BarrierWalk:
         self._ordered(state, scope)
 
     def _before(self, access: int, pending: int) -> int:
-        """The pending accesses that an access needs an order with. An atomic that polls in a loop of threads needs none
-        with its own iterations."""
+        """The pending accesses that must be ordered before an access. An atomic that polls in a loop of threads need
+        not be ordered after its own iterations."""
         touches = self.steps.accesses.touches
         polls = touches[access].polls
         if polls is None or self.branch is None or not self.in_while:
@@ -196,14 +201,15 @@ class BarrierWalk:
         return sum(1 << each for each in members(pending) if touches[each].polls is not polls)
 
     def _ordered(self, state: State, scope: Scope) -> None:
-        """Updates the state after a barrier: nothing is pending, or after a warp barrier only for other warps."""
+        """Updates the state after a barrier. After a block barrier, nothing is pending. After a warp barrier, the
+        pending accesses concern only other warps."""
         if scope == "block" or self.order.warps == 1:
             state.pending = 0
         else:
             state.pending = self.steps.accesses.behind_warp_barrier(state.pending)
 
     def _refuse_in_branch(self, op: Op, later: int, earlier: int) -> NoReturn:
-        """TileError `hazard` for an access that needs a barrier where there can be none."""
+        """Raises TileError `hazard` for an access that needs a barrier inside a branch of threads."""
         touches = self.steps.accesses.touches
         assert self.parted is not None
         inside = [each for region in self.parted.regions for each in walk(region) if self.steps.touched.get(each)]

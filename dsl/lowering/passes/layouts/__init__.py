@@ -1,11 +1,11 @@
 """Gives every tile a layout, and makes each remaining layout conversion an explicit `convert_layout`.
 
-1. Anchors, in this order: pins of the schedule, operands and accumulators of MMAs, loads and stores (wide, coalesced
-   accesses), the rest (`anchors.py`).
+1. Anchors get their layouts in this order: pins of the schedule, operands and accumulators of MMAs, loads and stores
+   (wide, coalesced accesses), all other values (`anchors.py`).
 2. Layouts propagate from anchors through operations that determine one operand's layout from another's (`spread.py`).
-   The row of an operation in `dsl/lowering/ops/` says how.
+   The rules for this propagation are in the operation's row in `dsl/lowering/ops/`.
 3. The function is rebuilt with layouts (`rebuild.py`). A value that is needed in another layout is converted. A pure
-   chain of index arithmetic (arange, constants, scalars) is computed again in that layout instead.
+   chain of index arithmetic (arange, constants, scalars) is recomputed in that layout instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sources of layouts, in this order: pins, MMAs, accesses of memory, defaults."""
+"""The values from which layouts propagate, in this order: pins, MMAs, memory accesses, defaults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dsl.lowering.shared.access_width import lies_along, masked_groups
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
-    """The layouts of all tiles of a function. Sets the MMA instruction of each matrix product."""
+    """Chooses the layouts of all tiles of a function. Sets the MMA instruction of each matrix product."""
     anchors = _Anchors(function, target)
     anchors.choose()
     return anchors.layouts
@@ -44,7 +44,8 @@ Pair = tuple[int, int]
 
 
 def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
-    """The warps and the neighbouring elements of a thread that a pin gives a product's result, along both axes."""
+    """Two numbers for each axis of a product's result, as a pin sets them: warps, and contiguous elements of a
+    thread."""
     along, near = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
     if along[0] * along[1] != warps:
         raise TileError(
@@ -56,8 +57,9 @@ def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
 def accumulator_layout(
     instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair, warps: int, pin: Pin | None = None
 ) -> Layout:
-    """The layout of an accumulator with this split of warps and these neighbouring elements of a thread. LayoutError if
-    the tile is too small; TileError `layout` if a pin requests that layout."""
+    """The layout of an accumulator. `split` is the number of warps along each axis, and `near` the number of contiguous
+    elements of a thread along each axis. Raises LayoutError if the tile is too small, or TileError `layout` if a pin
+    requests that layout."""
     try:
         return replicated(accumulator(instruction, (shape[0], shape[1]), split, near), warps)
     except LayoutError as error:
@@ -74,21 +76,21 @@ def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
 
 
 def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
-    """How many neighbouring elements a lane accesses at once (up to 16 bytes), and along which axis."""
+    """How many contiguous elements a lane accesses at once (up to 16 bytes), and along which axis they lie."""
     offset = operand(op, "offset")
     assert offset is not None
     shape = offset.tile.shape
     facts, under = analysis.of(offset), masked_groups(analysis, op, shape)
     size = op.operands[0].dtype.bytes
     best, fast = 1, len(shape) - 1
-    # From the last axis on: of equal widths, the last axis wins.
+    # From the last axis on: if widths are equal, the last axis wins.
     for axis in reversed(range(len(shape))):
         width = min(facts.run[axis], facts.start[axis], under[axis], max(1, 16 // size))
         if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
             best, fast = max(width, 1), axis
     total = offset.tile.size
-    # Narrower if some threads would have nothing to move: with a wider access by half of the threads, the other half
-    # would hold copies.
+    # Narrower if some threads would have nothing to move. With a wider access, half of the threads would hold only
+    # copies of the elements of the other half.
     while best > 1 and total // best < WARP * warps:
         best //= 2
     return best, fast
@@ -96,8 +98,9 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class VectorSubject:
-    """What plug-ins know of a `vector`: the type of the tile, the operation that makes or accesses it, the warps of a
-    block, the axis along which elements are neighbours in memory, and how many an access may take."""
+    """The data that a plug-in gets for a `vector` choice: the type of the tile, the operation that makes or accesses
+    it, and the number of warps of a block. `axis` is the axis along which elements are contiguous in memory. `widest`
+    is the most elements that one access may take."""
 
     tile: TileType
     op: Op | None
@@ -107,7 +110,7 @@ class VectorSubject:
 
 
 def opened(tile: TileType, op: Op | None, warps: int, axis: int, widest: int) -> Opening:
-    """How plug-ins add an option to a `vector`: a `Layout` of the tile."""
+    """Lets plug-ins add options to a `vector` choice. Each option is a `Layout` of the tile."""
 
     subject = VectorSubject(tile, op, warps, axis, widest)
     return Opening(
@@ -123,7 +126,8 @@ class _Anchors:
         self.layouts = Layouts(function)
         self.ops = walk(function.body)
         self.dots = [op for op in self.ops if op.spec.product]
-        # Name of a product, or value with the layout of its accumulator → whether it uses wgmma.
+        # Whether a product uses wgmma. The key is the name of the product, or a value that has the layout of its
+        # accumulator.
         self.by_groups: dict[str | Value, bool] = {}
         self.starts = {arg: start for op in self.ops if op.spec.control.counters for start, arg in started(op)}
 
@@ -132,13 +136,14 @@ class _Anchors:
         pins = self.function.pins = {name: pin for name, pin in self.function.pins.items() if self.keeps(name, pin)}
         products = self.products()
         self.take_pins([value for value in values if value.name in pins and value.tile.shape], products)
-        # Products before accesses: a product in another layout needs a conversion through shared memory, an access in
-        # another layout is only narrower. `access=own` costs a product of 4096 44 to 53 % (docs/measurements.md).
+        # Products come before accesses: a product in another layout needs a conversion through shared memory, while an
+        # access in another layout is only narrower. With `access=own`, a product of size 4096 takes 44 to 53 % longer
+        # (docs/measurements.md).
         for op in self.dots:
             if op.result not in self.layouts.found:
                 self.layouts.give(op.result, products[op.result])
-        # Pins are propagated after products: `give` stops at values that have a layout, so the entry is taken out and
-        # given again.
+        # Pins are propagated after products. `give` stops at values that have a layout, so the pinned layout is removed
+        # and given again.
         for value in values:
             if value in self.layouts.pinned:
                 self.layouts.give(value, self.layouts.found.pop(value))
@@ -156,8 +161,8 @@ class _Anchors:
 
     def take_pins(self, values: list[Value], products: dict[Value, Layout]) -> None:
         """Sets the layouts of values that the schedule pins."""
-        # A value that is no product but has the name of one gets its layout: the result of `split`, for example, which
-        # adds the accumulators of several blocks.
+        # A value that is not a product but has the name of a product gets the product's layout. An example is the
+        # result of `split`, which adds the accumulators of several blocks.
         named = {(v.name, v.tile.shape): layout for v, layout in products.items()}
         for value in values:
             pin = self.function.pins[value.name or ""]
@@ -168,18 +173,19 @@ class _Anchors:
                 self.layouts.found[value] = self.pinned_layout(value, pin)
 
     def access_layout(self, op: Op, moved: Value) -> Layout:
-        """The layout of the loaded or stored tile: the widest access, or a narrower one by choice."""
+        """The layout of the loaded or stored tile. The layout allows the widest access, unless a choice asks for a
+        narrower access."""
         width, axis = access_vector(self.layouts.facts, op, self.warps)
         why = f"neighbours along axis {axis} in memory, up to 16 bytes"
         return self.vectors(moved, subject_of(op), op, width, width, axis, why)
 
     def default_layout(self, value: Value) -> Layout:
-        """The layout of a value that no access and no product determines."""
+        """The layout of a value that neither an access nor a product determines."""
         shape = value.tile.shape
         axis = len(shape) - 1
         room = value.tile.size // (WARP * self.warps)
-        # The rule is 1, though 16 bytes would fit: no access of this value is known, so no width pays, and with one
-        # element a lane, a short tile covers the most threads.
+        # The rule is 1, although 16 bytes would fit. No access of this value is known, so a larger width has no
+        # benefit. With one element per lane, a short tile occupies the most threads.
         widest = min(max(room, 1), shape[axis], 128 // value.dtype.bits)
         return self.vectors(value, value.name or "value", value.op, 1, widest, axis, "no access and no product")
 
@@ -203,7 +209,8 @@ class _Anchors:
         return self.warps_of(value, subject, op, Layout.default(shape, self.warps, width, axis), (width, axis))
 
     def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:
-        """The layout with another split of warps, if the tile is reduced: a row within one warp needs no barrier."""
+        """The layout `along`, or a layout with the warps along another axis if the tile is reduced. The reduction of a
+        row within one warp needs no barrier."""
         apart = Layout.default(along.shape, self.warps, *vector, apart=True)
         if apart == along or not any(self.is_reduced(each, vector[1]) for each in self.layouts.joined(value)):
             return along
@@ -217,7 +224,7 @@ class _Anchors:
         )
 
     def is_reduced(self, value: Value, axis: int) -> bool:
-        """Whether an operation reduces a value along an axis, or along an axis that a reshape made of it."""
+        """Whether an operation reduces a value along `axis`, or along an axis that a reshape derives from `axis`."""
         for user in self.layouts.users.get(value, ()):
             if user.spec.algebra.unordered and user.attrs["axis"] == axis:
                 return True
@@ -227,7 +234,7 @@ class _Anchors:
         return False
 
     def keeps(self, name: str, pin: Pin) -> bool:
-        """Whether a pinned layout is used: a choice may drop it."""
+        """Whether a pinned layout is used. A choice may drop the pin."""
         options = {"pinned": True, "free": False}
         return self.function.choices.choose("layout", name, options, "pinned", loc=pin.loc, pinned=pin.loc)
 
@@ -242,10 +249,11 @@ class _Anchors:
             ) from None
 
     def products(self) -> dict[Value, Layout]:
-        """The layout of each product's result and of the values that share it. Sets the instruction of each product."""
+        """The layouts of all product results, and of the values that share such a layout. Sets the instruction of each
+        product."""
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
-        # Products whose elements of a thread no pin determines → the split of their warps.
+        # Products for which no pin sets the contiguous elements of a thread → the number of warps along each axis.
         free: dict[Op, Pair] = {}
         for op in self.dots:
             if op.result not in together:
@@ -267,8 +275,9 @@ class _Anchors:
         return out
 
     def product_layout(self, op: Op, joined: set[Value], given: Layout | None) -> tuple[Layout, Pair | None]:
-        """Sets the instruction of a product. Returns the layout of its accumulator, and the split of its warps if no
-        pin determines the elements of a thread. given: the layout that another product chose for the accumulator."""
+        """Sets the instruction of a product. Returns the layout of its accumulator. If no pin sets the contiguous
+        elements of a thread, also returns the number of warps along each axis. `given` is the layout that another
+        product chose for the accumulator."""
         names = {v.name for v in joined if v.name}
         shape, modifier, loc = self.asked_instruction(op, names)
         groups = self.by_warpgroups(op, shape, loc)
@@ -287,7 +296,7 @@ class _Anchors:
             self.check_pin_of_groups(subject, pin)
             instruction.mark(op)
             mixed = instruction.left is None and is_loaded(op.operands[0])
-            instruction = rule  # layouts are those of the mma.sync of each warp
+            instruction = rule  # the layouts are those of the mma.sync products of the single warps
             given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
         op.attrs["instruction"] = instruction
         if given is not None:
@@ -298,13 +307,15 @@ class _Anchors:
         return layout, split if pin is None or "contiguous" not in pin.parts else None
 
     def check_pin_of_groups(self, subject: str, pin: Pin | None) -> None:
-        """TileError `layout` for a pin that wgmma cannot follow: it fixes which rows each warp has (PTX ISA, wgmma)."""
+        """Raises TileError `layout` for a pin that wgmma cannot follow. wgmma fixes which rows belong to each warp (PTX
+        ISA, wgmma)."""
         if pin is not None and said_of_product(pin, self.warps) != ((self.warps, 1), (1, 1)):
             message = f"'{subject}' is a product of wgmma, whose warps lie [{self.warps}, 1], 16 rows each"
             raise TileError("layout", pin.loc, message, "leave the line out, or name an instruction of mma.sync")
 
     def asked_instruction(self, op: Op, names: set[str]) -> tuple[str | None, str, Loc | None]:
-        """Shape and modifier of the instruction that the kernel or the schedule names for a product, and the place."""
+        """The shape and the modifier of the instruction that the kernel or the schedule names for a product, and the
+        location of that name in the text."""
         shape, modifier = op.attrs["shape"], op.attrs["modifier"]
         named_by = [named for name, named in self.function.instructions.items() if name in names]
         if shape is None and named_by:
@@ -320,18 +331,20 @@ class _Anchors:
     def instructions_for(
         self, op: Op, asked: tuple[str | None, str, Loc | None], given: Layout | None, pin: Pin | None
     ) -> tuple[Mma, list[Mma]]:
-        """The instruction by the rule, and all that fit. asked: the named shape and modifier, and the place."""
+        """The instruction that the rule selects, and all instructions that fit. `asked` has the requested shape and
+        modifier, and the location of the request."""
         (shape, modifier, loc), (a, b, c) = asked, (o.tile for o in op.operands)
         (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
         found = fitting(self.target, a, b, c, None, modifier, loc)
         admitted = [i for i in found if self.admits(i, c.shape, a.shape[1], given, pin)]
         if shape is None and given is not None and rule not in admitted and admitted:
-            rule = admitted[0]  # another product whose result is this one's accumulator has chosen the layout
+            # another product, whose result is the accumulator of this product, has chosen the layout
+            rule = admitted[0]
         return rule, [i for i in found if i is rule or i in admitted]
 
     def check_together(self) -> None:
-        """TileError `instruction` for an mma.sync product with an operand that no thread loads, since a wgmma product
-        reads it from shared memory."""
+        """Raises TileError `instruction` if a wgmma product reads an operand of an mma.sync product from shared memory.
+        No thread would load this operand."""
         for op in self.dots:
             if ATTRIBUTE in op.attrs:
                 continue
@@ -342,8 +355,9 @@ class _Anchors:
     def choose_instruction(
         self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
     ) -> Mma | Warpgroups:
-        """The named instruction, else the rule. Products of one name (subtiles and unrolled iterations of one product)
-        and products that share the layout of the accumulator all use wgmma or all mma.sync, like the first."""
+        """The requested instruction. If none is requested, the instruction that the rule selects. Some products must
+        all use wgmma or all use mma.sync, like the first of them. These are products with the same name (subtiles and
+        unrolled iterations of one product), and products that share the layout of the accumulator."""
         way = self.by_groups.get(op.result, self.by_groups.get(subject))
         groups = None if way is False else groups
         found = found if groups is None or way is None else []
@@ -364,7 +378,8 @@ class _Anchors:
         return chosen
 
     def by_warpgroups(self, op: Op, shape: str | None, loc: Loc | None) -> Warpgroups | None:
-        """The product as wgmma if the schedule says so, else None. TileError `instruction` where it cannot be one."""
+        """The product as wgmma if the schedule requests wgmma, else None. Raises TileError `instruction` if wgmma
+        cannot compute the product."""
         if shape != INSTRUCTION:
             return None
         found = warpgroups(op, self.layouts.users, self.target.arch, self.warps)
@@ -376,15 +391,15 @@ class _Anchors:
         return found
 
     def admits(self, i: Mma, shape: tuple[int, ...], k: int, given: Layout | None, pin: Pin | None) -> bool:
-        """Whether a product can use this instruction in the layout that another product or a pin determines."""
+        """Whether a product can use instruction `i` in the layout that another product or a pin determines."""
         if given is not None:
             return product(i, given, k) is not None
         return pin is None or self.fits(i, shape, *said_of_product(pin, self.warps))
 
     def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
-        """The layout of a product's result that the next product takes as an operand without a layout conversion; None
-        if there is none with the same split of warps. For bytes, a thread then holds 4 neighbours of a row, one
-        word."""
+        """A layout for a product's result. The next product takes it as an operand without a layout conversion. None if
+        no such layout has the same split of warps. If elements are bytes, a thread then holds 4 neighbours of a row,
+        which form one word."""
         for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
             place = next((i for i in (0, 1) if user.operands[i] in joined), None)
             spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
@@ -394,21 +409,22 @@ class _Anchors:
             if layouts[op.result] == wanted:
                 return wanted
             instruction, shape = op.attrs["instruction"], op.result.tile.shape
-            # Only the count of neighbours is tried; the warps stay. With 4, a product of bytes takes the accumulator of
-            # another one as it lies, which saves a layout conversion of 16 stores a thread.
+            # Only the number of contiguous elements is varied. The warps stay. With 4, a product of bytes takes the
+            # accumulator of another product without a layout conversion, which saves 16 stores per thread.
             for count in (2, 4, 8):
                 near = (1, count) if place == 0 else (count, 1)
-                with suppress(LayoutError):  # the tile is too small for so many
+                with suppress(LayoutError):  # the tile is too small for that many elements
                     if (found := accumulator_layout(instruction, shape, split, near, self.warps)) == wanted:
                         why = "the next product takes it without a layout conversion"
                         return self.neighbours(op, near, layouts[op.result], found, why)
         return None
 
     def stored_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
-        """The layout of a product's result in which a thread stores 16 bytes of a row at once, or None.
+        """A layout of a product's result that lets a thread store 16 bytes of a row at once, or None.
 
-        It needs a store of the result and a b that lies along k: columns of such a b can be read in any order. Operands
-        of bytes that lie across k are transposed 2 rows or 4 columns at a time; these are then a thread's neighbours.
+        The result must be stored, and b must be contiguous along k: the columns of such a b can be read in any order.
+        If operands of bytes are not contiguous along k, they are transposed 2 rows or 4 columns at a time. A thread
+        then holds these rows or columns as neighbours.
         """
         rows = 2 if self.is_across(op.operands[0], 0) else 1
         if self.is_across(op.operands[1], 1):
@@ -421,7 +437,7 @@ class _Anchors:
             near = (rows, count)
             if near == (1, 1):
                 break
-            with suppress(LayoutError):  # a thread holds fewer
+            with suppress(LayoutError):  # a thread holds fewer elements
                 found = accumulator_layout(op.attrs["instruction"], op.result.tile.shape, split, near, self.warps)
                 if found == layouts[op.result]:
                     return None
@@ -429,11 +445,12 @@ class _Anchors:
         return None
 
     def is_across(self, value: Value, axis: int) -> bool:
-        """Whether an operand of bytes lies along `axis`, which is not k, in memory."""
+        """Whether an operand of bytes is contiguous in memory along `axis`, which is not k."""
         return value.dtype.bits == 8 and lies_along(self.layouts.facts, value, axis, self.starts)
 
     def stored_at_once(self, joined: set[Value]) -> list[int]:
-        """How many neighbours of a row a store of the result may take at once: the most first, then fewer."""
+        """How many neighbours of a row a store of the result may take at once: the largest number first, then smaller
+        ones."""
         users = (user for value in joined for user in self.layouts.users.get(value, ()))
         stores = [u for u in users if u.spec.access.kind == "write" and space_of(u.operands[0]) == "global"]
         stores = [store for store in stores if moved_by(store) in joined]
@@ -442,7 +459,7 @@ class _Anchors:
         return [count >> i for i in range(count.bit_length())]
 
     def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Pair:
-        """How many warps share a product along M and along N."""
+        """How many warps share a product along M and how many along N."""
         shape = op.result.tile.shape
         rule, near = (None, (1, 1)) if pin is None else said_of_product(pin, self.warps)
         costs = splits_of_warps(instruction, (shape[0], shape[1]), self.warps)
@@ -473,7 +490,7 @@ class _Anchors:
             return False
 
     def neighbours(self, op: Op, near: Pair, plain: Layout, found: Layout, why: str) -> Layout:
-        """The choice between the layout of a product's result with neighbours and the plain one."""
+        """The choice between two layouts of a product's result: `found`, which has contiguous elements, and `plain`."""
         return self.function.choices.choose(
             "contiguous",
             op.result.name or op.operands[2].name or "product",

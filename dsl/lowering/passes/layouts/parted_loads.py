@@ -1,7 +1,8 @@
-"""Loads in branches and loops of single threads that have several elements each.
+"""Masks loads in branches and loops of single threads, if a thread has several elements there.
 
-A thread runs such a branch for all of its elements if one of them takes it. The other elements must load nothing, since
-their address may lie outside of the memory. So the condition is added to the masks of loads.
+A thread enters such a branch for all of its elements if the condition holds for one of them. The thread must not load
+its other elements, since their addresses may lie outside of the memory. So the condition is added to the masks of
+loads.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dsl.lowering.ops.memory import space_of, writes
 
 
 class Inserted(Protocol):
-    """What the rewrite of a function knows of its values, inserted ones included: see `Rebuilding`."""
+    """The state of the rewrite of a function, as far as it concerns values: see `Rebuilding`."""
 
     current: Block
     home: dict[Value, Block]
@@ -26,10 +27,11 @@ class Inserted(Protocol):
 
 
 def obstacle(function: Function, load: Op, shape: tuple[int, ...]) -> str | None:
-    """Why a load cannot be in such a branch, in words; None if it can. shape: of the condition.
+    """The reason, in words, why a load cannot be in such a branch. None if it can. `shape` is the shape of the
+    condition.
 
-    It must load one element for each of the condition's, or one for all. Its memory must not change: the condition is
-    computed again for elements that are done, and must give the same result.
+    The load must load one element for each element of the condition, or one element for all of them. The loaded memory
+    must not change: the condition is recomputed for elements that are done, and the result must be the same.
     """
     memory, own = load.operands[0], load.result.tile.shape
     if load.attrs["cache"] == "volatile":
@@ -42,15 +44,16 @@ def obstacle(function: Function, load: Op, shape: tuple[int, ...]) -> str | None
 
 
 def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
-    """Adds the condition of a branch or loop to the masks of the loads inside. layout: of the condition."""
+    """Adds the condition of a branch or loop to the masks of the loads inside. `layout` is the layout of the
+    condition."""
     if not op.spec.control.loops:
         for region, spec in zip(op.regions, (None, OPS["not"]), strict=True):
             for block, load in list(_loads(region)):
                 flag = condition if spec is None else _before(a, block, load, Op(spec, [condition], [condition.type]))
                 _mask(a, block, load, flag, layout)
         return
-    # The condition of a loop comes from its first region. Loads there need no mask: an element that is done loads again
-    # what it has loaded before.
+    # The first region of a loop computes the condition. Loads in this region need no mask: an element that is done
+    # loads again what it has loaded before.
     loads = list(_loads(op.regions[1]))
     if not loads:
         return
@@ -72,7 +75,7 @@ def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
 
 
 def _loads(region: Block) -> Iterator[tuple[Block, Op]]:
-    """The loads of tiles in a region, each with its block."""
+    """The loads of tiles in a region, each with the block that contains it."""
     for op in region.ops:
         if op.spec.access.kind == "read" and op.result.tile.shape:
             yield region, op

@@ -24,12 +24,12 @@ CONVERT = OPS["convert_layout"]
 
 
 class Rebuilding:
-    """The context of `dsl/lowering/ops/placing.py`."""
+    """The rewrite of a function. It provides the interface that `dsl/lowering/ops/placing.py` describes."""
 
     def __init__(self, layouts: Layouts):
         self.function, self.warps, self.analysis = layouts.function, layouts.warps, layouts.facts
         self.layouts, self.pinned, self.is_cheap = layouts.found, layouts.pinned, layouts.is_cheap
-        self.operands = feeding(self.function.body)  # of products
+        self.operands = feeding(self.function.body)  # operands of products
         self.home: dict[Value, Block] = {}
         self.find_homes(self.function.body)
         self.map: dict[Value, Value] = {}
@@ -37,7 +37,8 @@ class Rebuilding:
         self.current: Block = self.function.body
         self.made: dict[tuple[Value, Layout], Value] = {}
         self.branch: Layout | None = None
-        """Inside a branch of single threads: the layout of its condition, which says whose element each thread has."""
+        """Inside a branch of single threads: the layout of its condition. It determines which element each thread
+        handles."""
 
     def find_homes(self, block: Block) -> None:
         for arg in block.args:
@@ -75,7 +76,8 @@ class Rebuilding:
         if key not in self.made:
             if self.is_cheap(value):
                 return self.materialise(value, layout)
-            # Converted where the value is made, not where it is used: in a loop, each iteration would convert it again.
+            # A value is converted where it is made, not where it is used: otherwise each iteration of a loop would
+            # convert it again.
             home = self.home[value] if self.home[value] in self.out else self.current
             converted = Op(
                 CONVERT,
@@ -91,7 +93,7 @@ class Rebuilding:
         return self.made[key]
 
     def materialise(self, value: Value, layout: Layout) -> Value:
-        """A cheap tile, computed in `layout` where it was first defined."""
+        """A cheap tile in `layout`. The tile is computed at the place of its first definition."""
         key = (value, layout)
         if key not in self.made:
             op = value.op
@@ -114,7 +116,8 @@ class Rebuilding:
             return
         wanted, lying = op.spec.placement.place(self, op)
         operands = [self.get(o, layout) for o, layout in zip(op.operands, wanted, strict=True)]
-        for inner in (o for region in op.regions for o in walk(region)):  # may name scalars of the kernel
+        # the inner operation may name scalars of the kernel
+        for inner in (o for region in op.regions for o in walk(region)):
             inner.operands = [self.map.get(o, o) for o in inner.operands]
         types = [
             r.tile.with_layout(layout) if isinstance(r.type, TileType) else r.type
@@ -125,22 +128,23 @@ class Rebuilding:
             new.stands_for(old)
             self.map[old] = new
         self.emit(made)
-        # A pinned result that the operation gives in another layout is converted here, so that all uses have the pin.
+        # If the operation produces a pinned result in another layout, the result is converted here. All uses then have
+        # the pinned layout.
         for old, new in zip(op.results, made.results, strict=True):
             layout = self.layouts.get(old)
             if layout is not None and old in self.pinned and new.tile.layout != layout:
                 self.map[old] = self.get(old, layout)
 
     def of_branch(self, value: Value) -> Layout | None:
-        """The layout of a tile inside a branch of single threads, if it has one element for each of the condition's, in
-        row-major order; else None. A thread runs the branch for its element of the condition, so it must hold the same
-        element of the tile."""
+        """The layout that a tile has inside a branch of single threads. A thread runs the branch for its own element of
+        the condition, so the thread must hold the same element of the tile. None if the tile does not have as many
+        elements as the condition. Elements are matched in row-major order."""
         if self.branch is None or prod(value.tile.shape) != prod(self.branch.shape):
             return None
         return self.branch.reshape(value.tile.shape)
 
     def chosen(self, value: Value) -> Layout | None:
-        """The layout of a value where the rewrite stands."""
+        """The layout of a value at the current place of the rewrite."""
         return self.of_branch(value) or self.layouts.get(value)
 
     # ---- accesses ----
@@ -149,9 +153,9 @@ class Rebuilding:
         return access_layout(self.analysis, op, self.warps)
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
-        """The layout of a load or store with the order of registers that gives the widest access. Threads keep their
-        elements: a transposed store, for example, has them in another order. Operands of MMAs keep their layout for
-        `ldmatrix`. Operands that wgmma reads from shared memory have none."""
+        """The layout of a load or store, with its registers in the order that makes the access widest. Each thread
+        keeps its elements. A transposed store, for example, has these elements in another order. Operands of MMAs keep
+        their layout for `ldmatrix`. Operands that wgmma reads from shared memory have no layout."""
         if layout is None or op.attrs.get("matrix") or op.attrs.get("in_place"):
             return layout
         offset = operand(op, "offset")
@@ -163,14 +167,14 @@ class Rebuilding:
 
         runs = self.analysis.of(offset).run
         options: dict[str, Layout | None] = {"given": layout}
-        # Operands of MMAs keep their order, however narrow the access looks: `ldmatrix` moves whole matrices. With
+        # Operands of MMAs keep their order, even if the access looks narrow: `ldmatrix` moves whole matrices. With
         # plain loads instead, matrix products take 1.24 to 1.80 times as long (docs/measurements.md).
         if not any(r in self.operands for r in op.results):
             turned = {f"first{axis}": layout.with_first(axis) for axis, run in enumerate(runs) if run > 1}
             options |= {name: lying for name, lying in turned.items() if lying != layout}
         rule = min(options, key=lambda name: requests(options[name])) if len(options) > 1 else "given"
         if self.branch is None and op.results:  # in a branch of single threads, the condition determines the layout
-            options["own"] = None  # computed only if it is chosen
+            options["own"] = None  # computed only if this option is chosen
         taken = self.function.choices.choose(
             "access",
             subject_of(op),
@@ -184,8 +188,8 @@ class Rebuilding:
         return self.access_layout(op) if taken is None else taken
 
     def copy_layout(self, op: Op) -> Layout:
-        """The layout of a copy: up to 16 bytes a thread that are neighbours in both memories. A schedule may pin it
-        under the name NAME.copy."""
+        """The layout of a copy. Each thread copies up to 16 bytes that are contiguous in both memories. A schedule may
+        pin this layout under the name NAME.copy."""
         offset, source = operand(op, "offset"), operand(op, "source")
         assert offset is not None and source is not None
         shape = offset.tile.shape
@@ -196,10 +200,11 @@ class Rebuilding:
         there, here = self.analysis.of(source), self.analysis.of(offset)
         under = masked_groups(self.analysis, op, shape)
         axis = len(shape) - 1
-        # Always along the last axis, even if another one has longer runs in memory: `cp.async` needs neighbours on both
-        # sides, and rows of shared tiles lie along the last axis. A line of 128 bytes takes one pass over the banks,
-        # rows of 64 bytes twice as many (docs/measurements.md, "Passes over the banks"). If parts of a row lie apart in
-        # memory, the copy goes part by part: the same part of the next row may come next, as with channels in blocks.
+        # Always along the last axis, even if elements along another axis are contiguous over longer runs in memory:
+        # `cp.async` needs contiguous elements on both sides, and rows of shared tiles lie along the last axis. A line
+        # of 128 bytes takes one pass over the banks, while rows of 64 bytes take twice as many passes
+        # (docs/measurements.md, "Passes over the banks"). If the parts of a row are separate in memory, the copy goes
+        # part by part. The same part of the next row may follow in memory, as with blocked channels.
         width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
         widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
         if self.function.word("require") == "async":
@@ -224,7 +229,8 @@ class Rebuilding:
         results = [self.chosen(r) for r in op.results]
         first = op.spec.control.leading
         operands = [self.get(o, layout) for o in op.operands[:first]]
-        operands += [self.get(o, r) for o, r in zip(op.operands[first:], results, strict=False)]  # none of a branch
+        # a branch of threads has no such operands
+        operands += [self.get(o, r) for o, r in zip(op.operands[first:], results, strict=False)]
         for region in op.regions:
             for arg, given in zip(region.args[op.spec.control.counters :], results, strict=False):
                 arg.type = arg.tile.with_layout(given)
@@ -248,8 +254,9 @@ class Rebuilding:
                 self.map[old] = self.get(old, self.layouts[old])
 
     def enter_branch(self, op: Op, decides: Value) -> Layout:
-        """The layout of the condition of a branch of single threads. The operations inside take it, too, if a thread
-        has one element of the condition, in a loop, and if the branch loads. With several elements, loads get masks."""
+        """The layout of the condition of a branch of single threads. The operations inside get the same layout in three
+        cases: a thread has one element of the condition, the branch is a loop, or the branch loads. If a thread has
+        several elements, loads are masked."""
         layout = self.branch_layout(op, decides)
         loads = any(o.spec.access.kind == "read" for region in op.regions for o in walk(region))
         if layout.count == 1 or op.spec.control.loops or loads:
@@ -259,8 +266,8 @@ class Rebuilding:
         return layout
 
     def check_branch(self, op: Op, decides: Value, layout: Layout, results: list[Layout | None]) -> None:
-        """Rejects a branch with a layout conversion inside, or whose results have another layout than its condition:
-        threads would exchange data in a branch that some of them never enter."""
+        """Rejects a branch that contains a layout conversion, or whose results have another layout than its condition.
+        Threads would have to exchange data in a branch that some of them never enter."""
         converts = any(o.spec is CONVERT for region in op.regions for o in walk(region))
         if converts or any(result != layout for result in results):
             self.refuse_branch(op, decides, layout)
@@ -278,8 +285,8 @@ class Rebuilding:
         self.current = outer
 
     def branch_layout(self, op: Op, condition: Value) -> Layout:
-        """The layout of the condition of a branch or loop of single threads: one element a thread, unless everything
-        inside is free of effects (loads count as free)."""
+        """The layout of the condition of a branch or loop of single threads. The layout has one element per thread,
+        unless all operations inside are free of effects (loads count as free)."""
         shape = condition.tile.shape
         layout = self.chosen(condition)
         pinned = (
@@ -293,7 +300,7 @@ class Rebuilding:
                 if r in self.pinned and prod(r.tile.shape) == prod(shape)
             }
         )
-        if pinned:  # the condition can be converted to the layout of a pinned value, but not the other way round
+        if pinned:  # the condition can be converted to the layout of a pinned value, but not vice versa
             layout = next(iter(pinned.values()))
             self.refuse_pins(op, pinned, layout)
         if layout is None:
@@ -318,7 +325,8 @@ class Rebuilding:
         return layout
 
     def check_elements(self, op: Op, condition: Value, layout: Layout) -> None:
-        """TileError `layout` for operations that a branch of single threads with several elements each cannot have."""
+        """Raises TileError `layout` for operations that cannot be in a branch of single threads if a thread has several
+        elements."""
         shape = condition.tile.shape
         inside = [o for region in op.regions for o in walk(region)]
         loads = [o for o in inside if o.spec.access.kind == "read"]
@@ -337,8 +345,8 @@ class Rebuilding:
                 self.refuse_branch(op, condition, layout, f"that {why}")
 
     def refuse_pins(self, op: Op, pinned: dict[Value, Layout], layout: Layout) -> None:
-        """TileError `layout` for pinned values in a branch of single threads with different layouts: no value can move
-        to other threads there, so all have the layout of the condition."""
+        """Raises TileError `layout` if pinned values in a branch of single threads have different layouts. In such a
+        branch, no value can move to another thread, so all values have the layout of the condition."""
         if layout.count != 1:
             return
         for value, other in pinned.items():
@@ -352,7 +360,7 @@ class Rebuilding:
                 )
 
     def keeps_warps(self, condition: Value, layout: Layout) -> bool:
-        """Whether all lanes of a warp hold the same condition."""
+        """Whether all lanes of a warp hold the same value of the condition."""
         same = self.analysis.of(condition).same
         return all(c < group for basis in layout.lane for c, group in zip(layout.coordinates(basis), same, strict=True))
 

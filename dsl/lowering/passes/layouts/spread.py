@@ -1,4 +1,4 @@
-"""The layouts of a function's values, and how a given one propagates to others."""
+"""The layouts of a function's values, and how the layout of one value propagates to others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsl.lowering.ops.control import names
 
 
 class Layouts:
-    """`found`: value → layout, as far as chosen. `pinned`: the values with a layout in the schedule."""
+    """`found` maps values to the layouts chosen so far. `pinned` holds the values whose layout the schedule sets."""
 
     def __init__(self, function: Function):
         self.function, self.warps, self.facts = function, function.warps, facts_of(function)
@@ -17,14 +17,14 @@ class Layouts:
         self.pinned: set[Value] = set()
         self.users = uses(function.body)
         self.cheap: dict[Value, bool] = {}
-        self.alike: dict[Value, list[Value]] = {}  # value → the other names of it in loops and branches
+        self.alike: dict[Value, list[Value]] = {}  # value → the values that stand for it in loops and branches
         for each in (each for op in walk(function.body) for each in names(op)):
             for value in each:
                 self.alike.setdefault(value, []).extend(each)
 
     def is_cheap(self, value: Value) -> bool:
         """Whether a tile is computed from arange, constants and scalars by pure operations only. Such a tile is
-        computed again in another layout rather than converted."""
+        recomputed in another layout instead of being converted."""
         known = self.cheap.get(value)
         if known is None:
             op = value.op
@@ -33,7 +33,7 @@ class Layouts:
                 and op.spec.pure
                 and op.spec.placement.anywhere
                 # Integers only: they are mostly offsets and masks, and take few registers of a thread. Floats are data,
-                # and computing them twice is real work.
+                # and computing them twice takes time.
                 and not value.dtype.is_float
                 and all(not o.tile.shape or self.is_cheap(o) for o in op.operands)
             ) or (op is not None and op.spec.elements.splat and not any(o.tile.shape for o in op.operands))
@@ -53,14 +53,16 @@ class Layouts:
             work += self.neighbours(value, layout)
 
     def neighbours(self, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
-        """The values around `value` whose layouts follow from `layout`, with these layouts."""
+        """The neighbours of `value` in the data flow whose layouts follow from `layout`. Each neighbour is paired with
+        its layout."""
         out = value.op.spec.placement.spread(value.op, value, layout) if value.op is not None else []
         for user in self.users.get(value, ()):
             out += user.spec.placement.spread(user, value, layout)
         return out + [(name, layout) for name in self.alike.get(value, ())]
 
     def joined(self, result: Value) -> set[Value]:
-        """The values that share the layout of a product's result: through elementwise operations, loops, branches."""
+        """The values that share the layout of a product's result. Elementwise operations, loops and branches connect
+        these values to the result."""
         layout = Layout.default(result.tile.shape, self.warps)
         joined, work = set(), [result]
         while work:
@@ -68,7 +70,7 @@ class Layouts:
             if value in joined:
                 continue
             joined.add(value)
-            if self.is_cheap(value):  # a constant has many users: it must not join them to one set
+            if self.is_cheap(value):  # a constant has many users, which it must not join into one set
                 continue
             work += [v for v, same in self.neighbours(value, layout) if same is layout and v.tile.shape == layout.shape]
         return joined

@@ -3,7 +3,7 @@ Option`.
 
 A plug-in is a Python file that extends the compiler. `--plugin FILE.py` or `dsl.load(…, plugins=[…])` names the file. A
 `.tile` file cannot name it. Each decorator in this module marks a function of the plug-in and returns the function
-unchanged. docs/plugins.md has examples of all of them.
+unchanged. docs/plugins.md has examples of all decorators.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ def directive(
 def rule(
     operation: str, *, when: Callable[..., bool] | None = None, whole: bool = False
 ) -> Callable[[Function], Function]:
-    """Adds another way to emit a pure operation, as an option of the choice `rule.SUBJECT`. It is taken where `when(op,
-    target)` holds.
+    """Adds another way to emit a pure operation, as an option of the choice `rule.SUBJECT`. The option is taken where
+    `when(op, target)` holds.
 
     The marked function takes the writer, the operation and the LLVM values of the operands, and returns the result's
-    value. It is called for each element. With `whole`, the marked function takes the writer and the operation, and sets
-    `w.registers[op.result]` for all elements of a thread at once.
+    value. The function is called for each element. With `whole`, the marked function takes the writer and the
+    operation, and sets `w.registers[op.result]` for all elements of a thread at once.
     """
     return _marked("rule", operation, when=when, whole=whole)
 
 
 def semantics(form: str) -> Callable[[Function], Function]:
     """Adds the semantics of an instruction that the emulator does not know. The marked function takes one numpy array
-    for each source operand. An array has a value for each of the threads that run together. It returns the array for
-    the destination. `form` gives the opcode, the operands and the requirements, as in `"add.rn.f32x2 : =b64 b64 b64 :
-    sm_100 8.6"` (`dsl/runtime/emulator/legal/forms.py`)."""
+    for each source operand. An array has a value for each of the threads that run together. The function returns the
+    array for the destination. `form` gives the opcode, the operands and the requirements, as in `"add.rn.f32x2 : =b64
+    b64 b64 : sm_100 8.6"` (`dsl/runtime/emulator/legal/forms.py`)."""
     return _marked("semantics", form)
 
 

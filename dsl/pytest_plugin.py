@@ -1,4 +1,5 @@
-"""`pytest kernels.tile`: each example of a `.tile` file is a test on each available device. Its contracts must hold.
+"""`pytest kernels.tile`: each example of a `.tile` file is a test on each available device. The contracts of the
+examples must hold.
 
 A file is collected if the command line names it, or if it is below a folder of the option `tile_paths`. Nothing else of
 the package is imported before that.

@@ -1,6 +1,6 @@
 """`python -m dsl.rename FILE …`: rewrites `.tile` files in the words of version 0.2.
 
-It leaves with the version after.
+The module will be removed in the next version.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def order(
     called: Called, arguments: tuple[Any, ...], by_name: dict[str, Any], makes_outputs: bool = True
 ) -> dict[str, Any]:
     """Maps the parameters of a call to its arguments. `makes_outputs` says whether a call may leave out outputs. Raises
-    TileError `call` if there are several ways to read the arguments, or too many or too few arguments."""
+    TileError `call` if there are too many or too few arguments, or if there are several ways to read them."""
     free = [p for p in called.params if p not in by_name]
     required = [p for p in free if p not in called.optional]
     count = len(arguments)
@@ -118,7 +118,8 @@ def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) -> Hashable:
     """The key of a class of calls. Calls with equal keys share a plan."""
-    # A number or table that decides no launch counts with its kind alone. Calls with 40 values of a seed share a plan.
+    # If a number or table decides no launch, the key contains only its kind. For example, calls with 40 different seeds
+    # share a plan.
     decide = called.deciding
     return (
         *(f if isinstance(f, ArrayFacts) else exact_key(f) if n in decide else kind_of(f) for n, f in facts.items()),

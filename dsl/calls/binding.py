@@ -2,7 +2,7 @@
 
 The arrays of a call are described once, as `ArrayFacts`. Calls with equal facts form a class and share a plan. `bind`
 applies a kernel's signature to the facts, once for each launch that the planner considers. The Request carries the
-result from `fits` to the variant and on to the launch.
+result of `bind` from `fits` to the variant, and from there to the launch.
 
 The runtime checks arrays against the header again, once for each class. The runtime sees only PTX text, which need not
 come from this compiler."""

@@ -70,8 +70,8 @@ class Called:
         self.asked = frozenset(argument for argument, array in arrays if array.optional)
         stored = self.accesses[0].intersection(argument for argument, _ in arrays)
         written = [p for p in self.params if p in stored] if self.dispatch is not None else []
-        # If a call left out all outputs of this dispatch, it would do nothing and return None. So the first output is
-        # not optional: the call allocates it.
+        # If a call left out all outputs of this dispatch, it would do nothing and return None. So the first output does
+        # not count as optional. If it is left out, the call allocates it.
         nothing = bool(written) and self.asked.issuperset(written)
         self.optional = self.asked.difference(written[:1] if nothing else [])
         taken = [(argument, head.arrays[p]) for head, argument, p in self.passed if p in head.arrays]

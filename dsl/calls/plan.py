@@ -124,7 +124,7 @@ class BoundPlan:
         self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
         self.may_overlap = any(kernel.header.overlaps for kernel in self.kernels)
         self._in_turn: list[Any] | None = None  # the kernels as `launch` uses them, known after the first launch
-        self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # by identity: (parameter, as planned, memory)
+        self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # by id: (parameter, workspace, memory)
         for output in outputs:
             self.check_output(output.name)
 
@@ -166,9 +166,10 @@ class BoundPlan:
 
     @contextmanager
     def call(self, may_overlap: bool | None = None) -> Iterator[None]:
-        """A context manager for the launches of one call, entered after their arguments are made. The context clears
-        and checks workspaces, and tells the emulator to check overlapping launches. `may_overlap` says whether any
-        launches overlap. `may_overlap` is needed if the caller launches other kernels than the plan's.
+        """A context manager for the launches of one call. The context is entered after the arguments of the launches
+        are made. It clears and checks workspaces, and tells the emulator to check overlapping launches. `may_overlap`
+        says whether any launches overlap. `may_overlap` is needed if the caller launches other kernels than the kernels
+        of the plan.
 
         Workspaces in host memory are checked. Raises FindingError if a workspace with `zero` does not hold zeros. A
         call that fails drops its workspaces, because a workspace with `zero` may no longer hold zeros.

@@ -1,7 +1,7 @@
 """Plans a call: finds the launches that serve it.
 
 A call names a dispatch or a kernel. The arguments give dims and types. The first branch whose condition holds gives the
-launches. `--explain` prints the launches with the reasons.
+launches. `--explain` prints the launches, and the reasons for choosing them.
 
 The launches of a branch are built once: either for a `fits` in the branch's condition, or when the branch is taken.
 Therefore `fits` lowers exactly the variant that is launched."""
@@ -301,7 +301,8 @@ class Planner:
         return CallFacts(self.name, options, named, dims, tuple(absent), self.called.inner)
 
     def serves(self, request: Request) -> bool:
-        """Whether the variant compiles for these dims within the device's limits, and all of its requirements hold."""
+        """Whether the variant compiles for these dims within the device's limits, and whether all of its requirements
+        hold."""
         try:
             variant = self.built(request)
         except TileError:
@@ -327,7 +328,7 @@ class Planner:
         # dims, a grid of six blocks in clusters of four was launched and refused.
         names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
         types = {p.name: p.dtype for p in variant.function.params if p.name in request.scalars}
-        # Rounded as the launch rounds them. 0.1 as an f32 differs from Python's 0.1.
+        # Scalars are rounded as in the launch, because 0.1 as an f32 differs from Python's 0.1.
         names |= {name: as_parameter(names[name], dtype) for name, dtype in types.items()}
         names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
         try:
@@ -336,8 +337,9 @@ class Planner:
             return False
 
     def alternatives(self, schedules: Sequence[str] = ()) -> list[tuple[StepChoice, ...]]:
-        """The branches that may serve this call. Each branch is given as its steps, without constants. For a kernel,
-        its schedules. If `schedules` is given, only branches that use one of them are returned.
+        """The branches that may serve this call. Each branch is given as its steps, without constants. For a call of a
+        kernel, each schedule counts as a branch. If `schedules` is given, only branches that use one of these schedules
+        are returned.
 
         A condition that reads an option states the caller's wish. If a condition that reads an option holds, later
         branches are left out. If such a condition does not hold, only the condition's branch is left out."""
@@ -407,7 +409,7 @@ class Planner:
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
         self.start(dispatch)
         wanted = self.wanted(dispatch)
-        spare: ast.When | None = None  # the first branch whose kernel has the requested schedule, if no branch names it
+        spare: ast.When | None = None  # the first branch whose kernel has the schedule, if no branch names the schedule
         for line in dispatch.lines:
             if not isinstance(line, ast.When):
                 self.line(dispatch, line)

@@ -14,7 +14,7 @@ ShortWay = Callable[[Sequence[Any], Mapping[str, Any]], bool]
 """(arguments, named arguments) → whether the call was like the earlier one. If so, it was launched. If not, nothing was
 done."""
 FIXED = (type(None), bool, int, float, str)
-"""Types of arguments, besides arrays, whose values cannot change later. A list's could."""
+"""Types of arguments, besides arrays, whose values cannot change later. The value of a list could change."""
 MOST_WAYS = 8
 """The most short ways that a function keeps. The layers of a network call the same function with several shapes in
 turn."""

@@ -1,6 +1,6 @@
 """The tuned data beside a `.tile` file (`reduce.tuned.json`). The data holds the fastest launches that tuning found. An
-entry belongs to one device, launched name, options, types and dims. An entry also serves calls whose dims are near the
-entry's dims. `Planner` looks entries up."""
+entry belongs to one combination of device, launched name, options, types and dims. An entry also serves calls whose
+dims are near the entry's dims. `Planner` looks entries up."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from dsl.values.arithmetic import pow2_divisor
 
 SCHEMA = 1
 NEAR = 2
-"""The largest ratio between a dim and the tuned dim, either way, for which an entry serves."""
+"""An entry serves a call only if each dim without a range is at most this many times as large, or as small, as the
+tuned dim."""
 MOST_DIVISOR = 16
-"""The power of two that divides an inner dim must match the tuned dim's, up to this limit. No access is wider than 16
-elements."""
+"""The greatest power of two that divides an inner dim must be the same as for the tuned dim. Powers above this limit
+count as the limit. No access is wider than 16 elements."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 @click.option("--by", metavar="FIGURE", help="Compare this figure; without it, time on a GPU, else warp instructions.")
 @click.option("--null", type=click.IntRange(0), default=0, metavar="N", help="Time the chosen code N times more.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Replace each choice of the kernels that an example of FILE launches by another option. Each replacement gets a
-    row with its verdict, the machine code and the emulator's counters. On a GPU the row also has times, measured in
-    alternation with the code as chosen, and the ratio to that code's times. NAME=VALUE as in dsl run.
+    """Give each choice another option, in the kernels that an example of FILE launches. Each replacement gets a row
+    with its verdict, the machine code and the emulator's counters. On a GPU the row also has times, and their ratio to
+    the times of the code as chosen. Both codes are measured in alternation. NAME=VALUE as in dsl run.
 
-    Exit status: 0 fine, 1 a right option gave a wrong result, 2 the input is wrong, 3 the device failed.
+    Exit status: 0 fine, 1 a safe option gave a wrong result, 2 the input is wrong, 3 the device failed.
     """
     study = ablate if options["shapley"] is None else shapley
     return carried_out(file, as_json, lambda: study(file, values, as_json, options))
@@ -68,7 +68,7 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     made: list[Ablation] = []
     with Bar() as bar:
         for experiment in found:
-            # The compiling processes of a launch end before those of the next launch start.
+            # The compiling processes of a launch end before the compiling processes of the next launch start.
             with experiment:
                 # The number of rows is known only after planning. The experiment has already planned.
                 bar.begin(experiment.call.name, len(flips_of(experiment, choice)))

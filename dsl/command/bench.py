@@ -61,7 +61,7 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
 
 
 def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -> list[BenchRow]:
-    """The rows of the table. Rows of the emulator are computed in this process, and rows of a GPU in a child
+    """The rows of the table. Rows of the emulator are computed in this process. Rows of a GPU are computed in a child
     process."""
     settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
     # The passes to skip have become choices: pass.NAME=off.

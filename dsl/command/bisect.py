@@ -32,9 +32,9 @@ START = "plain|LOG[:LINE]|KEY=OPTION"
 @click.option("--good", metavar="COMMIT", help="Search commits of the file's repository, from this one.")
 @click.option("--bad", metavar="COMMIT", help="Up to this one; without it, HEAD.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Undo the choices of the start by halving, and report the choice at which the answer to PREDICATE changes.
-    PREDICATE compares result, registers, spills, sass, counters, time or ratio, and joins comparisons by 'and'. With
-    --good, search commits. NAME=VALUE as in dsl run.
+    """Search the choices that differ between a start (--from) and the launch as chosen. Binary search finds the choice
+    at which the answer to PREDICATE changes. PREDICATE compares result, registers, spills, sass, counters, time or
+    ratio, and joins comparisons by 'and'. With --good, search commits. NAME=VALUE as in dsl run.
 
     Exit status: 0 found, 2 the input is wrong, 3 the device failed.
     """

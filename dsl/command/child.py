@@ -1,8 +1,8 @@
 """Runs a request in a child process. An illegal access on a GPU makes its process unusable, and a launch that never
 ends can only be stopped with its process.
 
-The child waits for each launch within the time limit, and reports the launch that did not end. If the child does not
-answer either, this process stops the child `GRACE` seconds after the time limit.
+The child waits for each launch within the time limit, and reports the launch that did not end. If the child gives no
+answer at all, this process stops the child `GRACE` seconds after the time limit.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
         )
         if len(requests) == 1:
-            # With a single kernel, an option of a choice that it lacks gets its own located error.
+            # With a single kernel, an option for a choice that the kernel lacks gets its own located error.
             requests = [replace(requests[0], constants={**requests[0].constants, **asked.options})]
         else:
             requests = [replace(request, choices=asked.options) for request in requests]

@@ -31,11 +31,11 @@ SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 @click.option("--level", metavar="STAGE", help="Show all of this level: ast, build, a pass, ir, llvm, ptx, sass.")
 @click.option("--context", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Rows around.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Compare two ways to do the launches that an example of FILE makes. Both ways take FILE, NAME=VALUE and the
-    options. --from changes A, --vs changes B. A change is another option of a choice (swizzle.sf=none), schedule=NAME,
-    kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a trial of a log
-    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR that replaces the kernel. Two PTX files are assembled, and
-    their machine code is compared.
+    """Compare two ways, A and B, to do the launches that an example of FILE makes. Both ways take FILE, NAME=VALUE and
+    the options. --from changes A, and --vs changes B. A change is another option of a choice (swizzle.sf=none),
+    schedule=NAME, kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a
+    trial of a log (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR that replaces the kernel. Two PTX files are
+    assembled, and their machine code is compared.
 
     The output lists the choices that differ, the figures side by side, the lines whose counters differ most, and the
     first level at which the code differs.
@@ -216,7 +216,7 @@ def by_name(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel], 
     options, program = words.options, load(words.file)
     names = (kernel, options["schedule"], options["arch"] or place.arch, options["example"])
     (request,) = requests_for(program, words.values, *names)
-    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants: an unknown choice is an error
+    chosen = choices_of(options["choose"], options["skip_pass"])  # an unknown constant is an error
     request = replace(request, constants={**request.constants, **chosen})
     return compiled_side(program, request, words.label, place, given.get(request.kernel))
 
@@ -262,8 +262,8 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     found = git(root, "rev-parse", "--verify", f"{commit}^{{commit}}")
     # The worktree exists until both sides are compared.
     tree = stack.enter_context(worktree(root, found))
-    # Checked before the commit's compiler starts. That compiler needs a Python process, and its error would not name
-    # the commit.
+    # Checked before the commit's compiler starts. That compiler runs in a Python process of its own, and an error of
+    # this process would not name the commit.
     if not (tree / name).is_file():
         raise TileError("file", None, f"{name} is not in {words.commit}", "a commit that has the file")
     options = words.options
@@ -274,8 +274,8 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     asked += [f"--choose={text}" for text in options["choose"]]
     asked += [f"--skip-pass={each}" for each in options["skip_pass"]]
     given = kernels_in(tree, TreeQuestion(name, words.values, (), asked), words.commit)
-    # Grids of persistent kernels depend on the number of multiprocessors. The target's default may differ from this
-    # device.
+    # Grids of persistent kernels depend on the number of multiprocessors. The default number of the target may differ
+    # from the number of this device.
     if target(place.arch).sms != place.sms:
         words.notes.append(f"{words.commit} compiles for {target(place.arch).sms} multiprocessors, not {place.sms}")
     words.notes.append(f"{words.commit} is {found[:12]} {git(root, 'show', '--no-patch', '--format=%s', found)}")

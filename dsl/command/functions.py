@@ -180,8 +180,8 @@ def ablate(source: Source, **options: Any) -> ResultTable[Any]:
 @to_callers
 def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]:
     """Where the answer to a predicate changes, as `dsl bisect` finds it: `dsl.bisect(file, "registers <= 56",
-    from_="plain")`. With `good="v1.2"` it searches commits. There is usually one row. There are several rows if the
-    search could not tell which of several choices or commits makes the change. With `reduce=True`, `record` has
+    from_="plain")`. With `good="v1.2"`, the function searches commits. There is usually one row. There are several rows
+    if the search could not tell which of several choices or commits makes the change. With `reduce=True`, `record` has
     `needed`."""
     from dsl.command.bisect import bisect as halved
     from dsl.lab.predicates import predicate

@@ -24,10 +24,10 @@ SHARE = click.FloatRange(0, 1, min_open=True)
 @click.option("--count", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Assignments to try.")
 @click.option("--share", type=SHARE, default=0.25, show_default=True, help="Of choices varied.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Try N random assignments of safe options to the choices of all launches of the examples of FILE. There is one
-    assignment for each seed from --seed on. An assignment without a right result is reduced, and printed with the
-    options that repeat it. A launch that is wrong as chosen is reported as such, and not varied. NAME=VALUE as in dsl
-    run.
+    """Try N random assignments for all launches in the examples of FILE. An assignment gives safe options to the
+    choices of the launches. There is one assignment for each seed from --seed on. An assignment without a right result
+    is reduced, and printed with the options that repeat it. A launch that is wrong as chosen is reported as such, and
+    not varied. NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a result was wrong, 2 the input is wrong, 3 the device failed.
     """

@@ -49,7 +49,7 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
     from dsl.studies.inspect.kernel import inspected
     from dsl.studies.inspect.rows import Places
 
-    # Both variants share the places, so that equal places get equal numbers. The page compares the numbers.
+    # Both variants use the same `Places` object, so that equal places get equal numbers. The page compares the numbers.
     places = Places()
     given = [(values, options)]
     if options["vs"]:
@@ -113,7 +113,7 @@ def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> Expla
         return None
     if options["schedule"] not in (None, request.schedule):
         request = replace(request, schedule=options["schedule"], constants=overrides.constants)
-    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants: an unknown choice is an error
+    chosen = choices_of(options["choose"], options["skip_pass"])  # an unknown constant is an error
     request = replace(request, constants={**request.constants, **chosen})
     return ExplainedKernel(program, request, None, compile_variant(program, request))
 

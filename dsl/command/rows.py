@@ -108,9 +108,9 @@ class TunedRow:
     """`dsl.tune`: a point of a launch.
 
     `place` is the rank among the points with a right result, and 1 is the fastest. docs/tuning.md explains `best` and
-    `ties`. `settings` has the schedule and constants by name. `figures` has `time` in microseconds, with `low` and
-    `high` of its interval, or the emulator's counters. `figures` also has registers, spills and SASS instructions, each
-    the maximum over the point's launches."""
+    `ties`. `settings` has the schedule and constants by name. `figures` has either the emulator's counters, or the
+    `time` in microseconds with the ends `low` and `high` of its interval. `figures` also has registers, spills and SASS
+    instructions, each the maximum over the point's launches."""
 
     call: str
     dims: dict[str, int]

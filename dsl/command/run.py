@@ -163,7 +163,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
     settings["bounds"] = options["roofline"] is not None
     if file.endswith(".ptx"):
         raise TileError("option", None, f"{file} is PTX text, not a .tile file", f"dsl count {file} launches it")
-    # Checked before the run. Otherwise a missing package could lose its results.
+    # Checked before the run. Otherwise a missing package could lose the results of the run.
     check_roofline(options["roofline"], options)
     run_all, time_limit, ncu = options["run_all"], options["time_limit"], options["ncu"]
     check_timeline(file, run_all, options)
@@ -248,7 +248,7 @@ def requests_for(
     from dsl.examples.work import COUNTED_SECONDS
 
     common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
-    # With marks there is no bound, because counting for it would take more time.
+    # With marks no bound is found, because counting for the bound would take more time.
     common["bound_seconds"] = None if settings.get("timeline") else COUNTED_SECONDS
     if not run_all:
         return [CommandRequest(example=example, **common)]

@@ -17,8 +17,8 @@ HEADINGS = ("mark", "line", "count", "total", "mean", "longest", "share", "warps
 
 
 def show_timeline(timeline: dict[str, Any]) -> None:
-    """Prints a timeline. `timeline` is a `Timeline` as a record. The share of a mark is relative to the lives of the
-    warps that reach the mark."""
+    """Prints a timeline. `timeline` is a `Timeline` as a record. The share of a mark is its time divided by the
+    lifetimes of the warps that reach the mark."""
     from dsl.text.terminal import Terminal, table
 
     unit, rows = timeline["unit"], timeline["rows"]

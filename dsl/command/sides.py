@@ -107,7 +107,7 @@ def once(known: Any, word: str) -> None:
 def take_code(side: SideWords, word: str) -> None:
     if not is_file(Path(word)):
         raise TileError("option", None, f"'{word}' is neither a side nor an existing file", KINDS)
-    # With a .tile file, the code replaces a kernel. Alone it is compared as code.
+    # With a .tile file, the code replaces a kernel. Without a .tile file, only the code itself is compared.
     if side.file.endswith(".tile"):
         side.code = word
     else:

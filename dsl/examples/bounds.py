@@ -95,8 +95,8 @@ def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> La
     products = rates.wgmma if work.by_warp_groups else rates.mma
     is_part = work.counted < work.blocks
     # If only some blocks were counted, all blocks are assumed to be alike. Then the multiprocessor with the most blocks
-    # determines the bound. If all blocks were counted, each multiprocessor gets an equal share. Otherwise one more
-    # block without work would double the bound.
+    # determines the bound. If all blocks were counted, each multiprocessor gets an equal share. If the multiprocessor
+    # with the most blocks determined the bound here too, one more block without work would double the bound.
     most = -(-work.blocks // facts.sms) / max(work.blocks, 1) if is_part else 1 / max(min(work.blocks, facts.sms), 1)
     clock = (facts.clock or 0.0) / 1e6  # clocks per microsecond
     terms: dict[str, float] = {}

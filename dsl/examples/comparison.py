@@ -151,7 +151,7 @@ def describe_pattern(mask: np.ndarray) -> str:
             parts.append(text)
     if not parts:
         return "scattered over all rows and columns" if mask.ndim == 2 else "scattered"
-    # The rows and columns with wrong elements may also cross in right elements.
+    # Where a row with wrong elements crosses a column with wrong elements, the element may still be right.
     return ("" if box == count else "some elements of ") + ", ".join(parts)
 
 

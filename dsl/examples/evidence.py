@@ -29,8 +29,8 @@ class Evidence:
 
     `made` returns the kernel's header and PTX, which some terms need. `function` is the IR after all passes, or None if
     the kernel's text was edited by hand. `registers_known` and `spills_known` come from the driver. `counters` are the
-    emulator's, for `blocks` blocks. `time_us` is the time of the launch line on a GPU. `copy_us` maps a number of bytes
-    to the time of a copy. `assembles` says whether the assembler may be run."""
+    emulator's counters for `blocks` blocks. `time_us` is the time of the launch line on a GPU. `copy_us` maps a number
+    of bytes to the time of a copy. `assembles` says whether the assembler may be run."""
 
     request: Request
     function: Function | None
@@ -143,7 +143,7 @@ class Evidence:
             raise NotKnown("; ".join(filter(None, [error.message, error.hint]))) from None
 
     def registers(self) -> int:
-        # On a GPU the driver assembles the kernel. Its version may differ from that of ptxas.
+        # On a GPU the driver assembles the kernel. The driver's version may differ from the version of ptxas.
         return self.assembly.registers if self.registers_known is None else self.registers_known
 
     def spills(self) -> int:

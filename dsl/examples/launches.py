@@ -2,7 +2,7 @@
 measured and reported.
 
 On the emulator, arrays stay in host memory. On a GPU, each launch line copies its arrays to the device, launches, and
-copies the written arrays back. Then it measures the same launches again.
+copies the written arrays back. Then the same launches run again and are measured.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Launcher:
         self.calls: list[ExampleCall] = []
         self.written: list[Any] = []  # records of writers, by array and launch, newest last
         self.judged = JudgedContracts(report.contracts)
-        self.evidence: list[Evidence] = []  # of the kernels of the last launch line
+        self.evidence: list[Evidence] = []  # evidence about the kernels of the last launch line
         self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
         asked = settings.timeline
         self.marked = None if asked is None else MarkedLaunches(asked, self.ordinal)

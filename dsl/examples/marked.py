@@ -21,8 +21,8 @@ class MarkedLaunches:
         self.timelines: list[Timeline] = []
 
     def add(self, header: Any, grid: Sequence[int], warps: Any) -> Timeline:
-        """Adds the timeline of a launch. It begins where the last timeline ends. `warps` are the records of the
-        launch's warps."""
+        """Adds the timeline of a launch. The new timeline begins where the previous one ends. `warps` are the records
+        of the launch's warps."""
         start = max((each.end for each in self.timelines), default=0.0)
         self.timelines.append(timeline_of(header, grid, warps, self.ordinal is not None, len(self.timelines), start))
         return self.timelines[-1]

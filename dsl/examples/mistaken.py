@@ -36,8 +36,9 @@ def overflow_of(array: Any, wanted: Any, texts: Iterable[str]) -> str | None:
 
 
 def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Expr], Any], agree: Any) -> str | None:
-    """A hint about the mistake that gives the actual result, or None. `wanted` is the expression, and `arrays` is
-    (actual, wanted). `host` evaluates an expression, and `agree(actual, wanted)` compares arrays."""
+    """A hint about the mistake that gives the actual result, or None. `wanted` is the expression of the wanted array.
+    `arrays` holds the actual and the wanted array. `host` evaluates an expression, and `agree(actual, wanted)` compares
+    arrays."""
     actual, target = arrays
     shape = getattr(actual, "shape", ())
     # A single element agrees with too many mistakes.

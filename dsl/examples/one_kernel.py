@@ -21,8 +21,8 @@ from dsl.lowering.ir.choices import Asked
 class LaunchSettings:
     """How to run an example.
 
-    `ptx` is a text whose kernels replace the kernels of the same names. `seed` belongs to the random inputs. `budget`
-    is the most instructions that the emulator runs for a launch, and `time_limit` the most seconds. None means the
+    `ptx` is a text whose kernels replace the kernels of the same names. `seed` belongs to the random inputs. For a
+    launch, the emulator runs at most `budget` instructions and takes at most `time_limit` seconds. None means the
     emulator's own limits. `most_bytes` limits the arrays of a launch.
 
     `measure` times the launches on a GPU. With `strict_bounds`, kernels assert that index tiles lie inside their axes.

@@ -120,7 +120,8 @@ def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef 
     options = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     return [
         _Kind("dim", assigned, out.names),
-        # If the example assigns a name, its arrays follow from the name. A dim of a kernel alone is a count.
+        # A dim that the example assigns has no check, because the example's arrays follow from its value. A dim that
+        # only a kernel has must be a valid extent.
         _Kind("dim", dims - assigned, out.names, _check_extent),
         _Kind("const", types, out.types, lambda _, name, value: _check_type(name, value, types[name])),
         _Kind("const", constants, out.constants),

@@ -38,7 +38,7 @@ def evaluated(
     run = ExampleRun(program, example, "emulator", "", overrides, settings)
     run.launcher = recorder = PlanRecorder(run.module, settings, run.report)
     recorder.arguments = []
-    # Lines after the last launch, such as references, may take long and cannot change its arguments.
+    # Lines after the last launch, such as references, may take long, and cannot change the launch's arguments.
     last = max(number for number, line in enumerate(example.lines) if isinstance(line, ast.Launch))
     for line in example.lines[: last + 1]:
         if isinstance(line, ast.Assign):

@@ -46,8 +46,8 @@ def guessed_of(dims: Mapping[str, int], given: Mapping[str, Any]) -> dict[str, i
 
 def _trials(header: Any, values: Mapping[str, Any]) -> Iterator[dict[str, int]]:
     constants = [v for v in header.constants.values() if isinstance(v, int) and not isinstance(v, bool) and v > 0]
-    # A constant of the kernel is often a tile size that must divide a dim. The constant minus 8 gives rows with a
-    # masked edge.
+    # A constant of the kernel is often a tile size that must divide a dim. An extent 8 below the constant gives rows
+    # with a masked edge.
     extents = list(dict.fromkeys([*EXTENTS, *constants, *(v - 8 for v in constants if v > 8)]))
     choices = [[values[dim]] if dim in values else extents for dim in header.dims]
     # The number of combinations grows fast with the number of dims. 11 extents for four dims are 14,641 combinations.

@@ -16,8 +16,8 @@ Launches = Sequence[tuple[Any, Sequence[Any]]]
 
 class Renewals:
     """Keeps the contents of memory before the call (when the object is made) and before each launch (by `before`). If
-    there is no room for copies, nothing is kept, and `reason` says so. Such launches run only once. `ordinal` is the
-    device's number, None for the emulator."""
+    there is no room for copies, nothing is kept, and `reason` says so. The launches then run only once. `ordinal` is
+    the device's number, None for the emulator."""
 
     def __init__(self, launches: Launches, ordinal: int | None):
         self.launches = [(kernel.header, values) for kernel, values in launches]

@@ -29,8 +29,8 @@ COUNTED = (
 class Check:
     """The result of one `expect` line. `writer` is the last writer of the first wrong element, known on the emulator.
     `mistake` is a hint about a mistake in the kernel that gives exactly the wrong result. `shows` says whether the line
-    really tests a result, that is, compares elements that launches have written with other elements. `overflows`
-    selects the row of `OVERFLOWS` that explains an infinity."""
+    really tests a result of a launch. A line that compares only numbers, only inputs, or an array with itself tests
+    none. `overflows` selects the row of `OVERFLOWS` that explains an infinity."""
 
     text: str
     line: int
@@ -133,8 +133,8 @@ class LaunchReport:
     `shared_bytes` is per block. `registers` and `spills` (bytes) are per thread. `maxnreg` is the schedule's cap on
     registers. `machine_code` has two numbers: all `instructions`, and the instructions in the longest inner `loop`.
     `counters` are the emulator's totals. `by_line` has the counters by line of the file, and by FILE:LINE for other
-    files. `dims` and `types` are by name. `timeline` is the timeline of its marks (`Timeline`). `bound` holds the unit
-    that limits it."""
+    files. `dims` and `types` are by name. `timeline` is the timeline of the launch's marks (`Timeline`). `bound` holds
+    the unit that limits the launch."""
 
     kernel: str
     schedule: str | None

@@ -98,7 +98,7 @@ class ExampleRun:
             else:
                 self.cost(line)
         self.launcher.end()
-        # Checked after the run, because only launches show the types that they took.
+        # Checked after the run, because only the launches show which types they took.
         self.check_types()
         return self.report
 

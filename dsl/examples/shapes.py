@@ -224,7 +224,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     free = [p for p in params if p not in named]
     if len(values) > len(free):
         raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values) + len(named)}")
-    # An example also passes outputs, so no reading leaves them out.
+    # An example also passes outputs, so readings without outputs do not count.
     taken = read_in_order(free, optional_tensors(program, line.name), len(values))
     given = {**dict(zip(taken, values, strict=False)), **named}
     arguments = {p: given.get(p) for p in params}

@@ -55,8 +55,8 @@ class MarkedSpan:
 
 @dataclass(slots=True)
 class MarkRow:
-    """A mark, summed over all warps: its count, and its times without the cost of marks. `share` is relative to the
-    lives of the `warps` that reached the mark."""
+    """A mark, summed over all warps: its count, and its times without the cost of marks. `share` is the mark's time
+    divided by the lifetimes of the `warps` that reached the mark."""
 
     kind: str
     name: str
@@ -77,7 +77,7 @@ class Timeline:
     warps' lives. `dropped` counts events that did not fit. `unfinished` counts begins without an end. `unreached` names
     marks without an event.
 
-    `step_ns` is the step of %globaltimer, and `clock_mhz` the clock rate of the SMs. Both are derived from the records.
+    `step_ns` is the step of %globaltimer. `clock_mhz` is the clock rate of the SMs. Both are derived from the records.
     `times_us` are the times of the kernel without and with marks. `registers` are the registers of a thread and its
     spilled bytes, also without and with marks."""
 
@@ -143,8 +143,8 @@ class DeviceScale(Scale):
             message = f"the launch takes {times[-1] - times[0]} ns, and the device's clock of all SMs goes in steps of "
             hint = "a larger shape: the rates of the SMs' own clocks are found by it"
             raise TileError("limit", None, f"{message}{self.step_ns} ns", hint)
-        # Least squares around the mean of each SM. %globaltimer moves in steps, and their error cancels over many
-        # pairs.
+        # Least squares around the mean of each SM. %globaltimer moves in steps. The error of the steps cancels over
+        # many pairs.
         above = below = 0.0
         middles = {}
         for sm, each in pairs.items():
@@ -171,8 +171,8 @@ class Recorded:
     scale: Scale
 
     def net(self, span: MarkedSpan) -> float:
-        """The time of a span without the cost of marks between its two clock readings. These are the rest of the span's
-        own begin mark, and all marks inside the span."""
+        """The time of a span without the cost of marks. Two costs lie between the span's two clock readings: the rest
+        of the span's own begin mark, and all marks inside the span."""
         return max(span.end - span.begin - self.cost * (1 + span.inner), 0.0) * self.scale.rate
 
     def life(self, warp: WarpRecord) -> MarkedSpan:
@@ -217,7 +217,8 @@ def unreached(header: Header, warps: Sequence[WarpRecord]) -> list[str]:
     into the records."""
     seen = {mark for warp in warps for mark, *_ in warp.events}
     missing = [mark for number, mark in enumerate(header.timeline) if number not in seen]
-    # Lives are recorded separately, and empty pairs only measure marks.
+    # Two kinds of marks do not count. Lives of warps are recorded separately, and empty pairs only measure the cost of
+    # a mark.
     return [with_line(mark) for mark in missing if mark.kind not in (LIFE, EMPTY)]
 
 

@@ -41,5 +41,5 @@ def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
 def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[str]) -> None:
     """Copies the written arrays from the GPU."""
     for name in names:
-        # Copies only arrays that kernels write. The others are unchanged.
+        # Copies only arrays that kernels write. All other arrays are unchanged.
         arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)

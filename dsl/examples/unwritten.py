@@ -110,7 +110,7 @@ class EmptyArrays:
             found = self.find(value)
             if found is not None:
                 found.is_written = True
-                if found.array() is not value:  # a view: the elements that it wrote are not known
+                if found.array() is not value:  # a view: it is not known which elements were written
                     found.scratch = None
 
     def wrote_all(self) -> None:
@@ -158,8 +158,8 @@ class EmptyArrays:
 
     def check(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any], loc: Loc) -> None:
         """Raises TileError for an `expect` that reads an unwritten array. An `expect` may compare an array with a view
-        of the same memory. If a launch has changed this memory since the later name was bound, the comparison is also a
-        TileError."""
+        of the same memory. Such a comparison is also a TileError if a launch has changed the memory since the later of
+        the two names was bound."""
         name = self.unwritten_in(nodes, names)
         if name is not None:
             message = f"no launch has written '{name}', which empty(…) made: there is nothing to compare"

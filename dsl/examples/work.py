@@ -39,8 +39,8 @@ class Work:
 
     `products` is explained in `Counters`. `by_warp_groups` says that `wgmma` computes the products. `blocks` is the
     number of blocks in the grid. `counted` is the number of counted blocks, and 0 if only bytes are known.
-    `multiply_adds` maps an operand type to two numbers. The first is the number of the tensor cores' multiply-adds. The
-    second is their number in `products`, as 16-bit multiply-adds."""
+    `multiply_adds` maps an operand type to two numbers. The first is the number of multiply-adds of the tensor cores.
+    The second is the same work in the unit of `products`, 16-bit multiply-adds."""
 
     bytes: float = 0.0
     wavefronts: float = 0.0
@@ -68,8 +68,8 @@ def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: Dev
 
     header, count = kernel.header, prod(grid)
     unknown = Work(moved_bytes(header, values), blocks=count)
-    # If multiprocessors have few blocks, the first cluster has the most work. If they have many, a cluster in the
-    # middle is used, because it has no edge.
+    # If each multiprocessor has few blocks, the first cluster is used, because it has the most work. If each has many
+    # blocks, a cluster in the middle of the grid is used, because such a cluster has no edge.
     options = {"from_middle": count > FEW_BLOCKS * facts.sms, "time_limit": seconds, "ptx_lines": True}
     try:
         part = first_blocks(kernel, values, header.cluster, grid=tuple(grid), **options)
@@ -119,7 +119,7 @@ def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict
     for number, counters in by_line.items():
         if counters.products and (form := PRODUCT.search(lines[number - 1])):
             m, n, k = map(int, form.group(2, 3, 4))
-            rows = m // 4 if form[1] == "wgmma" else m  # counters are of warps, and four warps share a wgmma
+            rows = m // 4 if form[1] == "wgmma" else m  # a counter counts each warp, and four warps share a wgmma
             types = [word for word in form[5].split(".")[1:] if word not in ORDERS]  # types of D, A, B, C
             # Keyed by the type of A, because D has the accumulator's type.
             counts = found.setdefault(types[1], [0.0, 0.0])

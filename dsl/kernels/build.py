@@ -479,7 +479,8 @@ class KernelBuilder(Tiles):
         return [pair for u, v in zip(x, y, strict=True) for pair in self.pairs(u, v, name, loc)]
 
     def unify(self, then: Block, x: Binding, otherwise: Block, y: Binding, name: str, loc: Loc) -> tuple[Value, Value]:
-        """The two bindings of a name as values of the same type and shape. They are built inside their branches."""
+        """The two bindings of a name as values of the same type and shape. Conversions to this type and shape are built
+        inside the branches."""
         for side in (x, y):
             if not isinstance(side, Value | bool | int | float):
                 self.error("type", loc, f"'{name}' is {describe(side)} in a branch: only values can differ at run time")

@@ -73,18 +73,37 @@ def lower(
     verified after each pass. `budget` and `resolved` are as in `build_variant`. Raises TileError or Errors for mistakes
     in the file."""
     start = time.perf_counter()
-    variant = build_variant(program, request, budget, resolved)
-    built = time.perf_counter()
-    trace = run_passes(variant.function, variant.target, passes, check)
-    check_complete(variant.function)
-    record_access(variant.function)
-    seconds = {"build": built - start, **trace}
-    return Lowered(variant, seconds, list(trace))
+    while True:
+        variant = build_variant(program, request, budget, resolved)
+        built = time.perf_counter()
+        try:
+            trace = run_passes(variant.function, variant.target, passes, check)
+        except TileError as error:
+            # A rule chooses an option before later passes look at the kernel. If a later pass refuses this option, the
+            # user made no mistake. The kernel is then built again with another option. Each retreat narrows the
+            # options, so the loop ends.
+            retreats = variant.function.choices.retreat(error)
+            # If the schedule itself names a depth that does not fit, this is a mistake of the user, even if another
+            # depth would fit.
+            is_named = error.code == "shared" and error.loc in variant.function.lines.values()
+            if is_named or not retreats:
+                raise
+            request = replace(request, retreats={**request.retreats, **retreats})
+            continue
+        check_complete(variant.function)
+        record_access(variant.function)
+        seconds = {"build": built - start, **trace}
+        return Lowered(variant, seconds, list(trace))
+
+
+def settled(program: Program, request: Request) -> Request:
+    """The request with the retreats of its rules. A caller that runs the passes one by one needs this request."""
+    return lower(program, request).variant.request
 
 
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
-    """Compiles one variant to PTX. `options` are the options of `lower`, and `llvm_level`, the level of LLVM's code
-    generation."""
+    """Compiles one variant to PTX. `options` are the options of `lower`. One more option is `llvm_level`, the level of
+    LLVM's code generation."""
     llvm_level = options.pop("llvm_level", None)
     return compile_lowered(program, lower(program, request, **options), llvm_level)
 
@@ -95,8 +114,8 @@ def compile_lowered(
     """Compiles a lowered variant to PTX. `known` maps LLVM IR to PTX without its header, for the same target."""
     level = lowered.level(program)
     made = generate(level, llvm_level, known)
-    # Proved here and not in `generate`, because the proof needs the kernel's text. A level that was read from IR has no
-    # such text.
+    # The pairs are proved here and not in `generate`, because the proof needs the kernel's text. A level that was read
+    # from IR has no such text.
     pairs = in_place_pairs(program.kernel(lowered.variant.request.kernel), lowered.variant.function)
     made.header = replace(made.header, in_place=pairs)
     lowered.seconds |= made.seconds
@@ -205,7 +224,7 @@ def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, 
     """Yields a variant after building and after each pass, as (name, seconds, level). The next pass modifies the same
     level."""
     start = time.perf_counter()
-    level = Lowered(build_variant(program, request), {}).level(program)
+    level = Lowered(build_variant(program, settled(program, request)), {}).level(program)
     yield BUILT, time.perf_counter() - start, level
     for each in passes_of(program.plugins):
         start = time.perf_counter()

@@ -29,7 +29,7 @@ def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str
     written = [p for p in given.values() if "w" in p.access]
     read = [p for p in given.values() if p.access == "r"]
     pairs = [(y, x) for y in written for x in read if is_alike(y, x)]
-    # With workspaces or clusters, blocks share work. Another block than its own may then read an element.
+    # With workspaces or clusters, blocks share work. A block may then read an element that belongs to another block.
     if not pairs or function.workspaces or function.number("cluster", 1) > 1:
         return ()
     text, order = KernelText(kernel), AccessOrder(function)
@@ -218,9 +218,9 @@ class AccessOrder:
         return is_single and mine["offset"] is others["offset"] and mine.get("mask") is others.get("mask")
 
     def is_in_front(self, load: Op, store: Op) -> bool:
-        """Whether the load comes before the store. They are compared in the innermost block of operations that contains
-        the load and the store. The load and the store may be operations of this block, or may be inside operations of
-        this block."""
+        """Whether the load comes before the store. Their order is decided in the innermost block of operations that
+        contains both. The load and the store may be operations of this block, or may be inside operations of this
+        block."""
         first = {self.blocks[op]: op for op in self.with_around(load)}
         for op in self.with_around(store):
             if (other := first.get(self.blocks[op])) is not None:

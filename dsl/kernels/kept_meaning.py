@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from dsl.kernels.compile import settled
 from dsl.kernels.variant import Request, Variant, build_variant
 from dsl.lowering.ir.choices import ON_OFF
 from dsl.lowering.passes import passes_of, run_passes
@@ -48,7 +49,7 @@ def check_meaning(program: Program, request: Request, given: Mapping[str, Any]) 
     from dsl.lowering.meaning import Outside, carried_blocks
     from dsl.lowering.meaning.levels import Undecided, compare_levels
 
-    variant = build_variant(program, request)
+    variant = build_variant(program, settled(program, request))
     function, left = variant.function, list(passes_of(program.plugins))
     regrid = partial(grid_of, variant, given)
     for each in passes:

@@ -26,8 +26,8 @@ LEVELS = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 def level(
     program: Program, request: Request, name: str, annotate: bool = False, asked: Asked | None = None, **options: Any
 ) -> str:
-    """The text of a level. With `annotate`, each source line is shown above the rows that come from it. `asked` is
-    given the kernel's choices. `options` are those of `lower`.
+    """The text of a level. With `annotate`, each source line is shown above the rows that come from it. `asked`
+    receives the kernel's choices. `options` are those of `lower`.
 
     Raises TileError. For sass, also raises LaunchError or DeviceError.
     """

@@ -109,7 +109,8 @@ def _join(files: Sequence[PluginFile]) -> Plugins:
         digests[each.path.name] = each.digest
     paths = tuple(str(each.path) for each in files)
     plugins = Plugins(paths, digests, tuple(added for each in files for added in each.added), rows)
-    # Called for their errors, such as two passes that each come after the other, or a property that already exists.
+    # These functions are called only for their errors. For example, a property may already exist, or each of two passes
+    # may have to come after the other.
     passes_of(plugins)
     rows_of(plugins)
     for (kind, _), several in plugins.by_name.items():

@@ -12,9 +12,8 @@ from typing import Any
 
 from dsl.kernels.build import KernelBuilder, assigned_names
 from dsl.kernels.commits import repeated_commits
-from dsl.lowering.hopper.warpgroup import target_of
 from dsl.lowering.ir.budget import Budget
-from dsl.lowering.ir.choices import is_key
+from dsl.lowering.ir.choices import Forced, is_key
 from dsl.lowering.ir.function import Function, Parameter, Value, replace_uses, stride_name, walk
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
 from dsl.lowering.ir.nesting import deep_recursion
@@ -22,9 +21,11 @@ from dsl.lowering.ir.targets import Target, target
 from dsl.lowering.ir.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, nearest_number, type_hint
 from dsl.lowering.known.facts import Analysis, most_elements
 from dsl.lowering.layouts.layout import row_major
+from dsl.lowering.plan.products import drop_boxes, has_wgmma, may_plan, plan
 from dsl.lowering.text.level import LevelCondition
 from dsl.runtime.numbers import in_json
 from dsl.schedules import Definition, ResolvedSchedule, resolve_schedule, target_facts, tensor_names
+from dsl.schedules.rules import multiplies
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, tiles_of
 from dsl.text.tree import names_in
@@ -48,15 +49,16 @@ class Request:
     `align` gives the number of bytes that divides each tensor's pointer (16 by default). `absent` names the optional
     tensors that are not given.
 
-    `index_bits` is 32 or 64. `index_bits=None` selects 32, unless a tensor has more elements than 32 bits can count. 64
-    bits are needed if elements of a view are farther apart. With `strict_bounds`, the kernel asserts that index tiles
-    lie inside their axes. `marks` gives the subjects of a timeline, as `dsl/lowering/passes/marks.py` reads them, and
-    "" means none.
+    `index_bits` is 32 or 64. `index_bits=None` selects 32, unless a tensor has more elements than 32 bits can count.
+    The caller must request 64 if elements of a view are farther apart than 32 bits can count. With `strict_bounds`, the
+    kernel asserts that index tiles lie inside their axes. `marks` gives the subjects of a timeline, as
+    `dsl/lowering/passes/marks.py` reads them, and "" means none.
 
     `choices` gives options by key. These options override the schedule. The caller must check that the variant has a
     choice for each key. `strides` gives the strides of strided tensors, as classes of strides with the same code (see
-    `stride_class`). `follows` is given for a launch after others in its call. `follows` names the tensors that no
-    earlier launch of the call writes. `leads` says that another launch follows (`dsl/lowering/passes/overlap.py`).
+    `stride_class`). If the launch is not the first of its call, `follows` names the tensors that no earlier launch of
+    the call writes. `leads` says that another launch follows (`dsl/lowering/passes/overlap.py`). If a pass has refused
+    planned options, `retreats` gives the options that replace them (`dsl/kernels/compile.py`).
     """
 
     kernel: str
@@ -76,6 +78,7 @@ class Request:
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     follows: tuple[str, ...] | None = None
     leads: bool = False
+    retreats: Mapping[str, Forced] = field(default_factory=dict)
 
 
 def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
@@ -166,6 +169,7 @@ class Resolved:
     special: dict[str, Any]
     index_bits: int
     is_large: bool
+    is_empty: bool
     divisors: dict[str, int]
 
     @property
@@ -195,7 +199,7 @@ class Resolved:
         units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
         signs = sorted((name, [stride < 0 for stride in strides]) for name, strides in request.strides.items())
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
-        around = (request.follows, request.leads)
+        around = (request.follows, request.leads, self.is_empty)
         return (
             *map(
                 repr,
@@ -267,17 +271,20 @@ class _Variant:
         is_large = self._is_large(dims)
         index_bits = request.index_bits or (64 if is_large else 32)
         divisors = self._divisors(dims, special, constants, self._rows_of_boxes(schedule))
-        return Resolved(request, schedule, constants, special, index_bits, is_large, divisors)
+        is_empty = 0 in dims.values()
+        return Resolved(request, schedule, constants, special, index_bits, is_large, is_empty, divisors)
 
     def build(self, budget: Budget | None = None, resolved: Resolved | None = None) -> Variant:
         kernel, request = self.kernel, self.request
         resolved = resolved or self.resolve()
         schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
-        # wgmma exists only on the `a` target. PTX of kernels without wgmma stays valid for later devices.
-        self.target = target_of(self.target, schedule.instructions.values())
         builder = KernelBuilder(kernel, self.program.functions)
         function = builder.function = self._function(resolved, builder)
         builder.ir.budget = budget or builder.ir.budget
+        builder.multiplies = self.program.once(multiplies, kernel.name)
+        # No tensor map describes an empty array, so calls with one are not planned.
+        plans = may_plan(self.target) and not resolved.is_empty
+        builder.finds_boxes = builder.multiplies and plans
         self._parameters(builder, function, constants, special)
         function.divisors = {name: self._divisor(function, name, most) for name, most in resolved.divisors.items()}
         specialised = {name: min(pow2_divisor(n), MAX_DIVISOR) for name, n in special.items() if name in self.dim_names}
@@ -308,7 +315,10 @@ class _Variant:
         ]
         plain = plain_of({**schedule.constants, **constants})
         plain |= {n: t.name for n, t in self.types.items()}
-        plain["warps"] = schedule.warps
+        self.target = plan(function, self.target, schedule.may_set_warps, plans)
+        if builder.finds_boxes and not has_wgmma(function):
+            drop_boxes(function)
+        plain["warps"] = function.warps
         requires = self._requires(builder, schedule, function, special, plain)
         tables = {p.name: p.length for p in function.params if p.kind == "table"}
         return Variant(request, self.target, function, schedule, plain, requires, tables)
@@ -335,6 +345,7 @@ class _Variant:
         # A call has several kernels, and a key belongs to one of them. The caller checks that each key matched some
         # kernel.
         function.choices.force(request.choices, "--choose", must=False)
+        function.choices.forced |= request.retreats
         large = resolved.is_large or request.index_bits == 64
         function.index_bits = function.choices.choose(
             "index",
@@ -425,8 +436,11 @@ class _Variant:
         return False
 
     def _rows_of_boxes(self, schedule: ResolvedSchedule) -> set[str]:
-        """The first dims of those tensors that TMA moves and whose elements are contiguous along their first dim."""
-        moved = (name for name, how in schedule.attrs.get("stage", {}).items() if how == "tma")
+        """The first dims of those tensors that TMA may move and whose elements are contiguous along their first dim."""
+        # The plan comes later. It may give TMA any strided tensor of a kernel with a matrix product.
+        by_itself = may_plan(self.target) and self.program.once(multiplies, self.kernel.name)
+        said = schedule.attrs.get("stage", {})
+        moved = (p.name for p in self.kernel.params if said.get(p.name, "tma" if by_itself else "") == "tma")
         return {
             first
             for name in moved
@@ -468,7 +482,8 @@ class _Variant:
 
     def _divisor(self, function: Function, name: str, most: int) -> int:
         power = min(pow2_divisor(most), MAX_DIVISOR)
-        # Every smaller power of two is also valid. `--choose` tries narrower accesses with it.
+        # Every smaller power of two is also a valid divisor. With `--choose`, a user can try smaller divisors, and so
+        # narrower accesses.
         options = {str(each): each for each in (most, *(power >> i for i in range(power.bit_length())))}
         why = "its tiles, and its known divisor up to 16"
         return function.choices.choose("divisor", name, options, str(most), because=why, loc=self.kernel.loc)
@@ -587,7 +602,8 @@ class _Variant:
             for axis in range(len(dims)):
                 stride = Value(TileType((), INDEX), name=f"{p.name}_stride{axis}")
                 made.strides.append(stride)
-                # If a stride is known not to be negative, its addresses can be divided like those of row-major tensors.
+                # If a stride is known not to be negative, addresses along its axis can be divided like addresses of
+                # row-major tensors.
                 if axis >= len(known) or known[axis] < 0:
                     function.attrs.setdefault("backward", {})[stride_name(p.name, axis)] = True  # type: ignore[index]
                 strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
@@ -665,7 +681,7 @@ class _Variant:
             for name in definition.reads() & schedule.unasked.keys() - known.keys():
                 known[name] = None  # ends a cycle of names that nothing evaluated
                 known[name] = tree(schedule.unasked[name], known)
-            if definition.name in names_in(definition.value):  # it reads the definition that it replaces
+            if definition.name in names_in(definition.value):  # the definition reads the one that it replaces
                 under = definition.under
                 known = known if under is None else {**known, definition.name: tree(under, known)}
             return to_tree(definition.value, known, self.types)

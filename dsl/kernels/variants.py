@@ -24,8 +24,8 @@ finds the kernel."""
 
 
 def request_key(request: Request) -> tuple:
-    # Uses `exact_key`, because 0.0 and -0.0 are equal in Python, and so are 1, 1.0 and True. They are different
-    # requests.
+    # Uses `exact_key`. In Python, 0.0 and -0.0 are equal, and so are 1, 1.0 and True. Requests with these values must
+    # have different keys.
     def frozen(m: Mapping[str, Any]) -> tuple:
         return tuple((k, exact_key(m[k] if isinstance(m[k], int | float) else str(m[k]))) for k in sorted(m))
 
@@ -64,8 +64,8 @@ def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Member(Generic[Kernel]):
-    """A variant of a family. Members of a family differ only in the divisors of dims. `code` is the LLVM IR, and `body`
-    the PTX after the header."""
+    """A variant of a family. Members of a family differ only in the divisors of dims. `code` is the LLVM IR. `body` is
+    the PTX without its header."""
 
     divisors: Mapping[str, int]
     code: str
@@ -150,8 +150,8 @@ class Variants(Generic[Kernel]):
         less = [member for member in members if member.asks_less(divisors)]
         more = {member.code for member in members if member.asks_more(divisors)}
         for member in less:
-            # A member that requires less has the same code as a member that requires more. Then all divisors between
-            # them give the same code, and nothing needs to be lowered.
+            # If a member that requires less has the same code as a member that requires more, all divisors between them
+            # give this code. Then nothing needs to be lowered.
             if member.divisors == divisors or member.code in more:
                 return member.kernel
         llvm_level = options.pop("llvm_level", None)
@@ -166,8 +166,8 @@ class Variants(Generic[Kernel]):
         before = {id(m.kernel) for m in members}
         served = [m for m in members if m.code == member.code and member.asks_less(m.divisors)]
         members[:] = [replace(m, kernel=member.kernel) if m in served else m for m in members]
-        # A kernel may serve requests with several divisors, and the new kernel only some of them. Replacing the kernel
-        # for all of them made 47 of 300 random calls of attention fail (requires t % 2 == 0).
+        # An old kernel may serve requests with several divisors, of which the new kernel serves only some. Replacing
+        # the old kernel for all of these requests made 47 of 300 random calls of attention fail (requires t % 2 == 0).
         gone = before - {id(m.kernel) for m in members}
         self._kernels |= {key: member.kernel for key, known in self._kernels.items() if id(known) in gone}
         members.append(member)

@@ -18,10 +18,10 @@ Interval = tuple[float, float, float]
 class Flip:
     """A group of choices that takes another option.
 
-    `ratio` compares its time with the time as chosen within each round. `ratio` holds the median and the interval of
-    these quotients. `differs` says whether the ratio differs significantly from 1, corrected for the number of rows.
-    `moved` lists other choices that changed as a consequence. `is_same` says whether the code equals the code as
-    chosen.
+    In each round, the flip's time is divided by the time of the code as chosen. `ratio` holds the median and the
+    interval of these quotients. `differs` says whether the ratio differs significantly from 1, corrected for the number
+    of rows. `moved` lists other choices that changed as a consequence. `is_same` says whether the code equals the code
+    as chosen.
     """
 
     label: str
@@ -53,7 +53,7 @@ class Ablation:
     @property
     def is_broken(self) -> bool:
         """Whether the chosen code, or code with a safe option, gave a wrong result."""
-        # Unsafe options (--ceiling) may race. Their row shows the race, and it is not a fault.
+        # Unsafe options (--ceiling) may race. The option's row shows such a race, but the race is not a fault.
         told = [self.base, *(flip.trial for flip in self.flips if not flip.is_unsafe)]
         return any(trial.verdict not in ("right", "refused") for trial in told)
 
@@ -128,7 +128,8 @@ def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[st
 
 
 def compare(made: Ablation, choice: AblationChoice) -> None:
-    """Times all rows in one contest. Then `ratio` and `differs` of each row compare its time to the time as chosen."""
+    """Times all rows in one contest. Then sets `ratio` and `differs` of each row, which compare the row's time with the
+    time of the code as chosen."""
     # Rows with equal code would have equal times and only make the contest longer.
     others = [flip for flip in made.flips if not flip.is_same]
     null = made.experiment.measure([made.base, *(flip.trial for flip in others)], choice.rounds, choice.null)

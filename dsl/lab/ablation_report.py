@@ -121,8 +121,8 @@ def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Te
 def draw(made: list[Ablation], path: Path) -> None:
     """Writes the picture. Each launch has its own rows.
 
-    On a GPU, a row shows the ratio of its time to the chosen code's time, with its interval. The greatest effect comes
-    first. On the emulator, a row shows the ratio of each counter to the chosen code's counter.
+    On a GPU, a row shows the ratio of its time to the chosen code's time, and the interval of this ratio. The greatest
+    effect comes first. On the emulator, a row shows the ratio of each counter to the chosen code's counter.
     """
     from matplotlib.figure import Figure
 

@@ -1,4 +1,5 @@
-"""Assignments of options to choices. They are made from groups of choices or plain options, and can be reduced."""
+"""Assignments of options to choices. An assignment is made from a group of choices, or from plain options. It can be
+reduced."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class ChoiceGroup:
     def assignment(self, option: str) -> dict[str, str]:
         """The assignment that gives `option` to all members that have it.
 
-        A member that a narrower key pins gets a key of its own, since otherwise the narrower key would win.
+        If a narrower key already names a member, this member gets a key of its own. Otherwise the narrower key would
+        win.
         """
         pinned = [(n, c) for n, c in self.members if c.is_pinned and not c.is_property and option in c.options]
         return {self.key: option} | {f"{choice.stem}[{choice.number}]": option for _, choice in pinned}
@@ -80,8 +82,8 @@ def plain_option(choice: Choice) -> str:
 def groups(
     made: Sequence[tuple[str, Choice]], wanted_kinds: Sequence[str] = (), keys: Sequence[str] = (), each: bool = False
 ) -> list[ChoiceGroup]:
-    """The choices with several options, grouped by kind and subject. They have the order in which the compiler makes
-    them.
+    """The choices with several options, grouped by kind and subject. The groups have the order in which the compiler
+    makes the choices.
 
     With `each` every choice is a group of its own. `wanted_kinds` and `keys` restrict the choices if they are not
     empty.

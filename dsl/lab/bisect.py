@@ -34,10 +34,10 @@ class Decision:
 class Bisection:
     """The result of a bisection.
 
-    `start` holds the figures with the assignments of all decisions, `end` the figures as chosen. `found` lists the
-    decisions whose undoing changes the answer. `found` has one element unless some places could not be decided.
-    `before` and `after` are the figures on both sides of `found`. `needed` lists the decisions on which the start's
-    answer depends, if requested.
+    `start` holds the figures with the assignments of all decisions. `end` holds the figures of the launch as chosen.
+    `found` lists the decisions whose undoing changes the answer. `found` has one element unless some places could not
+    be decided. `before` and `after` are the figures on both sides of `found`. `needed` lists the decisions on which the
+    start's answer depends, if requested.
     """
 
     decisions: list[Decision]
@@ -121,7 +121,7 @@ def bisect(
     ends = [ask.figures(joined(decisions)), ask.figures({})]
     first = ends_differ(predicate, ends, ("at the start", "as chosen"))
     made = Bisection(decisions, ends[0], ends[1], first)
-    # At place `at` the first `at` decisions are as chosen, and the others have their options of the start.
+    # At place `at`, the first `at` decisions are as chosen. All later decisions have their options of the start.
     border = halve(len(decisions), lambda at: ask.holds(joined(decisions[at:])), first)
     made.found = decisions[border.low : border.high]
     made.before, made.after = (ask.figures(joined(decisions[at:])) for at in (border.low, border.high))

@@ -73,7 +73,8 @@ class Recorder(Launcher):
         arrays = given if self.ordinal is None else on_device(given, self.ordinal)
         bound = BoundPlan(function, function.planner(function.facts(arrays), schedule, **rest).plan())
         written = written_names(bound)
-        # A variant starts from the contents before the launch. Its results are compared with the contents after it.
+        # A variant starts from the contents before the launch. Its results are compared with the contents after the
+        # launch.
         before = {name: copied(arrays[name]) for name in written}
         # Launch lines run in the order of the file.
         line = self.lines[len(self.launched)]
@@ -229,8 +230,8 @@ class TuningCase:
     def bounds(self, index: int) -> dict[str, tuple[float, float]] | None:
         """For each output, the allowed absolute and relative difference from the verified output.
 
-        The result is None if `expect` lines must judge: the outputs are small, not verified, or not compared element by
-        element.
+        The result is None if `expect` lines must judge. They must judge outputs that are small, not verified, or not
+        compared element by element.
         """
         launched = self.recorder.launched[index]
         arrays = {name: launched.given[name] for name in launched.written}
@@ -254,8 +255,8 @@ class TuningCase:
     def agrees(self, launched: Launched, bounds: Mapping[str, tuple[float, float]]) -> bool:
         """Whether all elements of the outputs are within the bounds around the verified outputs.
 
-        If not, the outputs may still be right. Both outputs may differ from the reference by the bound, but in opposite
-        directions.
+        If not, the outputs may still be right. The outputs and the verified outputs may both differ from the reference
+        by the bound, but in opposite directions.
         """
         import numpy as np
 

@@ -123,7 +123,8 @@ class RayProcess:
             def call(self, function: Any, *arguments: Any) -> Any:
                 return function(*arguments)
 
-        # max_restarts=0, since the tuner must first settle the point that killed the actor, and then restarts it.
+        # max_restarts=0, so that Ray does not restart a dead actor. First the tuner settles the point that killed the
+        # actor. Then the tuner restarts the actor.
         self.actor = ray.remote(max_restarts=0, **self.takes)(Caller).remote()
 
     def executor(self) -> Executor:

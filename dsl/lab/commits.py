@@ -1,7 +1,8 @@
-"""Which commit changed a figure. A separate process runs each commit's tree, with this tree first on the import path.
+"""Which commit changed a figure. A separate process runs each commit's tree, with the commit's tree first on the import
+path.
 
-A tree is queried only by `dsl run` and `dsl why`. The options and the JSON of these commands change less than the code,
-and older trees may lack trials.
+A tree is queried only by `dsl run` and `dsl why`. The options and the JSON of these commands change less often than the
+code. Also, older trees may have no trials.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
     from dsl.runtime.emulator import Counters
 
     if "error" in said:
-        # A finding's text names its kind. Only a race counts as a race; other errors are refusals or failures.
+        # A finding's text names its kind. Only a finding that names a race gives the result `race`. All other errors
+        # are refusals or failures.
         codes = {row.get("code") for row in said.get("errors", [])}
         text = str(said["error"])
         # Status 2 means that this compiler rejects the input.

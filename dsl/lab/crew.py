@@ -18,8 +18,8 @@ class Crew:
     """Workers, their running batches, and the queue `ahead` of waiting batches.
 
     `prepare` completes a batch just before a worker begins it. `settled` receives the index and the trial of a point
-    that a worker in this process tried. `heard` receives those from other processes. `moves` is the number of bytes
-    that the launch moves, as a worker reports it, or None if unknown.
+    that a worker in this process tried. `heard` receives the same if a worker in another process tried the point.
+    `moves` is the number of bytes that the launch moves, as a worker reports it, or None if unknown.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Crew:
         """Handles the end of a batch.
 
         If a known point poisoned the device, this point is settled and the other points are retried. If the process
-        died, the point is unknown: halves of the batch are retried until a single point is left. Raises the errors of a
-        worker, and a TileError if the file differs on the worker.
+        died, the point at fault is unknown. Halves of the batch are then retried until a single point is left. Raises
+        the errors of a worker, and a TileError if the file differs on the worker.
         """
         error = future.exception()
         if isinstance(error, ChangedError):
@@ -84,8 +84,8 @@ class Crew:
             self.again([each for each in batch.entrants if each.index not in said.trials], batch, said.poisoned)
 
     def again(self, rest: Sequence[Entrant], batch: Batch, fault: str) -> None:
-        """Queues the unsettled points of a batch ahead of all other batches. A batch of a single point is at fault and
-        fails."""
+        """Queues the unsettled points of a batch ahead of all other batches. If the batch has a single point, this
+        point is at fault and fails."""
         # Some points are settled, and the point at fault is among them.
         if len(rest) < len(batch.entrants):
             if rest:

@@ -210,7 +210,7 @@ def paired(
 
 
 def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKernel], context: int) -> dict[str, Any]:
-    """Compares two kernels: their choices and how many each side has, their constants, and their levels.
+    """Compares two kernels: their choices, the number of choices on each side, their constants, and their levels.
 
     The choices are None if a side's choices are unknown.
     """
@@ -315,8 +315,8 @@ class Contest:
     def run(self, first: Side, second: Side) -> dict[str, Any]:
         """Times both sides in random order. The result is empty without a GPU.
 
-        It holds the ratio of the second side's times to the first's, paired by round, with its interval. `time_differs`
-        says whether the ratio differs significantly from 1.
+        The result holds the ratio of the second side's times to the first side's times, paired by round, and the
+        interval of this ratio. `time_differs` says whether the ratio differs significantly from 1.
         """
         if first.launch is None or second.launch is None or self.ordinal is None:
             return {}

@@ -1,4 +1,5 @@
-"""Joins the choices of two kernels by key, and lists those with different options or on one side only."""
+"""Joins the choices of two kernels by key. Lists the choices whose options differ, and the choices that only one side
+makes."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str |
     entry = the_one({headers[each].kernel if each in headers else each: each for each in found}, name, kernel)
     header = headers.get(entry)
     arch, threads = target_of(ptx) or place.arch, found[entry].block
-    plain = ptx if header is not None else PLACES.sub("", ptx)  # .loc rows of a cut-out text name missing strings
+    plain = ptx if header is not None else PLACES.sub("", ptx)  # there, .loc rows refer to missing strings
     facts = StepFacts(entry, None, {}, threads and prod(threads))
     if header is not None:
         facts.kernel, facts.schedule = header.kernel, header.schedule
@@ -128,7 +128,7 @@ def refused(commit: str, asked: TreeQuestion, why: str, codes: list[Any] | None 
 
 
 def text_of(tree: Path, *words: str) -> tuple[bool, str]:
-    """Runs a command in a tree. Returns whether it succeeds, and its output or the reason of its failure."""
+    """Runs a command in a tree. Returns whether the command succeeds, and its output or the reason why it failed."""
     try:
         done = answer_of(tree, *words)
     except subprocess.TimeoutExpired:

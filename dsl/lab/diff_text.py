@@ -203,7 +203,7 @@ def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]
     first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     most = min(len(a), len(b)) - first
     last = next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
-    # autojunk would ignore rows that make up more than 1 % of a long text, such as barriers.
+    # In a long text, autojunk would ignore each row that makes up more than 1 % of the rows, such as a barrier.
     matcher = SequenceMatcher(None, a[first : len(a) - last], b[first : len(b) - last], autojunk=False)
     inner = [(i + first, j + first, count) for i, j, count in matcher.get_matching_blocks()[:-1]]
     return [(0, 0, first), *inner, (len(a) - last, len(b) - last, last)]

@@ -54,10 +54,10 @@ class Wanted:
 class Conditions:
     """The conditions of an experiment.
 
-    `schedule` replaces the dispatch's choice, and `chosen` gives the steps of a branch instead. `choose` holds options
-    that apply under all assignments. `jobs` is the number of compiling processes, 0 for none. `seed` seeds inputs and
-    orders. `log` keeps the trials. For a launch on a GPU, the emulator counts the first `blocks` blocks. `given` maps
-    kernels to code that replaces the compiled code. `command` holds the words of the command line.
+    `schedule`, or `chosen` (the steps of a branch), replaces the dispatch's choice. `choose` holds options that apply
+    under all assignments. `jobs` is the number of compiling processes, 0 for none. `seed` seeds inputs and orders.
+    `log` keeps the trials. For a launch on a GPU, the emulator counts the first `blocks` blocks. `given` maps kernels
+    to code that replaces the compiled code. `command` holds the words of the command line.
     """
 
     schedule: str | None = None
@@ -156,7 +156,8 @@ class Experiment:
         )
 
     def from_elsewhere(self) -> dict[str, str]:
-        """Distinguishes trials with code from elsewhere in the log."""
+        """A digest of the code from elsewhere, if there is any. In the log it distinguishes trials with different
+        code."""
         texts = [each.ptx or "" for each in self.conditions.given.values()]
         return {"from": sha256("".join(texts).encode()).hexdigest()[:12]} if texts else {}
 

@@ -112,7 +112,7 @@ class Machine:
             raise TileError(
                 "device", None, f"the process for {self.device} died before it had tried anything"
             ) from None
-        # Another compiler makes other code, and its times would be wrong in the log.
+        # Another compiler makes other code. The times of this code would be wrong in the log.
         mine = versions()
         if theirs != mine:
             differ = sorted(name for name in mine.keys() | theirs if theirs.get(name) != mine[name])

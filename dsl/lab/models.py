@@ -14,7 +14,8 @@ from dsl.lab.trial import Log, Trial
 from dsl.lowering.ir.location import TileError, closest
 
 MOST_EXPONENT = 700.0
-"""Largest exponent whose power of e is still a finite f64. The true limit is 709."""
+"""Predictions are limited to e to the power of this number, so that they are finite in f64. The largest possible
+exponent is 709."""
 LEAST = 3
 """Fewest trials of a case for which a rank correlation is computed."""
 

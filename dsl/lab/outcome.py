@@ -72,6 +72,6 @@ class Outcome:
 
     @property
     def winner(self) -> int | None:
-        """The first point in the order of the file's sets among the points that tie. With this rule, a tie does not
+        """Among the points that tie, the first point in the order of the file's sets. With this rule, a tie does not
         change a tuned file."""
         return min(self.ties, default=None)

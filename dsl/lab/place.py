@@ -13,7 +13,7 @@ WAIT_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class TuningPlace:
-    """A device. `device` is `emulator` or a name such as `cuda:0`. `name` is the chip's name, `driver` the driver's
+    """A device. `device` is `emulator` or a name such as `cuda:0`. `name` is the chip's name. `driver` is the driver's
     version."""
 
     device: str

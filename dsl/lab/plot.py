@@ -32,8 +32,8 @@ def require_matplotlib(path: Path, option: str = "--plot") -> None:
 def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
     """Writes the picture. Points that tie are filled.
 
-    On a GPU it shows medians with intervals in microseconds. On the emulator it shows each counter as a multiple of its
-    least value.
+    On a GPU the picture shows medians with intervals in microseconds. On the emulator it shows each counter as a
+    multiple of the counter's least value.
     """
     from matplotlib.figure import Figure
 

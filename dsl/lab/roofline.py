@@ -64,7 +64,8 @@ def points_of(reports: Sequence[Report]) -> tuple[list[RooflinePoint], list[str]
 
 
 def draw_roofline(reports: Sequence[Report], path: Path) -> tuple[int, list[str]]:
-    """Writes the picture. Returns the number of launches in it, and the launches left out with the reason.
+    """Writes the picture. Returns the number of launches in the picture, and the launches that were left out, each with
+    the reason.
 
     Raises a TileError `option` if no launch can be drawn.
     """

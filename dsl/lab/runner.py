@@ -24,7 +24,7 @@ from dsl.runtime.renewed import Renewed, changed_spans, in_a_row
 
 FIRST_BLOCKS = 8
 COUNT_SECONDS = 60.0
-"""For each trial on a GPU, the emulator counts at most this many blocks, and for at most this many seconds."""
+"""For each trial on a GPU, the emulator counts at most `FIRST_BLOCKS` blocks, for at most `COUNT_SECONDS` seconds."""
 RACES = ("race", "uninitialised read", "in flight")
 """Kinds of findings that missing order causes: a thread did not wait for another thread."""
 
@@ -106,7 +106,7 @@ class Runner:
         self.blocks = FIRST_BLOCKS
 
     def attempt(self, trial: Trial, plan: Plan, made: Sequence[Made], run: bool = True) -> Ready | None:
-        """Does everything about a plan except its times. It sets the trial's status and counters.
+        """Does everything for a plan except measuring its times. Sets the trial's status and counters.
 
         Without `run` the plan is only compiled. Returns None if the plan is not to be launched. Raises DeviceError
         after a fault that poisons the device.
@@ -188,7 +188,8 @@ class Runner:
             trial.status = "counted"
 
     def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> list[Any]:
-        """Counts the first blocks of a GPU's launch on the emulator, scaled to its grid. Returns the findings.
+        """Counts the first blocks of a GPU's launch on the emulator, and scales the counts to the whole grid. Returns
+        the findings.
 
         Nothing is counted if the arrays are large or the emulator cannot run the launch.
         """

@@ -25,9 +25,9 @@ from dsl.lab.trial import Trial
 class Point:
     """A point of a launch.
 
-    `index` is its place in the order of the file's sets, which decides ties. `settings` maps names to values:
-    `schedule`, constants and choices. A name that the other settings rule out is missing. `is_default` says whether the
-    point takes the first value of each set of its schedule.
+    `index` is the point's place in the order of the file's sets. Between points that tie, the index decides. `settings`
+    maps names to values: `schedule`, constants and choices. A name that the other settings rule out is missing.
+    `is_default` says whether the point takes the first value of each set of its schedule.
     """
 
     index: int
@@ -44,18 +44,18 @@ class Search:
     trials of the log, even for points that are never requested.
 
     A search may request a point again. A GPU then measures the point once more, with the rounds of `rungs`. On the
-    emulator, whose counters never vary, the tuner tells its result again. Only the first request counts against the
-    budget.
+    emulator, whose counters never vary, the tuner tells the point's result again. Only the first request counts against
+    the budget.
 
-    `points` has the default order of trying: first the defaults, then the others in random order or as a model
-    predicts. `budget` limits how many points may be tried, None for all. `random` is seeded by `--seed` and must be the
-    only source of chance, so that the same command tries the same points.
+    `points` has the default order of trying: first the defaults, then the other points. The other points are in random
+    order, or in the order that a model predicts. `budget` limits how many points may be tried, None for all. `random`
+    is seeded by `--seed` and must be the only source of chance, so that the same command tries the same points.
     """
 
     is_ordered: ClassVar[bool] = False
     """Whether the search takes points in the order of `points`, so that a model can decide which points come first."""
     rungs: Sequence[int] = RUNGS
-    """The points of the last `ask` are measured in a contest. This sets the number of rounds of each rung.
+    """The number of rounds of each rung, for the contest that measures the points of the last `ask`.
 
     After each rung, points that are certainly slower than the best drop out. The results are told after all rungs.
     """

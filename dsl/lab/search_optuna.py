@@ -135,10 +135,10 @@ def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
 
 
 def as_number(rank: Sequence[float]) -> float:
-    """Maps a rank to one number and keeps the order of ranks. All places of a rank, except the first, must be whole
+    """Maps a rank to one number and keeps the order of ranks. All elements of a rank, except the first, must be whole
     numbers.
 
-    The number is the first place plus a fraction below 1, which represents the other places.
+    The number is the first element plus a fraction below 1, which represents the other elements.
     """
     first, *others = rank
     if not others:

@@ -13,7 +13,8 @@ from dsl.lowering.ir.location import TileError, closest
 from dsl.runtime.numbers import exact_key
 
 MOST_IN_VAIN = 4
-"""Limit of requests in a row that contain only known points, for each point. Then the search is stopped."""
+"""A search is stopped after about this many requests for each point of the space, if all these requests in a row
+contain only known points."""
 
 
 @search("all")

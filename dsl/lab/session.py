@@ -84,8 +84,8 @@ class Session:
 
     def blank(self, call: TuningCall, facts: CallFacts, values: dict[str, Any], candidate: Candidate) -> Trial:
         """The trial of a point before it runs. `facts` belong to the call."""
-        # Code by hand differs from the code of its schedule, although it has the same constants. So it is another
-        # trial.
+        # Handwritten code differs from the code that its schedule gives, although both have the same constants. So the
+        # handwritten code is another trial.
         made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
         return Trial(
             source=self.digest,

@@ -1,4 +1,5 @@
-"""How much each choice is worth among all others: its mean gain over random orders from plain to chosen.
+"""How much each choice is worth among all others. In random orders, the choices change one after another from plain to
+chosen. The worth of a choice is its mean gain over these orders.
 
 A change of one choice alone hides joint effects. Over all orders, the gains add up to the whole difference (Shapley, A
 value for n-person games, 1953).
@@ -23,7 +24,8 @@ RESAMPLES = 2000
 
 @dataclass(slots=True)
 class Share:
-    """A group of choices. For each order, `gains` says how much the figure falls when the group becomes as chosen."""
+    """A group of choices. For each order, `gains` says how much the figure falls when the group changes from plain to
+    chosen."""
 
     decision: Decision
     gains: list[float] = field(default_factory=list)
@@ -82,7 +84,7 @@ def shapley(
     for _ in range(orders):
         order = [share.decision for share in shares.values()]
         random.shuffle(order)
-        # A path from all plain to all as chosen, one group at a time.
+        # The path starts with all groups plain. Each step changes one more group to its chosen options.
         path = [experiment.trial(joined(order[at:])) for at in range(len(order) + 1)]
         gains = steps(experiment, path, figure)
         advance("left out" if gains is None else "right")

@@ -27,7 +27,7 @@ from dsl.text.program import Program
 MAX_POINTS = 100_000
 MAX_CASES = 1000
 """Limit of the cases of one `dsl tune`. The example is examined for each case."""
-"""`MAX_POINTS` is the limit of the points of one launch that are enumerated."""
+"""At most `MAX_POINTS` points are listed for one launch."""
 
 
 def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple[list[Overrides], dict[str, list[Any]]]:
@@ -37,8 +37,8 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
     words: set[str] = set()
     for text in given:
         word, equals, values = text.partition("=")
-        # Refused by the number of commas. With 30,000 values of a dim, `dsl tune` planned for minutes before it tried a
-        # point.
+        # Too many values are refused by counting commas. With 30,000 values of a dim, `dsl tune` planned for minutes
+        # before it tried a point.
         if values.count(",") >= MAX_CASES:
             raise TileError("limit", None, f"'{word}' has more than {MAX_CASES} values", "fewer at a time")
         single = [f"{word}={value}" for value in values.split(",")] if equals else [text]
@@ -129,7 +129,7 @@ class Candidate:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The choices by name: `schedule`, which includes the kernel, and the constants.
+        """The settings by name: the constants, and `schedule`. The value of `schedule` also names the kernel.
 
         With several steps, each name starts with the number of its step.
         """
@@ -183,8 +183,8 @@ def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
 
 
 def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candidate]:
-    """Makes a candidate for each edited file that has a kernel of a listed candidate. These follow the listed
-    candidates.
+    """Makes a candidate for each edited file that has a kernel of a listed candidate. The new candidates follow the
+    listed candidates.
 
     If a branch has the schedule and the constants of the file's kernel, the candidate takes this branch.
     """
@@ -250,8 +250,8 @@ def points(
 ) -> Iterator[dict[str, Any]]:
     """The constants that one launch may take: all combinations of its `tune` sets, in order.
 
-    A set may depend on names before it. The first few constants may already make the schedule wrong, such as `warps` of
-    3. These constants alone are then a point, so that its trial reports the error.
+    A set may depend on names before it. The first few constants may already make the schedule wrong, for example
+    `warps` = 3. These constants alone are then a point, and the trial of this point reports the error.
     """
     if request is None:
         yield {}
@@ -276,8 +276,8 @@ def points(
             yield chosen
             return
         added = {name: values for name, values in mine.items() if name not in resolved.tune}
-        # Values of the command line replace a set. For a name without a set, they form a new set in front of the
-        # others.
+        # Values of the command line replace a set. If a name has no set, its values form a new set in front of the
+        # other sets.
         sets = {**added, **resolved.tune, **mine}
         open_names = [name for name in sets if name not in given]
         if not open_names:

@@ -22,8 +22,8 @@ from dsl.runtime.errors import DeviceError
 class Entrant:
     """A point of a batch.
 
-    `index` is the point's index. `trial` is blank, or has times and is measured again. `code` waits for the code of the
-    point's launches. `plan` is its plan, if known.
+    `index` is the point's index. `trial` is blank for a new point. If `trial` has times, the point is measured again.
+    `code` waits for the code of the point's launches. `plan` is its plan, if known.
     """
 
     index: int
@@ -91,7 +91,7 @@ class Station:
             settled(each.index, each.trial)
 
     def attempt(self, each: Entrant, settled: Callable[[int, Trial], None]) -> None:
-        """Does everything about a point except its times."""
+        """Does everything for a point except measuring its times."""
         trial = each.trial
         made = each.code()
         refused = any(one.error is not None for one in made)
@@ -114,7 +114,7 @@ class Station:
     def unmeasured(self, each: Entrant, counters: bool) -> Trial | None:
         """A copy of a blank trial with the known properties of its code. None if the code does not compile.
 
-        With `counters` it also has counters of the first blocks.
+        With `counters`, the copy also has counters of the first blocks.
         """
         from dsl.runtime.header import read
 

@@ -66,7 +66,7 @@ else:
 class StepFacts:
     """One launch of a trial. A figure is None if it is unknown.
 
-    `registers` and `spills` (in bytes) are per thread, `shared_bytes` is per block. `instructions` counts the whole
+    `registers` and `spills` (in bytes) are per thread. `shared_bytes` is per block. `instructions` counts the whole
     machine code. `constants` has all constants of the variant, including those that its schedule sets. `choices` maps
     keys to the options that were taken. If these options are forced, the code is the same. `ptx` is a digest of the
     PTX.
@@ -97,11 +97,12 @@ class Trial:
     microseconds. `contest` names the group of trials that were measured together. In such a group, equal positions in
     the times belong to the same round. `reference_us` is the reference point's median in that contest. With
     `reference_us`, times of several devices or days can be compared. `where` names the host and the device that
-    measured the trial. `counters` holds the emulator's totals of all launches, and `by_line` the same by line, if
-    requested. `answer` says what judged the result: `expect` lines, or `agreement` with an output that has passed them.
+    measured the trial. `counters` holds the emulator's totals of all launches. `by_line` holds these counters by line,
+    if requested. `answer` says what judged the result: `expect` lines, or `agreement` with an output that has passed
+    them.
 
-    These fields are needed to repeat the trial: `file`, the path as given; `seed`, for inputs and orders; `command`;
-    `commit`, of the project; `made`, the time in UTC.
+    These fields are needed to repeat the trial: `file` (the path as given), `seed` (for inputs and orders), `command`,
+    `commit` (of the project) and `made` (the time in UTC).
     """
 
     # these fields identify the trial: see KEY

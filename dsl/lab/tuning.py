@@ -137,7 +137,8 @@ class Tuning:
         self.tell()
 
     def leave_out(self) -> None:
-        """Notes the points that were not tried for lack of time. The search had requested them or would have."""
+        """Notes the points that were not tried for lack of time. The search had requested these points, or would have
+        requested them."""
         rest = [point.index for point in self.search.fresh()[: self.search.left]]
         left = {*self.unknown([*self.begun, *self.edited]), *rest}
         self.outcome.candidates |= {index: self.candidates[index] for index in left}
@@ -307,8 +308,8 @@ class Tuning:
 
 
 def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float]) -> list[Point]:
-    """The defaults, then the others. The others are sorted by prediction, least first. Without predictions they are
-    shuffled."""
+    """The default points, then the other points. The other points are sorted by prediction, least first. Without
+    predictions, the other points are shuffled."""
     first = [point for point in points if point.is_default]
     rest = [point for point in points if not point.is_default]
     # A budget takes the first points. In the file's order these would all be alike.

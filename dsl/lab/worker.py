@@ -68,7 +68,7 @@ class Worker(Protocol):
     def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Answer]:
         """Begins a batch.
 
-        `settled` receives the trials that are final when this method returns. The answer holds the others.
+        `settled` receives the trials that are final when this method returns. The answer holds all other trials.
         """
         ...
 

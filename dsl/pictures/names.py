@@ -20,7 +20,7 @@ AXES = {1: ("element",), 2: ("row", "column")}
 class DrawnFragment:
     """A tile's part in an MMA: the instruction, and the operand ("A", "B", "C", "A transposed", "rows of C" …).
 
-    `box` is the extents that one instruction takes from the tile.
+    `box` holds the extents of the part of the tile that one instruction takes.
     """
 
     instruction: Mma
@@ -70,8 +70,8 @@ def named_tiles(function: Function) -> list[DrawnValue]:
 
 
 def line_of(loc: Loc | None, function: Function) -> int:
-    """The innermost line in the kernel's own file. Code that was inlined from another file has the line of the call. It
-    is 0 without a place."""
+    """The innermost line in the kernel's own file. Code that was inlined from another file has the line of the call.
+    The result is 0 without a place."""
     home = function.loc.source if function.loc else None
     while loc is not None and loc.source is not home and loc.caller is not None:
         loc = loc.caller
@@ -105,7 +105,7 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
 def describe(layout: Layout, spread: dict[Layout, DrawnFragment]) -> str:
     """One line that describes a layout: how a schedule would request it, and how many threads hold each element.
 
-    `spread` maps the layouts that matrix products require to fragments.
+    `spread` has the fragment of each layout that matrix products require.
 
     >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), {})
     'vector [1, 8], lanes [1, 32], warps [4, 1]'

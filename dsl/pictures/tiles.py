@@ -42,8 +42,8 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
 def drawn(
     function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment], cells: int
 ) -> RegisterPicture | SharedPicture:
-    """The picture of a tile. For a tile in registers, lines have at most `cells` cells (a power of two). `spread` maps
-    the layouts that matrix products require to fragments."""
+    """The picture of a tile. For a tile in registers, lines have at most `cells` cells (a power of two). `spread` has
+    the fragment of each layout that matrix products require."""
     if isinstance(tile.value.type, SharedType):
         return shared.picture(function, tile.value)
     layout = tile.value.tile.layout

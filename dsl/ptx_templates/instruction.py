@@ -196,8 +196,8 @@ class Instruction:
     def llvm(self) -> tuple[str, str]:
         """The text and the constraint string of an LLVM inline-asm call.
 
-        The results are the registers of `outputs`, and the arguments the registers of `inputs`, in order. An `inout`
-        operand is both a result and an argument that is tied to the result. Instructions with effects clobber
+        The results are the registers of `outputs`, in order. The arguments are the registers of `inputs`, in order. An
+        `inout` operand is both a result and an argument that is tied to the result. Instructions with effects clobber
         `~{memory}`. If the instruction is convergent, the caller must mark the call `convergent`.
         """
         places: dict[str, str] = {}

@@ -6,7 +6,7 @@
     kernel(y, x)                      # arrays of torch, CuPy, JAX or numpy
     runtime.synchronize()
 
-Every name is loaded at its first use: `import dsl.runtime` loads neither numpy nor CUDA nor the emulator.
+Each public name is imported at its first use, so `import dsl.runtime` loads neither numpy nor CUDA nor the emulator.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ HOME = {
     "synchronize": "dsl.runtime.launch",
     "to_device": "dsl.runtime.transfer",
 }
-"""The module of each public name."""
+"""Public name → the module that defines it."""
 
 
 def __getattr__(name: str) -> Any:

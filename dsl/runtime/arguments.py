@@ -1,12 +1,14 @@
 """The position of each kernel argument in the argument buffer of a launch.
 
-The buffer begins with the values that change from call to call, packed by one `struct.pack_into`: the tensors' pointers
-in the order of the parameters, then scalars and tables. Then come values that are fixed for a class of calls on a
-stream: dims, strides, workspaces, the assert record, the timeline. `cuLaunchKernel` takes an address for each argument
-and copies the values, so their order is free.
+The first part of the buffer holds the values that change from call to call. One `struct.pack_into` writes this part:
+the tensors' pointers in the order of the parameters, then the scalars, then the tables.
 
-Tensor maps are among the fixed values, as zeros. Only the tensor's address changes within a class of calls:
-`MappedValues` packs the changing part and writes the maps for its pointers.
+The second part holds the values that are fixed for a class of calls on a stream: dims, strides, and the addresses of
+the workspaces, of the assert record and of the timeline. `cuLaunchKernel` takes the address of each argument and copies
+the value, so the order of the values in the buffer is free.
+
+The fixed part of the template holds zeros in place of tensor maps. Within a class of calls, a tensor map depends only
+on the tensor's address. `MappedValues` packs the changing part and then writes the map for each pointer.
 """
 
 from __future__ import annotations
@@ -26,32 +28,38 @@ from dsl.runtime.recorded import refuse_recorded
 from dsl.runtime.tensor_map import MAP_BYTES, TensorMap
 
 MOST_MAPS = 1024
-"""Most encoded maps that are kept for an argument of a class. A program has few arrays, but one that allocates in a
-loop may have any number."""
+"""Maximum number of encoded maps that are kept for one argument of a class. Most programs pass few arrays, but a
+program that allocates in a loop may pass any number."""
 
 
 class ParamLayout:
-    """The argument buffer of a header.
+    """The layout of the argument buffer for one header.
 
-    `pack_into(buffer, 0, *values)` writes the changing part: `values` are pointers, scalars, then table elements.
-    `converters` has (position among the parameters, function to a list of values) for scalars and tables. `is_exact`:
-    equal values have equal bytes, which is false for floats (0.0 and -0.0). `maps` has (offset in the buffer, position
-    of its tensor among the values, argument) for each tensor map."""
+    `pack_into(buffer, 0, *values)` writes the changing part. `values` are pointers, then scalars, then table elements.
+
+    `converters` holds a pair for each scalar and table: its position among the parameters, and the function that
+    converts an argument to a list of values.
+
+    `is_exact` tells whether equal values always have equal bytes. `is_exact` is False if there is a float parameter,
+    since 0.0 equals -0.0.
+
+    `maps` holds a triple for each tensor map: its offset in the buffer, the position of its tensor among the values,
+    and the argument."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
         self.converters: list[tuple[int, Callable[[Any], Sequence[Any]]]] = []
-        # "Q" in standard size ("="): a pointer of 8 bytes without padding.
+        # "Q" with standard sizes ("=") is a pointer of 8 bytes without padding.
         codes = "Q" * len(header.tensors)
         at = {("pointer", tensor.name): 8 * index for index, tensor in enumerate(header.tensors)}
-        # Scalars before tables, each kind in the order of the parameters.
+        # Scalars come before tables. Each kind keeps the order of the parameters.
         for kind in (Scalar, HeaderTable):
             for position, param in enumerate(header.params):
                 if isinstance(param, Scalar | HeaderTable) and isinstance(param, kind):
                     at[KINDS[kind], param.name] = struct.calcsize(f"={codes}")
                     length = param.length if isinstance(param, HeaderTable) else 1
                     codes += f"{length}{DTYPES[param.dtype].code}"
-                    # Made once: a converter knows the range of its type.
+                    # The converter is made once, because it computes the range of its type.
                     self.converters.append((position, _converter(param)))
         changing = struct.Struct(f"={codes}")
         numbers = [param for param in header.params if isinstance(param, Scalar | HeaderTable)]
@@ -69,7 +77,7 @@ class ParamLayout:
                 self.fixed.append(argument)
                 if is_map:
                     self.maps.append((offset, at["pointer", argument.of] // 8, argument))
-            # One for each `.param`, in the entry's order.
+            # There is one offset for each `.param`, in the entry's order.
             self.offsets.append(offset)
         self._fixed = struct.Struct(f"={fixed_codes}")
         self._fixed_at = changing.size
@@ -83,8 +91,10 @@ class ParamLayout:
         workspaces: Mapping[str, int],
         timeline: int = 0,
     ) -> bytes:
-        """A buffer with the fixed part filled in. record, timeline: addresses of the assert record and of the warps'
-        records; workspaces: their addresses."""
+        """The bytes of a buffer whose fixed part is filled in.
+
+        `record` is the address of the assert record. `timeline` is the address of the warps' records. `workspaces`
+        holds the address of each workspace by name."""
 
         def value(argument: Argument) -> int | bytes:
             if argument.kind == "map":
@@ -98,13 +108,14 @@ class ParamLayout:
         return bytes(self._fixed_at) + self._fixed.pack(*map(value, self.fixed))
 
     def split(self, buffer: bytes | bytearray) -> list[bytes]:
-        """The bytes of each argument of a filled buffer, in the order of the entry's parameters."""
+        """Splits a filled buffer into the bytes of each argument, in the order of the entry's parameters."""
         sizes = [self.header.argument_bytes(argument) for argument in self.header.arguments]
         return [bytes(buffer[at : at + size]) for at, size in zip(self.offsets, sizes, strict=True)]
 
 
 class EncodedMaps(dict[int, bytes]):
-    """Address of an array → the bytes of its map, encoded at first use. `encode` takes the map and the address."""
+    """Address of an array → the bytes of its tensor map, encoded at first use. `encode` gets the map and the
+    address."""
 
     def __init__(self, tensor_map: TensorMap, encode: Callable[[TensorMap, int], bytes]) -> None:
         self._encode = partial(encode, tensor_map)
@@ -112,14 +123,14 @@ class EncodedMaps(dict[int, bytes]):
     def __missing__(self, pointer: int) -> bytes:
         encoded = self._encode(pointer)
         if len(self) >= MOST_MAPS:
-            # Cleared as a whole, without bookkeeping in every launch.
+            # Clearing all entries avoids bookkeeping in every launch.
             self.clear()
         self[pointer] = encoded
         return encoded
 
 
 class MappedValues:
-    """Packs the values of a class of calls whose kernel has tensor maps; `maps` has them by argument."""
+    """Packs the values of a class of calls whose kernel has tensor maps. `maps` holds the map of each argument."""
 
     def __init__(
         self, layout: ParamLayout, maps: Mapping[Argument, TensorMap], encode: Callable[[TensorMap, int], bytes]
@@ -131,25 +142,26 @@ class MappedValues:
         ]
 
     def pack_into(self, buffer: bytearray, at: int, *values: Any) -> None:
-        """As `ParamLayout.pack_into` with `at` 0; also writes the maps of the pointers."""
+        """Does what `ParamLayout.pack_into` does with `at` 0, and also writes the map for each pointer."""
         self._pack_into(buffer, at, *values)
         for place, position, encoded in self._places:
             buffer[place] = encoded[values[position]]
 
 
 class Buffer:
-    """A copy of a layout's template that the driver can read; `address` is that of the array of argument addresses.
+    """A copy of a layout's template that the driver can read.
 
-    `values` are the last packed values; `config` is for launches with attributes.
+    `address` is the address of the array that holds the arguments' addresses. `values` are the values packed last.
+    `config` is the launch configuration of launches with attributes.
     """
 
     __slots__ = ("_addresses", "_view", "address", "bytes", "config", "values")
 
     def __init__(self, layout: ParamLayout, template: bytes) -> None:
         self.bytes = bytearray(template)
-        # A kernel without arguments needs an address, too.
+        # A kernel without arguments also needs an address.
         self._view = (ctypes.c_char * max(1, len(template))).from_buffer(self.bytes or bytearray(1))
-        # The driver reads addresses of values: the bytes must not move while it exists.
+        # The driver gets addresses of the values, so the bytes must not move while this object exists.
         base = ctypes.addressof(self._view)
         self._addresses = (ctypes.c_void_p * len(layout.offsets))(*(base + offset for offset in layout.offsets))
         self.address = ctypes.addressof(self._addresses)
@@ -166,7 +178,7 @@ def _converter(param: Scalar | HeaderTable) -> Callable[[Any], Sequence[Any]]:
     def table(values: Any) -> Sequence[Any]:
         if is_masked(values):
             raise LaunchError("type", f"{name} takes {length} elements of {param.dtype}, not masked ones")
-        # The numbers of a tensor in a table would lose their gradient.
+        # A tensor that is passed as a table would lose its gradient.
         refuse_recorded(values)
         elements = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(elements, (list, tuple)) or len(elements) != length:

@@ -10,21 +10,23 @@ from typing import Any
 from dsl.runtime.dtypes import DTYPES
 
 HOST_ALIGNMENT = 16
-"""A launch copies host memory to an address with the same remainder modulo this: numpy promises no larger alignment."""
+"""Bytes. A launch copies a host array to a device address with the same remainder modulo this number. It is 16 because
+numpy guarantees no larger alignment."""
 MAX_ALIGNMENT = 256
-"""Bytes: the alignment of `cuMemAlloc`."""
+"""Alignment in bytes of the memory that `cuMemAlloc` returns."""
 MOST_TRIED = 10_000
-"""Most solutions that are tried to find a byte that two strided arrays share. The problem is NP-hard; this takes 15 ms
-at most. Attention heads of one packed array take 3 µs in all."""
+"""Maximum number of solutions that are tried in the search for a byte that two strided arrays share. The problem is
+NP-hard, and with this limit the search takes at most 15 ms. For attention heads of one packed array it takes 3 µs in
+all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
     """An array as a kernel sees it.
 
-    `pointer` is the address of element (0, 0, …); `strides` count elements and may be negative; `dtype` is one of
-    `dsl.runtime.dtypes.DTYPES`; `device` is the CUDA ordinal, None for host memory. `immutable`: arrays of its
-    framework can never be written."""
+    `pointer` is the address of element (0, 0, …). `strides` are in elements and may be negative. `dtype` is a name in
+    `dsl.runtime.dtypes.DTYPES`. `device` is the CUDA ordinal, or None for host memory. `immutable` is True if arrays of
+    this framework can never be written."""
 
     framework: str
     pointer: int
@@ -49,10 +51,11 @@ class Array:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The bytes that the elements occupy, relative to `pointer`: from (inclusive), to (exclusive)."""
+        """The range of bytes from the first to the last element, relative to `pointer`: begin (inclusive) and end
+        (exclusive)."""
         if not self.size:
             return 0, 0
-        # Negative strides reach in front of element (0, 0, …).
+        # With negative strides the range begins before element (0, 0, …).
         low, high = ends(self.shape, self.strides)
         return low * self.itemsize, (high + 1) * self.itemsize
 
@@ -62,24 +65,24 @@ class Array:
 
     @property
     def alignment(self) -> int:
-        """The largest power of two, at most 256, that divides the address that the kernel will get."""
-        # A host array is copied to an address that keeps only the remainder modulo 16.
+        """The largest power of two, at most 256, that divides the address passed to the kernel."""
+        # The copy of a host array has the same address only modulo 16.
         if self.device is None and self.pointer % HOST_ALIGNMENT == 0:
             return MAX_ALIGNMENT
         return min(self.pointer & -self.pointer, MAX_ALIGNMENT) if self.pointer else MAX_ALIGNMENT
 
     @property
     def copy_offset(self) -> int:
-        """Bytes to leave free before the span in a copy aligned to MAX_ALIGNMENT, so that `alignment` holds for the
-        copy."""
+        """Number of unused bytes before the span in a copy that is aligned to MAX_ALIGNMENT. With this offset, the copy
+        has the alignment that `alignment` returns."""
         return (self.pointer % HOST_ALIGNMENT + self.span[0]) % MAX_ALIGNMENT
 
     @property
     def is_contiguous(self) -> bool:
-        """Row-major without gaps. The stride of an axis with one element does not matter."""
+        """Whether the array is row-major without gaps. The stride of an axis with one element does not matter."""
         expected = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            # Frameworks give any stride to an axis of one element.
+            # Frameworks may give an axis of one element any stride.
             if extent != 1 and stride != expected and self.size:
                 return False
             expected *= extent
@@ -95,7 +98,7 @@ class Array:
     def may_overlap_itself(self) -> bool:
         """True unless the strides alone prove that no two elements share an address."""
         reach = 0
-        # From the smallest stride on: each stride must exceed everything that the smaller ones reach.
+        # Axes in the order of their strides. Each stride must exceed the distance covered by all smaller strides.
         axes = sorted((abs(stride), extent) for extent, stride in zip(self.shape, self.strides, strict=True))
         for stride, extent in axes:
             if extent > 1 and stride <= reach:
@@ -105,11 +108,12 @@ class Array:
 
 
 def share_memory(a: Array, b: Array, distance: int) -> bool | None:
-    """Whether elements of both arrays share a byte, with `a` lying `distance` bytes behind `b`; None if that is too
-    hard to decide. Reads no memory."""
+    """Whether an element of `a` and an element of `b` share a byte if `a` starts `distance` bytes after `b`.
+
+    None means that the question is too hard to decide. The function reads no memory."""
     import numpy
 
-    # numpy decides by shapes and strides alone.
+    # numpy needs only the shapes, the strides and the addresses.
     first, second = _Placed(a, distance), _Placed(b, 0)
     try:
         return bool(numpy.shares_memory(first, second, max_work=MOST_TRIED))  # type: ignore[arg-type]
@@ -118,12 +122,13 @@ def share_memory(a: Array, b: Array, distance: int) -> bool | None:
 
 
 class _Placed:
-    """A stand-in for numpy: the array's shape and strides at an address of nothing."""
+    """A stand-in that numpy accepts as an array. The stand-in has the shape and the strides of `array`, but no
+    memory."""
 
     def __init__(self, array: Array, distance: int) -> None:
         size = array.itemsize
         self.__array_interface__: dict[str, Any] = {
-            # Half of the address space on each side: no span of either array wraps.
+            # An address far from both ends of the address space: no span of either array wraps.
             "data": ((1 << 62) + distance, True),
             "shape": array.shape,
             "strides": tuple(stride * size for stride in array.strides),
@@ -133,7 +138,7 @@ class _Placed:
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements of a row-major array: (2, 3, 4) → (12, 4, 1)."""
+    """The strides of a row-major array in elements: (2, 3, 4) → (12, 4, 1)."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -142,26 +147,27 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def ends(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """Offsets of the first and the last element, in elements, relative to element (0, 0, …)."""
+    """The lowest and the highest offset of an element, in elements, relative to element (0, 0, …)."""
     steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
 
 
 def occupied(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Number of elements from the first to the last, gaps included; strides are not negative."""
+    """Number of elements from the first to the last, including gaps. Strides must not be negative."""
     return ends(shape, strides)[1] + 1 if 0 not in shape else 0
 
 
 def reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """The greatest number, in elements, that offsets are computed with: an extent, a stride, or the distance from
-    element (0, 0, …) to another. A stride counts even if its axis has one element, since the kernel gets it as an
-    argument."""
+    """The largest number that occurs in offset computations of a kernel, in elements.
+
+    The number is an extent, a stride, or the distance from element (0, 0, …) to another element. The stride of an axis
+    with one element counts, too, because the kernel gets this stride as an argument."""
     low, high = ends(shape, strides) if 0 not in shape else (0, -1)
     return max(-low, high + 1, *shape, *map(abs, strides))
 
 
 def host_view(array: Array, pointer: int) -> Any:
-    """A one-dimensional numpy view of the bytes that a host array at `pointer` spans."""
+    """A one-dimensional numpy view of all bytes that a host array spans. `pointer` is the address of the array."""
     import numpy
 
     low, high = array.span
@@ -172,7 +178,8 @@ def host_view(array: Array, pointer: int) -> Any:
 
 
 def elements_in(image: Any, array: Array) -> Any:
-    """A view of the elements in `image`, a one-dimensional numpy array of the bytes that an array spans."""
+    """A view of the array's elements in `image`. `image` is a one-dimensional numpy array of the bytes that the array
+    spans."""
     import numpy
 
     if not array.has_gaps:

@@ -1,4 +1,5 @@
-"""Checks the arguments of a launch against the header, once for each class of calls, and evaluates the grid."""
+"""Checks the arguments of a launch against the header, and evaluates the grid. Each class of calls is checked only
+once."""
 
 from __future__ import annotations
 
@@ -15,22 +16,26 @@ from dsl.runtime.header import Argument, Header, HeaderTensor, Scalar, stride_na
 from dsl.runtime.tensor_map import TensorMap, of_array
 
 MOST_INT32 = (1 << 31) - (1 << 21)
-"""Most elements that are indexed with 32 bits, with room above them for a slice that passes the edge."""
+"""Maximum number of elements that are indexed with 32 bits. The room above it is for slices that extend beyond the edge
+of an array."""
 WIDER = "a call of the module takes 64 bits by itself; a variant does with the choice index.bits=64"
-"""The hint where 32 bits cannot index all elements."""
+"""The hint of the error that 32 bits cannot index all elements."""
 GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
-"""Blocks along x, y and z (CUDA programming guide, "Technical specifications per compute capability")."""
+"""Maximum number of blocks along x, y and z (CUDA programming guide, "Technical specifications per compute
+capability")."""
 
 
 KEPT_DISTANCES = 64
-"""Most distances of two tensors of a class whose answer, whether they share memory, is kept. A model's layers have
-few."""
+"""Size of the cache of a tensor pair. The cache maps the distance of the two tensors to whether they share memory. The
+layers of a model have few distances."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPair:
-    """Tensors number `a` and `b`: the ranges that they span meet if low < pointer a − pointer b < high (bytes).
-    `shares`: whether elements meet at that distance; None if that is too hard to decide."""
+    """A pair of tensors, given by their numbers `a` and `b`.
+
+    The byte ranges of the tensors overlap if low < pointer of a − pointer of b < high. `shares` gets this distance of
+    the pointers and tells whether elements overlap. `shares` returns None if the question is too hard to decide."""
 
     a: int
     b: int
@@ -39,28 +44,30 @@ class TensorPair:
     shares: Callable[[int], bool | None]
 
     def meet(self, pointers: Sequence[int]) -> bool | None:
-        """Whether an element of one overlaps one of the other; None if that is too hard to decide."""
+        """Whether an element of one tensor overlaps an element of the other. None if the question is too hard to
+        decide."""
         distance = pointers[self.a] - pointers[self.b]
         return self.low < distance < self.high and self.shares(distance)
 
     def apart(self, distance: int) -> bool:
-        """For tensors whose ranges meet: whether their elements certainly do not."""
+        """Whether the elements certainly do not overlap. The method is called only if the byte ranges overlap."""
         return self.shares(distance) is False
 
 
 def surely(distance: int) -> bool:
-    """Arrays without gaps share memory wherever their ranges meet."""
+    """Always True, because two arrays without gaps share memory whenever their byte ranges overlap."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class CallClass:
-    """What calls with equal shapes, strides and types have in common.
+    """The facts that calls with equal shapes, strides and types have in common.
 
-    `names`: values of all names of expressions. `workspaces`: elements of each. `alignments`: (number, mask) of each
-    tensor that is not empty. `fits`: whether pointers are aligned and share no memory; `in_place`: pairs of tensors, by
-    number, that may be the same array. `maps`: the tensor map of each such argument, without the address; empty for a
-    grid without blocks."""
+    `names` maps each name that an expression may use to its value. `workspaces` maps each workspace to its number of
+    elements. `alignments` holds the number and the alignment mask of each nonempty tensor. `fits` tells whether
+    pointers are aligned and share no memory. `in_place` holds the pairs of tensor numbers that may be the same array.
+    `maps` holds the tensor map, without the address, of each map argument. If the grid has no blocks, `maps` is
+    empty."""
 
     arrays: Mapping[str, Array]
     dims: Mapping[str, int]
@@ -77,10 +84,15 @@ class CallClass:
 def pointer_test(
     alignments: Sequence[tuple[int, int]], overlaps: Sequence[TensorPair], in_place: Collection[tuple[int, int]] = ()
 ) -> Callable[[Sequence[int]], bool]:
-    """A test whether pointers are not null, aligned and apart, or equal if the pair is `in_place`. It is one Python
-    expression, since loops over two arrays took twice as long in every launch with new addresses. The expression
-    consists of numbers only, and of calls of `apart` of the overlaps, which run only where ranges meet."""
-    # Alignments are powers of two: a mask tests them.
+    """A function that tests the pointers of a launch. It returns whether all pointers are valid.
+
+    A valid pointer is not null and is aligned. The two tensors of a pair in `overlaps` must share no memory. As an
+    exception, the two pointers of a pair in `in_place` may be equal.
+
+    The function is one generated Python expression, which takes half the time of Python loops. Every launch with new
+    addresses evaluates the expression. The expression contains only numbers and calls of `TensorPair.apart`. A call of
+    `apart` runs only if the byte ranges overlap."""
+    # Alignments are powers of two, so a mask can test them.
     terms = [f"p[{number}] and not p[{number}] & {mask}" for number, mask in alignments]
     names: dict[str, Callable[[int], bool]] = {}
     for i, each in enumerate(overlaps):
@@ -92,13 +104,13 @@ def pointer_test(
             names[f"apart{i}"] = each.apart
             apart += f" or apart{i}(p[{a}] - p[{b}])"
         terms.append(f"({apart})")
-    # Only integers stand in the text, and names that are made here.
+    # The text contains only integers, and names that this function makes.
     test: Callable[[Sequence[int]], bool] = eval(f"lambda p: {' and '.join(terms) or True}", names)
     return test
 
 
 class Checker:
-    """The checks of one header, with its expressions compiled."""
+    """The checks for one header. The constructor compiles the expressions of the header."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -109,7 +121,7 @@ class Checker:
         }
         expressions = [*self.grid, *(expression for expression, _ in self.requires), *self.estimates.values()]
         self.names = frozenset[str]().union(*(expression.names for expression in expressions))
-        """Names that the expressions read. A scalar among them makes a class for each of its values."""
+        """Names that the expressions read. If a scalar is among them, each of its values is a class of its own."""
 
     def fail(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> LaunchError:
         """A LaunchError that names the kernel."""
@@ -122,12 +134,12 @@ class Checker:
         sms: int,
         grid: tuple[int, int, int] | None = None,
     ) -> CallClass:
-        """Checks everything about the present tensors; `grid` overrides the header's. Raises LaunchError."""
+        """Checks all facts on the present tensors. `grid` overrides the header's grid. Raises LaunchError."""
         for tensor in self.header.tensors:
             self._check_tensor(tensor, arrays[tensor.name])
         dims = self._bind_dims(arrays)
         names: dict[str, Number] = {"sms": sms, **self._as_kernel_has(scalars), **dims}
-        # Types and functions among the constants are no numbers.
+        # Constants that are types or functions are strings here, not numbers.
         names |= {name: value for name, value in self.header.constants.items() if not isinstance(value, str)}
         names |= {
             stride_name(tensor.name, axis): stride
@@ -137,7 +149,7 @@ class Checker:
         }
         for expression, require in self.requires:
             if not self._evaluate(expression, names, "requires"):
-                # The message shows what the condition was evaluated with.
+                # The message shows the values of all names in the condition.
                 values = ", ".join(f"{name} = {names[name]}" for name in sorted(expression.names))
                 message = f"requires {require.text}" + (f" ({values})" if values else "")
                 raise self.fail("requires", message, require.hint, require.line)
@@ -149,14 +161,15 @@ class Checker:
         blocks, overlaps = self._check_grid(grid, names), self._overlaps(arrays)
         in_place = self._in_place(arrays)
         test, workspaces = pointer_test(alignments, overlaps, in_place), self._workspaces(blocks)
-        # The driver refuses a map of an empty tensor, which a grid without blocks may have.
+        # The driver refuses a map of an empty tensor. A launch without blocks may have an empty tensor.
         maps = self._maps(arrays) if 0 not in blocks else {}
         found = CallClass(arrays, dims, names, blocks, alignments, overlaps, test, workspaces, maps, in_place)
         self.check_pointers(found, [arrays[tensor.name].pointer for tensor in self.header.tensors])
         return found
 
     def _as_kernel_has(self, scalars: Mapping[str, Number]) -> dict[str, Number]:
-        """Scalars rounded to their types: the kernel gets 1 for 0.9999 as bf16, so `assert s < 1.0` must fail."""
+        """Rounds scalars to their types. For example, 0.9999 as bf16 is 1, so the condition `assert s < 1.0` must
+        fail."""
         types = {param.name: param.dtype for param in self.header.params if isinstance(param, Scalar)}
         found = {}
         for name, value in scalars.items():
@@ -167,11 +180,14 @@ class Checker:
         return found
 
     def estimate(self, key: str, names: Mapping[str, Number]) -> Number | None:
-        """Bytes moved (`moves`) or operations done (`computes`) by one launch; None if the header has none."""
+        """Number of bytes moved (`moves`) or operations done (`computes`) by one launch. None if the header has no such
+        expression."""
         return self._evaluate(self.estimates[key], names, key) if key in self.estimates else None
 
     def check_pointers(self, call: CallClass, pointers: Sequence[int]) -> None:
-        """Checks the facts in which calls of a class differ. Raises LaunchError `array` (no memory) or `overlap`."""
+        """Checks the pointers, which differ between the calls of a class.
+
+        Raises LaunchError `array` for a null or misaligned pointer, and `overlap` for shared memory."""
         if call.fits(pointers):
             return
         for number, mask in call.alignments:
@@ -180,7 +196,9 @@ class Checker:
         self.check_overlaps(call, pointers)
 
     def check_overlaps(self, call: CallClass, pointers: Sequence[int]) -> None:
-        """Checks only for memory that two arrays share. Raises LaunchError `overlap`."""
+        """Raises LaunchError `overlap` if two arrays share memory and at least one of them is written.
+
+        The two tensors of a pair in `in_place` may be the same array."""
         for each in call.overlaps:
             is_one = pointers[each.a] == pointers[each.b]
             meet = each.meet(pointers)
@@ -208,7 +226,7 @@ class Checker:
         name = tensor.name
         if array.dtype != tensor.dtype:
             raise self.fail("type", f"{name} is {array.dtype}, the kernel takes {tensor.dtype}")
-        # A misaligned element would fault on a GPU.
+        # An access to a misaligned element would fault on a GPU.
         if array.size and array.pointer % array.itemsize:
             message = f"{name} begins inside an element: its address is no multiple of {array.itemsize}"
             raise self.fail("array", message, "pass a copy")
@@ -222,11 +240,11 @@ class Checker:
             raise self.fail("array", message, "pass an output of torch or CuPy")
         if tensor.written and array.readonly:
             raise self.fail("array", f"{name} is written, and the array is read-only")
-        # Two threads would write one element, in any order.
+        # Two threads would write the same element in an undefined order.
         if tensor.written and array.may_overlap_itself:
             message = f"{name} is written, and its elements share memory (strides {array.strides})"
             raise self.fail("array", message, "pass a contiguous array")
-        # A contiguous array's offsets stay below its size.
+        # All offsets in a contiguous array are below its size.
         reach = array.reach if tensor.strided else max(array.size, *array.shape)
         if self.header.index_bits == 32 and reach > MOST_INT32:
             message = f"{name} reaches over {reach} elements, this variant counts up to {MOST_INT32} in 32 bits"
@@ -257,18 +275,18 @@ class Checker:
             if count > most:
                 message = f"{count} blocks along {axis}: the kernel's grid has {most}, and its code relies on that"
                 raise self.fail("grid", message, "grid= launches fewer")
-        # A split sum ends in the block that arrives last: with fewer blocks none would be the last.
+        # The block that arrives last finishes a split sum. In a smaller grid no block would count as the last.
         if self.header.workspaces and blocks != own:
             message = f"{blocks} blocks: the last of the kernel's {own} to arrive finishes the work, and must run"
             raise self.fail("grid", message, "leave out grid=, or split nothing")
-        # The driver would refuse it, with an error that names no kernel.
+        # The driver would refuse such a grid, but its error does not name the kernel.
         if blocks[0] % self.header.cluster:
             message = f"the grid has {blocks[0]} blocks along x, not a multiple of its clusters' {self.header.cluster}"
             raise self.fail("grid", message, "let the grid be a multiple of the schedule's 'cluster'")
         return int(blocks[0]), int(blocks[1]), int(blocks[2])
 
     def _workspaces(self, blocks: tuple[int, int, int]) -> dict[str, int]:
-        """Elements of each workspace: a multiple of the number of blocks."""
+        """Number of elements of each workspace, which is a multiple of the number of blocks."""
         out = {each.name: each.each * prod(blocks) for each in self.header.workspaces}
         for name, count in out.items():
             if self.header.index_bits == 32 and count > MOST_INT32:
@@ -277,7 +295,7 @@ class Checker:
         return out
 
     def _maps(self, arrays: Mapping[str, Array]) -> dict[Argument, TensorMap]:
-        """The tensor map of each such argument; maps of tensors that are only written are for stores."""
+        """The tensor map of each map argument. The map of a tensor that is only written is a map for stores."""
         stored = {tensor.name for tensor in self.header.tensors if tensor.access == "w"}
         maps = [each for each in self.header.arguments if each.kind == "map"]
         try:
@@ -292,21 +310,23 @@ class Checker:
             raise self.fail("grid", f"{what}: {show(expression.tree)} has no value: {error}") from None
 
     def _in_place(self, arrays: Mapping[str, Array]) -> frozenset[tuple[int, int]]:
-        """Pairs of tensors, by number, that may be one array: they have equal shapes, strides and types."""
+        """The pairs of tensor numbers in the header's `in_place` whose arrays have equal shapes, strides and types.
+
+        The two tensors of such a pair may be one array."""
         number = {tensor.name: i for i, tensor in enumerate(self.header.tensors)}
         lie = {name: (array.shape, array.strides, array.dtype) for name, array in arrays.items()}
         pairs = [(y, x) for y, x in self.header.in_place if y in number and x in number and lie[y] == lie[x]]
         return frozenset((min(number[y], number[x]), max(number[y], number[x])) for y, x in pairs)
 
     def _overlaps(self, arrays: Mapping[str, Array]) -> tuple[TensorPair, ...]:
-        """Each pair of tensors of which at least one is written."""
+        """All pairs of nonempty tensors in which at least one tensor is written."""
         tensors = self.header.tensors
         lying = [arrays[tensor.name] for tensor in tensors]
         spans = [array.span for array in lying]
         gaps = [array.has_gaps for array in lying]
 
         def shares(a: int, b: int) -> Callable[[int], bool | None]:
-            # Spans alone decide for arrays without gaps: no call of numpy.
+            # For two arrays without gaps the byte ranges decide, so numpy is not called.
             if not gaps[a] and not gaps[b]:
                 return surely
             return lru_cache(KEPT_DISTANCES)(partial(share_memory, lying[a], lying[b]))

@@ -1,4 +1,5 @@
-"""Facts of devices: a GPU's come from its driver, an emulated one's from this table."""
+"""Properties of devices. The driver reports the properties of a GPU. A table in this file holds the properties of
+emulated devices."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from dsl.runtime.errors import LaunchError
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """Sizes in bytes; `memory_bandwidth` in bytes a second, from clock and bus width; `clock` of multiprocessors in
-    Hertz, the highest (both None if unknown). `reserved_shared`: the part of each block's shared memory that the driver
-    takes."""
+    """Properties of one device. All sizes are in bytes.
+
+    `memory_bandwidth` is in bytes per second and is computed from the memory clock and the bus width. `clock` is the
+    highest clock of the multiprocessors in Hertz. Both are None if they are unknown. `reserved_shared` is the part of
+    each block's shared memory that the driver takes."""
 
     name: str
     arch: str
@@ -44,11 +47,11 @@ def _row(
         name=f"emulated {name}",
         arch=arch,
         sms=sms,
-        # All but the driver's reserved KiB of a multiprocessor.
+        # A block can use all shared memory of a multiprocessor except the KiB that the driver reserves.
         shared_per_block=(shared_kib - 1) << 10,
         shared_per_sm=shared_kib << 10,
         reserved_shared=1 << 10,
-        # The same from sm_80 to sm_120.
+        # The number is the same from sm_80 to sm_120.
         registers_per_sm=65536,
         threads_per_sm=threads,
         blocks_per_sm=blocks,
@@ -70,23 +73,29 @@ EMULATED = {
         _row("sm_120", "RTX 5090", 170, 100, 1536, 24, 96, 32, 1.79, 2.407),
     )
 }
-"""One chip for each architecture: CUDA programming guide, "Technical specifications per compute capability", and
-NVIDIA's papers and datasheets for multiprocessors, L2, memory and clocks (the H200's as its driver reports them). The
-compiler has a table of its own (`dsl/lowering/ir/targets.py`), so that the emulator, which judges its code, shares none
-with it; a test checks that both agree."""
+"""One chip for each architecture.
+
+The limits come from the CUDA programming guide, "Technical specifications per compute capability". Multiprocessors, L2,
+memory and clocks come from NVIDIA's papers and datasheets. Those of the H200 are the values that its driver reports.
+
+The compiler has its own table (`dsl/lowering/ir/targets.py`). The emulator judges the compiler's code, so the two share
+no data. A test checks that both tables agree."""
 
 
 MACHINES = (10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90,
             100, 101, 103, 107, 110, 120, 121)  # fmt: skip
-"""Numbers of all targets that PTX has or had."""
+"""The numbers of all past and present PTX targets."""
 FIRST_FAMILY = 100
-"""From this number on, targets with the same tens are a family: `sm_103` takes what is made for `sm_100f`."""
+"""From this number on, targets that differ only in the last digit form a family: `sm_103` runs code for `sm_100f`."""
 
 
 def emulated_facts(arch: str) -> DeviceFacts:
-    """The chip that the emulator models for PTX of this architecture (`sm_90` for `sm_90a`). Without a row: that of its
-    family, whose multiprocessors are equal (`sm_120` for `sm_121`), else the next newer one, since PTX runs on every
-    later device (`sm_80` for `sm_60`). LaunchError for a name that PTX does not have."""
+    """The chip that the emulator models for PTX of the architecture `arch`. For example, `sm_90a` has the chip of
+    `sm_90`.
+
+    If the table has no row for `arch`, a chip of the same family is used, since the multiprocessors of a family are
+    equal. For `sm_121` this is `sm_120`. If the family has no row either, the next newer chip is used, since PTX runs
+    on every later device. For `sm_60` this is `sm_80`. Raises LaunchError for a name that PTX does not have."""
     number = _number(arch)
     if number not in MACHINES:
         raise LaunchError("target", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
@@ -97,14 +106,16 @@ def emulated_facts(arch: str) -> DeviceFacts:
 
 
 def emulated_arch(target: str) -> str:
-    """The architecture for which a text is assembled on its emulated chip: the chip's if it is no older than the
-    target; for a target with a letter, which runs on no other chip, the target."""
+    """The architecture for which ptxas assembles PTX of this target, to match the chip that the emulator models.
+
+    The result is the architecture of the chip, unless the chip is older than the target. A target with a letter is
+    kept, because its code does not run on every later chip."""
     chip = emulated_facts(target).arch
     return target if target[-1].isalpha() or _number(chip) < _number(target) else chip
 
 
 def _number(arch: str) -> int:
-    """90 of `sm_90a`; 0 for a text that is no architecture."""
+    """The number in a name: 90 for `sm_90a`. 0 for a text that is no architecture."""
     digits = arch.removeprefix("sm_").rstrip("af")
     return int(digits) if arch.startswith("sm_") and digits.isascii() and digits.isdecimal() and len(digits) < 5 else 0
 
@@ -114,9 +125,10 @@ def _are_a_family(one: int, other: int) -> bool:
 
 
 def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> dict[str, int]:
-    """How many blocks a multiprocessor holds by each limit, from registers a thread and shared bytes a block.
+    """The number of blocks that each limit of a multiprocessor allows.
 
-    Registers are allocated by warp in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later)."""
+    `registers` are the registers of a thread. `shared_bytes` is the shared memory of a block. Each warp gets registers
+    in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later)."""
     warps = -(-threads // 32)
     warp_registers = -(-max(registers, 1) * 32 // 256) * 256
     return {
@@ -128,7 +140,7 @@ def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: 
 
 
 def occupancy(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> tuple[float, str]:
-    """The share of a multiprocessor's threads that blocks of a kernel occupy, and the limit that decides it."""
+    """The fraction of a multiprocessor's threads that are active, and the limit that determines this fraction."""
     limits = most_blocks(facts, registers, threads, shared_bytes)
     limited_by = min(limits, key=lambda name: limits[name])
     return limits[limited_by] * threads / facts.threads_per_sm, limited_by

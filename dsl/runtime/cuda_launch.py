@@ -1,7 +1,7 @@
-"""Prepared launches: everything that is fixed for a class of calls, so that a call only packs and launches.
+"""Prepared launches, which hold everything that is fixed for a class of calls. So a call only packs and launches.
 
-`CudaLaunch.launch` is the hot path: on one H200 machine `cuLaunchKernel` alone takes 6 µs, and a checked call may add
-half of that. So it works with bound names and without helper calls.
+`CudaLaunch.launch` is the hot path. On one H200 machine `cuLaunchKernel` alone takes 6 µs, and a checked call may add
+half of that time. So the hot path uses bound names and calls no helper functions.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from dsl.runtime.timeline import TimelineSpace
 
 
 class Streams(dict[int, Any]):
-    """Raw stream handle → the driver's object for it, made at first use."""
+    """Raw stream handle → the `CUstream` object of the stream, made at first use."""
 
     def __missing__(self, handle: int) -> Any:
-        # Bounded, for programs that make streams in a loop.
+        # The number is bounded, because some programs make streams in a loop.
         if len(self) >= 1024:
             self.clear()
         stream = self[handle] = driver.bindings().CUstream(handle)
@@ -41,7 +41,9 @@ streams = Streams()
 
 
 def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
-    """A function from the ordinal to the current stream of the arrays' frameworks, which must agree on it."""
+    """A function that returns the current stream of a device, given its ordinal.
+
+    If the arrays of a launch belong to several frameworks, all these frameworks must have the same current stream."""
     if not frameworks:
         return Framework().current_stream()
     if len(frameworks) == 1:
@@ -52,7 +54,7 @@ def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
         handles = {name: current(ordinal) for name, current in currents.items()}
         if len(set(handles.values())) > 1:
             names = " and ".join(handles)
-            # One launch has one stream: the other framework's work would not be ordered.
+            # A launch has one stream. The launch would not wait for the other framework's work.
             raise LaunchError("device", f"{names} have different current streams", "pass stream=, a raw handle")
         return next(iter(handles.values()))
 
@@ -60,16 +62,16 @@ def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
 
 
 class CudaLaunch(Repeated):
-    """Launches of one class on one device, with device arrays and a stream of their own framework.
+    """Launches of one class on one device. The arrays lie on the device, and the stream belongs to their framework.
 
-    `launch` may run in several threads at once: `cuLaunchKernel` releases the interpreter's lock, so each call takes an
-    argument buffer of its own from a free list (`list.pop` and `append` are atomic).
+    `launch` may run in several threads at once, because `cuLaunchKernel` releases the interpreter's lock. So each call
+    takes its own argument buffer from a free list. `list.pop` and `list.append` are atomic.
     """
 
     is_short = True
-    """Whether a launch is nothing but packing and the driver's call."""
+    """Whether a launch consists only of packing the arguments and calling the driver."""
     memory: Allocation | None = None
-    """The memory in which its warps record, if they do."""
+    """The memory to which warps write their records. None if they write no records."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class CudaLaunch(Repeated):
         frameworks: Sequence[Framework],
         overlaps: bool = False,
     ) -> None:
-        """overlaps: a launch may start before the launch in front of it has ended."""
+        """Prepares the launches. If `overlaps` is true, a launch may start before the preceding launch has ended."""
         cuda = driver.bindings()
         header = kernel.header
         self.kernel = kernel
@@ -91,14 +93,15 @@ class CudaLaunch(Repeated):
         self._layout = layout
         self._template = b"" if call.workspaces else self._filled({})
         self._free: list[Buffer] = []
-        self._free_on: dict[StreamWorkspaces, list[Buffer]] = {}  # with workspaces: their addresses belong to a stream
+        # Used instead of `_free` by classes with workspaces, because each stream has workspaces of its own.
+        self._free_on: dict[StreamWorkspaces, list[Buffer]] = {}
         self._pack_into: Callable[..., None] = layout.pack_into
         if layout.maps:
             self._pack_into = MappedValues(layout, call.maps, partial(encode, kernel.context)).pack_into
         self._is_exact = layout.is_exact
         self._current_stream = common_stream(frameworks)
         self._cu_context = kernel.context.cu_context
-        # With several GPUs the context must be checked in each launch; with one the driver's refusal is enough.
+        # With several GPUs each launch must check the context. With one GPU the driver refuses a wrong context.
         self._is_sole = driver.device_count() == 1
         self._launched = kernel.context.launched
         self._label = header.label
@@ -108,13 +111,13 @@ class CudaLaunch(Repeated):
         self._launch_kernel = partial(cuda.cuLaunchKernel, kernel.function, *self._shape)
 
     def _filled(self, workspaces: Mapping[str, int]) -> bytes:
-        """A buffer of this class with its fixed arguments filled in. workspaces: their addresses."""
+        """The bytes of an argument buffer with its fixed part filled in. `workspaces` are the workspaces' addresses."""
         kernel = self.kernel
         return self._layout.template(self.call.arrays, self.call.dims, kernel.record, workspaces, kernel.timeline)
 
     def buffer(self, of: StreamWorkspaces | None = None) -> Buffer:
-        """A new argument buffer of this class. of: the workspaces of the stream that it is for, if the class has
-        some."""
+        """A new argument buffer for this class. If the class has workspaces, `of` holds the workspaces of the launch's
+        stream."""
         filled = self._template
         if of is not None:
             filled = self._filled(of.addresses(self.kernel.header, self.call.workspaces))
@@ -126,7 +129,7 @@ class CudaLaunch(Repeated):
         return buffer
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Packs `values` (see `ParamLayout`) and launches on `stream`, by default on the frameworks' current one."""
+        """Packs `values` (see `ParamLayout`) and launches on `stream`, by default the frameworks' current stream."""
         free, of = self._free, None
         if self.call.workspaces:
             stream = self._current_stream(self.ordinal) if stream is None else stream
@@ -136,22 +139,25 @@ class CudaLaunch(Repeated):
             buffer = free.pop()
         except IndexError:
             buffer = self.buffer(of)
-        # Equal values are still in the buffer, but 0.0 and -0.0 are equal with other bytes.
+        # The buffer still holds the values of its last launch. But 0.0 equals -0.0, whose bytes are different.
         if buffer.values != values or not self._is_exact:
             self._pack(buffer, values)
         self.submit(buffer, stream)
         free.append(buffer)
 
     def again(self, rest: Sequence[Any] = ()) -> Again:
-        """A function that does what `launch` and `submit` do, in one frame with bound names: frames and attributes are
-        most of the time of a checked launch besides the driver's (with torch 0.70 µs in one frame, 0.84 µs before)."""
+        """A function that does what `launch` and `submit` do, in one Python frame with bound names.
+
+        Apart from the driver, a checked launch spends most of its time on Python frames and attribute look-ups. With
+        torch, a launch takes 0.70 µs in one frame, compared with 0.84 µs before."""
         is_plain = self.kernel.says_cluster and not self.overlaps
         if not (self.is_short and self._is_sole and is_plain) or self.recognise is unrecognised:
             return never
         recognise, pointer, fits, is_exact = self.recognise, self.pointer, self.call.fits, self._is_exact
         make, pack_into, shares = self.buffer, self._pack_into, bool(self.call.workspaces)
         launch_kernel, function = driver.bindings().cuLaunchKernel, self.kernel.function
-        x, y, z, threads, _, _, shared = self._shape  # names: a partial copies its arguments in each call
+        # Separate names, because a `partial` copies its arguments in each call.
+        x, y, z, threads, _, _, shared = self._shape
         current_stream, ordinal, context = self._current_stream, self.ordinal, self.kernel.context
         success, launched, label = self._success, self._launched, self._label
         of, free, free_on = None, self._free, self._free_on
@@ -160,7 +166,7 @@ class CudaLaunch(Repeated):
             try:
                 if not recognise(*arrays):
                     return False
-            except (TypeError, AttributeError):  # arrays of another framework
+            except (TypeError, AttributeError):  # the arrays belong to another framework
                 return False
             values = [*map(pointer, arrays), *rest]
             stream, own, buffers = current_stream(ordinal), of, free
@@ -181,14 +187,15 @@ class CudaLaunch(Repeated):
             if launch_kernel(function, x, y, z, threads, 1, 1, shared, on, buffer.address, 0)[0] is success:
                 launched[label] = None
             else:
-                self.submit(buffer, stream)  # finds the right context, or the error
+                self.submit(buffer, stream)  # launches in the right context, or raises the driver's error
             buffers.append(buffer)
             return True
 
         return launch_again if self.changed is None else self._telling(launch_again, self.changed)
 
     def _telling(self, again: Again, changed: Changed) -> Again:
-        """Wraps `again` to report written arrays: a function of its own, so that other launches do not pay for it."""
+        """Wraps `again` in a function that also reports the written arrays. Launches that need no report do not use
+        it."""
         place, places = self.places[0], self.places
         if len(places) > 1:
             return lambda arrays: again(arrays) and (changed([arrays[i] for i in places]), True)[1]
@@ -205,16 +212,17 @@ class CudaLaunch(Repeated):
         self._checker.check_pointers(self.call, values)
 
     def _pack(self, buffer: Buffer, values: Sequence[Any]) -> None:
-        """Checks the pointers and writes the values, which the buffer remembers."""
+        """Checks the pointers and writes the values to the buffer. The buffer also remembers the values."""
         self._check(values)
         self._pack_into(buffer.bytes, 0, *values)
         buffer.values = values
 
     def submit(self, buffer: Buffer, stream: int | None = None) -> None:
-        """Launches with a packed buffer, which may be reused when this returns.
+        """Launches with a packed buffer. The caller may reuse the buffer when this function returns.
 
-        On a machine with one GPU the current context is not queried first (0.3 µs): without a context, or with another
-        one, the driver refuses the launch, which is then repeated in the right context."""
+        On a machine with one GPU the function does not query the current context first, which saves 0.3 µs. If the
+        right context is not current, the driver refuses the launch. After such a refusal, the function makes the right
+        context current and launches again."""
         if stream is None:
             stream = self._current_stream(self.ordinal)
         if self._is_sole or self._get_current()[1] == self._cu_context:
@@ -225,7 +233,7 @@ class CudaLaunch(Repeated):
             if code is self._success:
                 self._launched[self._label] = None
                 return
-            # In the right context the refusal is a real error.
+            # If the right context is current, the code is a real error.
             if self._get_current()[1] == self._cu_context:
                 self.kernel.context.check(code, f"launching {self._label}")
         with self.kernel.context.current():
@@ -237,8 +245,8 @@ class CudaLaunch(Repeated):
         return self._success if code == 0 else driver.bindings().CUresult(code)
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
-        """A launch with these arguments, which the caller keeps alive."""
-        if self.call.workspaces:  # of the stream that is current at the launch
+        """A function that launches with these arguments. The caller must keep the arguments alive."""
+        if self.call.workspaces:  # each launch uses the workspaces of the stream that is current then
             self._check(values)
             return partial(self.launch, values, arguments, stream)
         buffer = self.buffer()
@@ -250,23 +258,24 @@ class CudaLaunch(Repeated):
         current_stream, ordinal = self._current_stream, self.ordinal
         success, launched, label = self._success, self._launched, self._label
 
-        def launch_bound() -> None:  # as `again`: one frame, bound names (0.29 µs, with attributes 0.34 µs)
+        # One frame with bound names, as in `again`: it takes 0.29 µs, with attributes 0.34 µs.
+        def launch_bound() -> None:
             on = streams[current_stream(ordinal) if stream is None else stream]
             if launch_kernel(function, x, y, z, threads, 1, 1, shared, on, address, 0)[0] is success:
                 launched[label] = None
             else:
-                self.submit(buffer, stream)  # finds the right context, or the error
+                self.submit(buffer, stream)  # launches in the right context, or raises the driver's error
 
         return launch_bound
 
     def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
-        """Launches, waits, and returns the microseconds between events around the launch."""
+        """Launches, waits, and returns the microseconds between two events around the launch."""
         cuda, context = driver.bindings(), self.kernel.context
         raw = self._current_stream(self.ordinal) if stream is None else stream
         buffer = self.buffer(of_stream(context, raw) if self.call.workspaces else None)
         self._pack(buffer, values)
         with context.current():
-            # Flags 0: events with times.
+            # With flags 0 the events record times.
             start, end = (context.call(cuda.cuEventCreate, 0) for _ in range(2))
             try:
                 context.call(cuda.cuEventRecord, start, streams[raw])
@@ -280,21 +289,22 @@ class CudaLaunch(Repeated):
         return milliseconds * 1e3
 
     def recording(self, space: TimelineSpace) -> CudaLaunch:
-        """The same launches, but warps record at marks; each launch overwrites the records of the one before."""
+        """A copy of this object whose launches let warps write records at marks. Each launch overwrites the records of
+        the launch before."""
         context = self.kernel.context
         memory = Allocation(context, space.size)
         zeros = ctypes.create_string_buffer(space.head, space.size)
         memory.copy_in(ctypes.addressof(zeros), space.size)
-        self.synchronize()  # the launch's stream may not wait for the copy
+        self.synchronize()  # needed because the launch's stream may not wait for the copy
         other = shallow_copy(self)
         other.kernel, other.memory = replace(self.kernel, timeline=memory.pointer), memory
         other._template = b"" if self.call.workspaces else other._filled({})
-        # Buffers of the original have the other address of records.
+        # The buffers of the original hold another address of the records.
         other._free, other._free_on = [], {}
         return other
 
     def recorded(self) -> bytearray:
-        """Waits, and returns what warps recorded in the last launch."""
+        """Waits, and returns the bytes of the records that warps wrote in the last launch."""
         assert self.memory is not None
         self.synchronize()
         raw = bytearray(self.memory.size)
@@ -302,12 +312,14 @@ class CudaLaunch(Repeated):
         return raw
 
     def synchronize(self) -> None:
-        """Waits for the device. Raises its errors, also a failed `assert`."""
+        """Waits for the device. Raises the errors of all launches on the device, including a failed `assert`."""
         self.kernel.context.synchronize()
 
 
 class ForeignLaunch(CudaLaunch):
-    """Launches with an array whose framework ignores our stream (JAX, interfaces): waits before and after."""
+    """Launches with an array whose framework ignores our stream: JAX, DLPack or the CUDA array interface.
+
+    `launch` waits for the array before the launch, and for the device after it."""
 
     is_short = False
 
@@ -332,10 +344,10 @@ class ForeignLaunch(CudaLaunch):
 
 
 class HostLaunch(CudaLaunch):
-    """Launches with arrays in host memory: copies them to the device, launches, waits, and copies the written ones
-    back.
+    """Launches with arrays in host memory.
 
-    All on the legacy default stream, which orders the copies and the launch.
+    `launch` copies the arrays to the device, launches, waits, and copies the written arrays back. The copies and the
+    launch run in this order, because they all use the legacy default stream.
     """
 
     is_short = False
@@ -355,7 +367,7 @@ class HostLaunch(CudaLaunch):
         return partial(self.launch, values, arguments, stream)
 
     def _copy_in(self, values: Sequence[Any]) -> tuple[list[Any], list[HostCopy]]:
-        self._checker.check_overlaps(self.call, values)  # as for arrays on the device
+        self._checker.check_overlaps(self.call, values)  # host arrays have the same rule as device arrays
         arrays = [self.call.arrays[tensor.name] for tensor in self.kernel.header.tensors]
         copies = [
             HostCopy(self.kernel.context, replace(array, pointer=pointer))
@@ -366,6 +378,6 @@ class HostLaunch(CudaLaunch):
     def _copy_back(self, copies: list[HostCopy]) -> None:
         self.synchronize()
         for tensor, copy in zip(self.kernel.header.tensors, copies, strict=True):
-            # Other arrays are unchanged.
+            # The kernel does not change the other arrays.
             if tensor.written:
                 copy.copy_back()

@@ -1,4 +1,4 @@
-"""The facts of the device of a name."""
+"""The properties of a device, looked up by its name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dsl.runtime.chips import DeviceFacts, emulated_facts
 
 
 def device_facts(device: str | int = "auto", arch: str = "sm_90") -> DeviceFacts:
-    """Facts of `cuda`, `cuda:1`, an ordinal, or `emulator` (then of `arch`); `auto` is the GPU if there is one.
+    """The properties of `device`: `cuda`, `cuda:1`, an ordinal, `emulator` or `auto`.
 
-    Raises DeviceError `no-gpu` if a GPU is requested and there is none."""
+    `auto` is GPU 0 if there is a GPU, else the emulator. The emulator has the properties of the chip for `arch`. Raises
+    DeviceError `no-gpu` if a GPU is requested and there is none."""
     ordinal = choose(device)
     if ordinal is None:
         return emulated_facts(arch)

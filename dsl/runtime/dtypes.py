@@ -1,4 +1,4 @@
-"""The element types of arrays and scalars: width, range, and how a Python number becomes their bytes."""
+"""The element types of arrays and scalars: their widths and ranges, and the conversion of Python numbers to bytes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from dsl.runtime.numbers import is_masked, item_of
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """An element type. `bytes` of one element in memory, `code` of `struct`, `numpy`: the name in numpy, JAX and torch
-    (in ml_dtypes for bfloat16 and 8-bit floats)."""
+    """An element type.
+
+    `bytes` is the size of an element in memory. `code` is the format character of the `struct` module. `numpy` is the
+    name of the type in numpy, JAX and torch, or in ml_dtypes for bfloat16 and 8-bit floats."""
 
     name: str
     bytes: int
@@ -53,14 +55,14 @@ DTYPES = {
 }
 
 BIT_FIELDS = {"bf16": "uint16", "e4m3": "uint8", "e5m2": "uint8"}
-"""Types that numpy and the CUDA array interface lack → the type of their bits."""
+"""Type that numpy and the CUDA array interface lack → the integer type of the same width."""
 
 NAME_OF_NUMPY = {row.numpy: row.name for row in DTYPES.values()}
-"""Names in numpy, JAX and torch (`float16`, `bool`, `bfloat16`, …) → ours."""
+"""Name of a type in numpy, JAX and torch (`float16`, `bool`, `bfloat16`, …) → our name."""
 
 
 def numpy_dtype(dtype: str) -> Any:
-    """The numpy dtype of our name; for those of BIT_FIELDS the dtype of ml_dtypes."""
+    """The numpy dtype for our name `dtype`. For a type in BIT_FIELDS, the numpy dtype comes from ml_dtypes."""
     import numpy
 
     if dtype not in BIT_FIELDS:
@@ -73,27 +75,31 @@ def numpy_dtype(dtype: str) -> Any:
 
 
 def bf16_bits(value: float) -> int:
-    """The 16 bits of the bfloat16 nearest to `value`, ties to even, rounded once: the bits that f32 loses are kept in
-    its last bit (round to odd), so that only the second rounding counts."""
+    """The 16 bits of the bfloat16 nearest to `value`, with ties to even.
+
+    The function rounds first to f32 and then to bf16. The first step rounds to odd, so the result is the same as if
+    `value` were rounded once."""
     if value != value:
-        # Every NaN becomes the quiet one.
+        # Every NaN becomes this quiet NaN.
         return 0x7FC0
     packed = struct.pack("<f", value)
     bits, single = struct.unpack("<I", packed)[0], struct.unpack("<f", packed)[0]
     if single != value:
         bits = bits - (abs(single) > abs(value)) | 1
-    # Adds half of the last bit kept, one less where that bit is even.
+    # Add half the weight of the last bit that is kept, or one less if that bit is 0.
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    # Rounding up to infinity, as `struct` refuses for f16 and f32.
+    # A finite number must not round up to infinity. `struct` refuses this for f16 and f32, too.
     if rounded & 0x7FFF == 0x7F80 and value not in (float("inf"), float("-inf")):
         raise OverflowError("float too large for bf16")
     return rounded
 
 
 def as_double(value: Any, bytes: int) -> float:
-    """A number as a double that will be rounded to a float of `bytes` bytes. For a number that no double holds, the
-    neighbour whose last bit is 1, so that both roundings together round once. OverflowError beyond the largest
-    double."""
+    """Converts a number to a double that will be rounded to a float of `bytes` bytes.
+
+    If no double is equal to the number, the result is the neighbouring double whose last bit is 1. Rounding this
+    neighbour to the float gives the same result as rounding the number directly. Raises OverflowError for a number
+    beyond the largest double."""
     number = float(value)
     # `float` turns a huge Decimal into infinity without an error.
     if isinstance(value, Decimal) and math.isinf(number) and value.is_finite():
@@ -108,7 +114,9 @@ def as_double(value: Any, bytes: int) -> float:
 
 
 def in_type(dtype: str, value: int | float | bool) -> int | float | bool:
-    """A number as an argument of this type: floats are rounded. OverflowError if it is too large."""
+    """The value that a kernel gets for a number passed as `dtype`. A float is rounded to the type.
+
+    Raises OverflowError if the number is too large."""
     row = DTYPES[dtype]
     if not row.is_float or isinstance(value, bool):
         return value
@@ -120,7 +128,8 @@ def in_type(dtype: str, value: int | float | bool) -> int | float | bool:
 def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
     """A function that turns a Python or numpy number into the value that `struct` packs as `dtype`.
 
-    It raises LaunchError `type` for anything else, or a number that does not fit; `name` is the parameter's."""
+    The function raises LaunchError `type` for other objects and for a number that does not fit. `name` is the name of
+    the parameter in messages."""
     row = DTYPES[dtype]
     if row.bytes == 1 and row.name[0] == "e":
         raise LaunchError("type", f"{name}: a scalar cannot be {dtype}", "a kernel takes it as f32 and converts it")
@@ -136,7 +145,7 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
     def integer(value: object) -> int:
         value = item_of(value)
         if isinstance(value, bool):
-            # True is an int of Python: as a number it would be a mistake unseen.
+            # In Python True is an int. A bool that is passed as a number is probably a mistake.
             raise refuse(value, "is a truth value")
         try:
             number = operator.index(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The emulator as a back end of `Kernel`: the same arguments, grid and threads, in numpy."""
+"""The emulator as a back end of `Kernel`. The emulator runs the same grid with the same arguments in numpy."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 touched_in_front: ContextVar[list[Touched] | None] = ContextVar("touched_in_front", default=None)
-"""Among overlapping launches: what those that may still run have touched, by addresses of the host. None elsewhere."""
+"""The accesses of preceding launches that may still run, by host addresses. None outside of `overlapping`."""
 
 
 @contextmanager
 def overlapping() -> Iterator[None]:
-    """Around launches right behind each other, of which some start before those in front have ended."""
-    # A context variable: threads and tasks launch independently.
+    """Encloses consecutive launches, some of which may start before the preceding launches have ended."""
+    # A context variable is used because threads and tasks launch independently.
     token = touched_in_front.set([])
     try:
         yield
@@ -42,7 +42,8 @@ def overlapping() -> Iterator[None]:
 
 
 class EmulatedLaunch(Repeated):
-    """Launches of one class on the emulator. Every launch waits, and a failed `assert` raises at once."""
+    """Launches of one class on the emulator. `launch` returns when the kernel has ended, and raises the error of a
+    failed `assert`."""
 
     ordinal = None
 
@@ -54,12 +55,12 @@ class EmulatedLaunch(Repeated):
         self.call = call
         self._checker = checker
         self._layout = layout
-        # Addresses of the record and of workspaces are 0 here: each launch allocates its own.
+        # The addresses of the record and of workspaces are 0 here, because each launch allocates its own.
         self._template = layout.template(call.arrays, call.dims, 0, dict.fromkeys(call.workspaces, 0))
         self._written = [tensor.name for tensor in self.header.tensors if tensor.written]
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Runs the kernel, and writes what it prints to standard output; the stream has no effect."""
+        """Runs the kernel and writes its output to standard output. `stream` has no effect."""
         try:
             result, *_ = self.run(values, arguments)
         except DeviceError as error:
@@ -68,7 +69,7 @@ class EmulatedLaunch(Repeated):
         show(result.output)
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
-        """A launch with these arguments."""
+        """A function that launches with these arguments."""
         return partial(self.launch, values, arguments, stream)
 
     def run(
@@ -79,11 +80,11 @@ class EmulatedLaunch(Repeated):
         timeline: TimelineSpace | None = None,
         **options: Any,
     ) -> tuple[Any, list[WrittenArray], bytes]:
-        """Runs the kernel. Returns the emulator's Result, with `writers` the last writers of the arrays, and the memory
-        of a `timeline`. `options` go to `emulate`: seed, budget, on_finding.
+        """Runs the kernel. Returns the emulator's Result, the last writers of the written arrays, and the records.
 
-        Raises FindingError for a fault of the program, DeviceError `ptx` for PTX that the emulator does not know.
-        """
+        The writers are returned only if `writers` is true. The records are returned only if `timeline` is given.
+        `options` (seed, budget, on_finding) are passed to `emulate`. Raises FindingError for a fault of the program,
+        and DeviceError `ptx` for PTX that the emulator does not know."""
         import numpy
 
         from dsl.runtime.emulator import Memory
@@ -94,16 +95,16 @@ class EmulatedLaunch(Repeated):
         self._layout.pack_into(packed, 0, *values)
         memory = Memory()
         record = memory.allocate(numpy.zeros(RECORD_WORDS, numpy.uint32), "assert record")
-        # No index of the program is meant for the record: a fault near it names another array.
+        # The program never indexes the record. So a fault near the record must name another array.
         memory.own.add(record.address)
         copies = self._copies(memory, values)
         for param, argument in zip(self.header.params, arguments, strict=True):
             if param.name in copies and isinstance(param, HeaderTensor) and isinstance(argument, ScratchArray):
                 scratch = argument.scratch
-                scratch.is_read = not (scratch.is_argument and param.access == "w")  # following reads costs time
+                scratch.is_read = not (scratch.is_argument and param.access == "w")  # tracking reads takes time
                 memory.scratch.append((copies[param.name].pointer, scratch))
         workspaces = EmulatedWorkspaces(memory, self.header, self.call)
-        # A kernel with marks always has the argument; without a timeline its records have no room.
+        # A kernel with marks always has the timeline argument. Without a timeline its memory has no room for records.
         own = {"record": record, "timeline": self._timeline(memory, timeline) if self.header.timeline else record}
         if writers:
             options["watch"] = [copies[name].pointer.address for name in self._written]
@@ -120,7 +121,7 @@ class EmulatedLaunch(Repeated):
         passed = [*map(given, self.header.arguments, self._layout.split(packed))]
 
         result = self._judged(passed, options, copies.values(), workspaces, memory, record)
-        if "blocks" not in options:  # with a part of the blocks some contributions are missing
+        if "blocks" not in options:  # a run of only some blocks may leave other values than zeros
             workspaces.check(self.header)
         for name in self._written:
             copies[name].copy_back()
@@ -136,8 +137,10 @@ class EmulatedLaunch(Repeated):
         memory: Memory,
         record: Any,
     ) -> Any:
-        """The emulator's Result. A failed assertion is raised before all faults that follow from it, since threads go
-        on."""
+        """Runs the kernel and returns the emulator's Result, or raises the error of a failed assertion.
+
+        Threads continue after a failed assertion and may cause further faults. So the failed assertion is raised in
+        place of such a fault."""
         import numpy
 
         def failure() -> DeviceAssertError | None:
@@ -147,7 +150,7 @@ class EmulatedLaunch(Repeated):
             result = self._emulate_in_turn(passed, options, copies, workspaces)
         except FindingError as fault:
             failed = failure()
-            if failed is None or not failed.line:  # claimed, but not yet written
+            if failed is None or not failed.line:  # without a line, a thread set the flag but wrote no record yet
                 raise
             failed.output = fault.output
             raise failed from None
@@ -158,8 +161,8 @@ class EmulatedLaunch(Repeated):
         return result
 
     def _copies(self, memory: Memory, values: Sequence[Any]) -> dict[str, EmulatedCopy]:
-        """The copies of the tensors by name. An array that is passed as two of them is copied once, so that races are
-        found."""
+        """The copies of the tensors by name. An array that is passed for both tensors of an `in_place` pair has one
+        copy, so that the emulator finds races."""
         pointers, copies = values[: len(self.header.tensors)], dict[str, EmulatedCopy]()
         for number, (tensor, pointer) in enumerate(zip(self.header.tensors, pointers, strict=True)):
             one = next((a for a, b in self.call.in_place if b == number and pointers[a] == pointer), None)
@@ -169,7 +172,7 @@ class EmulatedLaunch(Repeated):
         return copies
 
     def _timeline(self, memory: Memory, space: TimelineSpace | None) -> DevicePointer:
-        """The memory for the warps' records; without a timeline it has no room for any."""
+        """The memory for the warps' records. Without `space` the memory has no room for records."""
         import numpy
 
         head = NO_RECORDS if space is None else space.head
@@ -184,13 +187,15 @@ class EmulatedLaunch(Repeated):
         copies: Iterable[EmulatedCopy],
         workspaces: EmulatedWorkspaces,
     ) -> Any:
-        """`_emulate`, with what the launches in front have touched, if it overlaps them; then adds its own accesses."""
+        """Calls `_emulate` and appends the accesses of this launch to `touched_in_front`.
+
+        If this launch may overlap the preceding launches, `_emulate` gets the accesses of those launches."""
         in_front = touched_in_front.get()
         if self.overlaps:
             after = [part for each in in_front or () for part in moved(each, copies, True)]
             options = {**options, "after": [*after, *workspaces.shared()]}
         elif in_front is not None:
-            # This launch waits for all in front: they cannot race with later ones.
+            # This launch waits for all preceding launches, so they cannot race with later launches.
             in_front.clear()
         result = self._emulate(given, {**options, "keeps": in_front is not None})
         if in_front is not None:
@@ -198,7 +203,7 @@ class EmulatedLaunch(Repeated):
         return result
 
     def _emulate(self, given: list[Any], options: dict[str, Any]) -> Any:
-        """The emulator's Result; its errors become errors of a launch."""
+        """The emulator's Result. Errors of the emulator become errors of a launch."""
         header = self.header
         return emulated(
             header.label,
@@ -217,7 +222,7 @@ class EmulatedLaunch(Repeated):
 
 
 def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Sequence[Any], **options: Any) -> Any:
-    """`emulate`; its errors become errors of a launch that messages call `label`."""
+    """Calls `emulate` and turns its errors into errors of a launch. Their messages call the kernel `label`."""
     from dsl.runtime.emulator import EmulatorError, LaunchRefusedError, PtxError, emulate
 
     try:
@@ -233,16 +238,17 @@ def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Seq
 
 
 def _encoded(tensor_map: TensorMap, address: int) -> bytes:
-    """The bytes of a map as the emulator's copies read it. address: of the array's copy, in the emulator."""
+    """The bytes of a tensor map in the emulator's encoding. `address` is the emulator's address of the array's copy."""
     from dsl.runtime.emulator.tensor_maps import encode
 
     return encode(tensor_map, address)
 
 
 def barrier_names(header: Header) -> dict[int, str]:
-    """The meaning of each mbarrier of the pipelines, by its offset in dynamic shared memory."""
+    """The event for which threads wait at each mbarrier of the pipelines. Each key is an mbarrier's offset in dynamic
+    shared memory."""
     return {
-        # The full barriers of all stages come first, then the empty ones.
+        # The full barriers of all stages come first, then the empty barriers.
         pipeline.at + 8 * (half * pipeline.stages + stage): f"stage {stage} of {', '.join(pipeline.of)} is {says}"
         for pipeline in header.pipelines
         for half, says in enumerate(("full", "free"))
@@ -251,7 +257,7 @@ def barrier_names(header: Header) -> dict[int, str]:
 
 
 def show(output: str) -> None:
-    """Writes what a kernel printed, before any later output of the process."""
+    """Writes the output of a kernel to standard output and flushes it, so that it precedes all later output."""
     if output:
         sys.stdout.write(output)
         sys.stdout.flush()
@@ -259,8 +265,10 @@ def show(output: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WrittenArray:
-    """The last writer of each byte of a host array in one launch: `size` bytes from the host's address `start` on,
-    whose copy the emulator had at `copy`. `writers` is None if no store of the kernel can reach the array."""
+    """The last writer of each byte of a host array in one launch.
+
+    The array has `size` bytes from the host address `start` on. The array's copy in the emulator began at the address
+    `copy`. `writers` is None if no store of the kernel can reach the array."""
 
     start: int
     size: int
@@ -271,12 +279,13 @@ class WrittenArray:
         return self.start <= address < self.start + self.size
 
     def writer(self, address: int) -> str | None:
-        """The last writer of the byte at a host address, in words; None if it was not written."""
+        """The last writer of the byte at a host address, in words. None if no thread wrote the byte."""
         return None if self.writers is None else self.writers(self.copy + address - self.start)
 
 
 class EmulatedWorkspaces:
-    """The workspaces of a launch, fresh for each one: no launch may depend on what another leaves."""
+    """The workspaces of one launch. Each launch gets new workspaces, because no launch may depend on the contents that
+    another launch leaves."""
 
     def __init__(self, memory: Memory, header: Header, call: CallClass) -> None:
         import numpy
@@ -286,7 +295,7 @@ class EmulatedWorkspaces:
 
         self.memory, self.pointers, self.arrays = memory, {}, {}
         for each in header.workspaces:
-            # Fresh memory counts as unwritten: a read of it is found.
+            # New memory counts as unwritten, so the emulator reports a read of it.
             array = make_scratch((call.workspaces[each.name],), numpy_dtype(each.dtype), each.zero)
             self.pointers[each.name] = memory.allocate(array.view(numpy.uint8), each.name)
             self.arrays[each.name] = array
@@ -294,14 +303,16 @@ class EmulatedWorkspaces:
             memory.scratch.append((self.pointers[each.name], array.scratch))
 
     def shared(self) -> Iterator[Touched]:
-        """All workspaces: on a GPU they belong to a stream, so launches in front use the same ones."""
+        """The memory of all workspaces, as if the preceding launches had accessed it.
+
+        On a GPU the workspaces belong to a stream, so the preceding launches use the same memory."""
         from dsl.runtime.emulator import Touched
 
         for name, pointer in self.pointers.items():
             yield Touched.somehow(pointer.address, self.arrays[name].nbytes, "a launch in front of it")
 
     def check(self, header: Header) -> None:
-        """Raises FindingError if an element of a zeroed workspace is not zero."""
+        """Raises FindingError if an element of a workspace with `zero` is not zero after the launch."""
         for each in header.workspaces:
             if each.zero:
                 array = self.arrays[each.name]
@@ -310,7 +321,7 @@ class EmulatedWorkspaces:
 
 
 class EmulatedCopy:
-    """A copy of a host array in the emulator's memory; `pointer` is the kernel's argument."""
+    """A copy of a host array in the emulator's memory. `pointer` is the argument that the kernel gets."""
 
     def __init__(self, memory: Memory, name: str, array: Array) -> None:
         import numpy
@@ -319,7 +330,7 @@ class EmulatedCopy:
         self.memory, self.array, self.size, self.low = memory, array, high - low, low
         self.start = array.pointer + low
         self.host = host_view(array, array.pointer)
-        # The copy keeps the alignment of the original, or wide accesses would be refused.
+        # The copy keeps the alignment of the original. Else the emulator would refuse wide accesses.
         image = numpy.zeros(array.copy_offset + self.size, numpy.uint8)
         image[array.copy_offset :] = self.host
         self.pointer = memory.allocate(image, name) + (array.copy_offset - low)
@@ -327,20 +338,22 @@ class EmulatedCopy:
             memory.describe(self.pointer, array.shape, array.strides, array.itemsize)
 
     def copy_back(self) -> None:
-        """Writes the elements to the host array. Bytes between them may belong to another argument."""
+        """Writes the elements to the host array. Bytes between elements are kept, since they may belong to another
+        argument."""
         import numpy
 
         made = self.memory.read(self.pointer + self.low, numpy.uint8, self.size)
         elements_in(self.host, self.array)[...] = elements_in(made, self.array)
 
     def written(self, result: Any) -> WrittenArray:
-        """The writers of the host array in the launch of a result that watched this copy."""
+        """The last writers of the host array. `result` is the Result of a launch that watched this copy."""
         address = self.pointer.address
         return WrittenArray(self.start, self.size, address + self.low, result.writers.get(address))
 
 
 def moved(touched: Touched, copies: Iterable[EmulatedCopy], is_host: bool) -> Iterator[Touched]:
-    """Touched memory, moved from host arrays (`is_host`) to their copies, or back."""
+    """The accesses `touched` with translated addresses. If `is_host` is true, addresses of host arrays become addresses
+    of their copies. Otherwise addresses of copies become addresses of host arrays."""
     for each in copies:
         copy = each.pointer.address + each.low
         here, there = (each.start, copy) if is_host else (copy, each.start)

@@ -1,4 +1,4 @@
-"""The errors of a launch, by who caused them. `exit_status` is that of the `dsl` command."""
+"""The errors of a launch. The class of an error tells who caused it, and `exit_status` is the exit status of `dsl`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 class RuntimeFault(Exception):
     """Base of all errors that `dsl.runtime` raises.
 
-    `code` is a stable kebab-case word, `message` one sentence, `hint` how to fix it, `line` the line of the `.tile`
-    file if known. `output`: what the kernel had printed by then, on the emulator. `caller`: the place of the launch in
-    an example."""
+    `code` is a stable kebab-case word, and `message` is one sentence. `hint` says how to fix the error. `line` is the
+    line of the `.tile` file, if it is known. `output` is the text that the kernel printed on the emulator before the
+    error. `caller` is the place of the launch in an example."""
 
     exit_status = 3
     output = ""
     caller: Any = None
 
     def __init__(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> None:
-        # All arguments go to the base: exceptions are pickled by them.
+        # The base class gets all arguments, because pickle restores an exception from them.
         super().__init__(code, message, hint, line)
         self.code = code
         self.message = message
@@ -31,17 +31,17 @@ class RuntimeFault(Exception):
 
 
 class LaunchError(RuntimeFault):
-    """The caller's mistake: arguments that the kernel does not take, or PTX text whose header is malformed."""
+    """The caller made a mistake: the kernel does not take the arguments, or the header of the PTX text is malformed."""
 
     exit_status = 2
 
 
 LASTING = ("poisoned", "time-limit")
-"""Codes of a DeviceError after which nothing runs on the device any more in this process."""
+"""Codes of DeviceErrors after which this process can no longer use the device."""
 
 
 class DeviceError(RuntimeFault):
-    """The device or its driver failed, or there is none."""
+    """The device or its driver failed, or there is no device."""
 
 
 class MissingToolError(DeviceError):
@@ -52,26 +52,26 @@ class MissingToolError(DeviceError):
         self.program = program
 
     def __reduce__(self) -> tuple[type[MissingToolError], tuple[object, ...]]:
-        """Pickle by the constructor's own arguments."""
+        """Lets pickle restore the error from the arguments of its constructor."""
         return type(self), (self.program, self.hint)
 
 
 class FindingError(DeviceError):
-    """The strict emulator found a fault of the program: `finding` has its kind, block, thread and line."""
+    """The strict emulator found a fault of the program. `finding` has the kind, block, thread and line of the fault."""
 
     def __init__(self, message: str, finding: Any) -> None:
         super().__init__("finding", message, line=finding.line)
         self.finding = finding
 
     def __reduce__(self) -> tuple[type[FindingError], tuple[object, ...]]:
-        """Pickle by the constructor's own arguments."""
+        """Lets pickle restore the error from the arguments of its constructor."""
         return type(self), (self.message, self.finding)
 
 
 class DeviceAssertError(DeviceError):
-    """An `assert` of a kernel failed on the device: `line` of the `.tile` file, `block` (x, y, z) and `thread`.
+    """An `assert` of a kernel failed on the device, in the block `block` (x, y, z) and the thread `thread`.
 
-    `axis`: with checks of bounds, the axis that an index is outside of.
+    `line` is the line of the `assert` in the `.tile` file. If a bounds check failed, an index is outside of `axis`.
     """
 
     def __init__(
@@ -86,5 +86,5 @@ class DeviceAssertError(DeviceError):
         self.thread = thread
 
     def __reduce__(self) -> tuple[type[DeviceAssertError], tuple[object, ...]]:
-        """Pickle by the constructor's own arguments (a pool of processes sends errors back)."""
+        """Lets pickle restore the error from the arguments of its constructor. Process pools send errors by pickle."""
         return type(self), (self.kernel, self.line, self.block, self.thread, self.axis)

@@ -1,10 +1,13 @@
-"""How often machine code runs: the emulator's counts of the PTX, by the line of each instruction's origin.
+"""Estimates how often machine code runs, from the emulator's counts of the PTX.
 
-All instructions of a block run equally often. ptxas turns short branches into predicates, so that these instructions
-are issued even if no lane executes them, and hoists invariant instructions out of loops. So a block is taken to run as
-often as the median of its unpredicated instructions. ptxas unrolls no loop that LLVM leaves. A block that comes from a
-single line, behind a branch of that line, is the slow path of an instruction, such as a division of large numbers: it
-is taken not to run."""
+Each machine instruction comes from a line of the PTX, and the emulator counts how often this line runs. All
+instructions of a basic block run equally often, but their counts may differ for two reasons. First, ptxas turns short
+branches into predicates. Warps issue a predicated instruction even if no lane executes it. Second, ptxas hoists
+invariant instructions out of loops. So the estimate for a block is the median count of its unpredicated instructions.
+
+The estimate relies on the fact that ptxas does not unroll the loops that LLVM leaves. If a block and the branch around
+it come from a single line, the block is the slow path of an instruction, such as a division of large numbers. Slow
+paths are assumed not to run."""
 
 from __future__ import annotations
 
@@ -15,14 +18,17 @@ from dataclasses import dataclass
 from dsl.runtime.machine_code import ListedBlock, ListedInstruction, listed_blocks
 
 SPECIAL = ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO")
-"""Opcodes of the unit for exponentials (Nsight Compute, "Pipelines: XU")."""
+"""Opcodes that run on the unit for exponentials, the XU (Nsight Compute, "Pipelines: XU")."""
 SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
 
 
 @dataclass(slots=True)
 class Executed:
-    """Counts of warps: issued instructions; those of the unit for exponentials; accesses of shared memory that take a
-    wavefront although their predicate leaves no lane."""
+    """Estimated counts over all warps.
+
+    `instructions` counts the issued instructions. `special` counts the instructions of the unit for exponentials.
+    `idle_accesses` counts the accesses to shared memory whose predicate is false in all lanes. Such an access still
+    takes a wavefront."""
 
     instructions: int = 0
     special: int = 0
@@ -30,34 +36,34 @@ class Executed:
 
 
 def executed(cubin: bytes, entry: str, runs: Mapping[int, int]) -> Executed:
-    """Counts the machine code of one entry. runs: number of warps that ran each line of the PTX. Raises DeviceError
-    `tool` without nvdisasm."""
+    """Estimates the counts for one entry of `cubin`. `runs` maps each line of the PTX to the number of warps that ran
+    the line. Raises DeviceError `tool` if nvdisasm is missing or fails."""
     return executed_in(listed_blocks(cubin, entry), runs)
 
 
 def executed_in(blocks: Sequence[ListedBlock], runs: Mapping[int, int]) -> Executed:
     found, calls = Executed(), Counter[int]()
-    # The entry first: its calls say how often the functions run.
+    # The blocks of the entry come first, because their calls tell how often the functions run.
     for block in sorted(blocks, key=lambda each: each.function > 0):
-        if block.function:  # code that ptxas adds has no line; called functions call no others
+        if block.function:  # ptxas added this function: it has no PTX lines, and calls no other functions
             times = calls[block.function]
         else:
             times = 0 if is_slow_way(block) else block_runs(block.instructions, runs)
         calls.update(dict.fromkeys(block.calls, times))
         found.instructions += times * len(block.instructions)
         for each in block.instructions:
-            name = each.opcode.partition(".")[0]  # F2FP, which packs two, is another unit than F2F
+            name = each.opcode.partition(".")[0]  # F2FP, which packs two numbers, does not run on the unit of F2F
             if name in SPECIAL:
                 found.special += times
             elif name in SHARED and each.is_conditional:
-                # Issued by warps that did not run its line: the predicate left no lane.
+                # Some warps issue the access without running its PTX line: their predicate is false in all lanes.
                 found.idle_accesses += max(0, times - runs.get(each.ptx_line or 0, 0))
     return found
 
 
 def block_runs(instructions: Sequence[ListedInstruction], runs: Mapping[int, int]) -> int:
-    """How many warps run a block."""
-    # Lines that no warp ran are missing.
+    """Estimated number of times that warps run a basic block with these instructions."""
+    # `runs` lacks lines that no warp ran.
     known = [each for each in instructions if each.ptx_line in runs]
     plain = [each for each in known if not each.is_conditional] or known
     ordered = sorted(runs[each.ptx_line] for each in plain if each.ptx_line is not None)
@@ -65,6 +71,6 @@ def block_runs(instructions: Sequence[ListedInstruction], runs: Mapping[int, int
 
 
 def is_slow_way(block: ListedBlock) -> bool:
-    """Whether the block and the branch around it come from one line of PTX."""
+    """Whether a block is the slow path of a PTX instruction: the block and the branch around it come from one line."""
     lines = {each.ptx_line for each in block.instructions}
     return len(lines) == 1 and block.behind is not None and block.behind.ptx_line in lines

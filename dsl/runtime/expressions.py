@@ -1,13 +1,14 @@
-"""The expression language of the header: grid, `requires`, bytes moved, operations done.
+"""The expression language of the header. Expressions state the grid, the conditions, the bytes moved and the operations
+done.
 
-A tree is JSON: an int, a float, a bool, a name, or `[op, argument, …]`. It comes from a file, so no part of it is
-evaluated as Python: its form, depth and size are checked, and it is turned into nested closures once, which are called
-with the values of its names.
+An expression is a JSON tree: an int, a float, a bool, a name, or `[op, argument, …]`. The tree comes from an untrusted
+file, so Python's `eval` never sees it. `compile_expression` checks the form, depth and size of a tree, and turns the
+tree into nested closures. The closures are called with the values of the names.
 
-`same` compares values exactly: 0.0 differs from -0.0, and NaN equals NaN. The words `inf`, `-inf` and `nan` are
-numbers, which JSON lacks.
+`same` compares values exactly: 0.0 differs from -0.0, and NaN equals NaN. The words `inf`, `-inf` and `nan` stand for
+numbers that JSON lacks.
 
-Integers have 64 bits and never wrap: overflow is an error, `/` must be exact, `//` and `%` round down.
+Integers have 64 bits and never wrap. Overflow is an error. `/` on integers must be exact, and `//` and `%` round down.
 
     >>> compile_expression(["cdiv", "rows", 4]).evaluate({"rows": 10})
     3
@@ -24,7 +25,8 @@ from dsl.runtime.numbers import NOT_FINITE, same_number
 
 Number = int | float | bool
 Tree = Any
-"""JSON: int, float, bool, str (a name, or one of NOT_FINITE) or a list [op, argument, …]."""
+"""A JSON value: an int, a float, a bool, a string or a list [op, argument, …]. A string is a name or a word of
+NOT_FINITE."""
 Closure = Callable[[Mapping[str, Number]], Number]
 
 MAX_DEPTH = 64
@@ -33,12 +35,14 @@ INT_LIMIT = 1 << 63
 
 
 class ExpressionError(ValueError):
-    """A malformed tree, or one without a value for these names (division by zero, inexact `/`, overflow)."""
+    """A tree is malformed, or has no value for the given names. A division by zero, an inexact `/` or an overflow has
+    no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled tree: `evaluate(names)` returns its value; `names` are the names that it reads."""
+    """A compiled tree. `evaluate(values)` returns the value of the tree, given the values of its names. `names` are the
+    names that the tree contains."""
 
     tree: Tree
     names: frozenset[str]
@@ -70,7 +74,8 @@ def _next_pow2(n: Number) -> Number:
 
 
 def _pow2_divisor(n: Number) -> Number:
-    """The largest power of two that divides n. All divide 0: the result is 2^62, the largest that fits."""
+    """The largest power of two that divides `n`. Every power divides 0, so the result for 0 is 2^62, the largest power
+    that fits in 64 bits."""
     _integers("pow2_divisor", n)
     return int(n) & -int(n) if n else 1 << 62
 
@@ -88,7 +93,7 @@ def _log2(n: Number) -> Number:
 def _shift(name: str, left: bool) -> Callable[[Number, Number], Number]:
     def shift(a: Number, b: Number) -> Number:
         _integers(name, a, b)
-        # A shift by a large number would allocate its result before the check of 64 bits.
+        # Python would allocate the result of a large shift before the 64-bit check.
         if not 0 <= b < 64:
             raise ExpressionError(f"a shift by {b}")
         return int(a) << int(b) if left else int(a) >> int(b)
@@ -136,9 +141,9 @@ FOLDED: dict[str, Callable[[Number, Number], Number]] = {
     "|": _bitwise("|", lambda a, b: a | b),
     "^": _bitwise("^", lambda a, b: a ^ b),
 }
-"""Operations with two or more arguments, evaluated from the left."""
+"""Operations with two or more arguments. They are applied from left to right."""
 LAZY = ("and", "or", "where")
-"""Operations that evaluate only what they need: `n != 0 and m % n == 0` has a value for n = 0."""
+"""Operations that evaluate only the arguments that they need: `n != 0 and m % n == 0` has a value for n = 0."""
 OPERATIONS = frozenset([*UNARY, *BINARY, *FOLDED, *LAZY])
 
 
@@ -152,13 +157,13 @@ def _checked(value: Number) -> Number:
 
 
 def compile_expression(tree: Tree) -> Expression:
-    """Checks `tree` and compiles it. Raises ExpressionError for a malformed tree."""
+    """Checks a tree and compiles it. Raises ExpressionError for a malformed tree."""
     names: set[str] = set()
     nodes = 0
 
     def build(node: Tree, depth: int) -> Closure:
         nonlocal nodes
-        # Counted while building: a header of 1 MiB must not make a million closures.
+        # Nodes are counted here, so that a header of 1 MiB cannot make a million closures.
         nodes += 1
         if depth > MAX_DEPTH:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH}")
@@ -179,7 +184,7 @@ def compile_expression(tree: Tree) -> Expression:
 
     closure = build(tree, 1)
 
-    # One place for Python's own errors: operations stay single expressions.
+    # Python's own errors are handled here, so that each operation can be a single expression.
     def evaluate(values: Mapping[str, Number]) -> Number:
         try:
             return closure(values)
@@ -241,7 +246,7 @@ INFIX = frozenset(
 
 
 def show(tree: Tree) -> str:
-    """The tree as a person writes it, for messages: `["cdiv", "rows", 4]` → `cdiv(rows, 4)`."""
+    """The tree in readable form, for messages: `["cdiv", "rows", 4]` → `cdiv(rows, 4)`."""
     if not isinstance(tree, list):
         return str(tree).lower() if isinstance(tree, bool) else str(tree)
     op, arguments = tree[0], [show(argument) for argument in tree[1:]]

@@ -1,8 +1,8 @@
-"""PTX of any compiler, without a header: an entry is launched on arrays and numbers in the order of its parameters.
+"""Launches PTX of any compiler, without a header. The arguments are given in the order of the entry's parameters.
 
-The caller gives the grid, the arguments, and everything that the text does not state itself. An address parameter takes
-an array (or 0, the null pointer), a number by value a number, a struct by value an array of equal size in bytes, and a
-struct of the 128 bytes of a tensor map a `MapOf`.
+The caller gives the grid, the arguments, and all launch parameters that the text does not state. An address parameter
+takes an array, or 0 for the null pointer. A number by value takes a number. A struct by value takes an array of the
+same size in bytes. A struct of 128 bytes, the size of a tensor map, also takes a `MapOf`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,23 @@ if TYPE_CHECKING:
 Extents = tuple[int, int, int]
 FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 BITS = {"b32": "<f", "b64": "<d"}
-"""Formats of a number with a fraction where the text only states the number of bits."""
+"""Type that states only a number of bits → the `struct` format of a float argument."""
 VARIABLE = r"^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.global\b[^=;{\n]*?[ \t]([\w$%]+)(?:\[[^\n;={]*)?[ \t]*[=;]"
-"""Matches a module's variable in global memory: its name."""
+"""Pattern of the declaration of a module's variable in global memory. Its group is the variable's name."""
 MOST_ALIGNMENT = 1 << 16
-"""Largest alignment, in bytes, that a text may request (`dsl/runtime/emulator/limits.py`); no known driver gives
-more."""
+"""Largest alignment, in bytes, that a text may request (`dsl/runtime/emulator/limits.py`). No known driver aligns
+shared memory to more."""
 ALIGNED = "--shared 49152,1024: drivers align it to 1024 bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """The launch of an entry: blocks of the grid, threads of a block and blocks of a cluster along x, y and z; bytes of
-    dynamic shared memory, and the alignment that the driver is known to give beyond what the text declares."""
+    """The launch parameters of an entry.
+
+    `grid` is the number of blocks of the grid along x, y and z. In the same way, `block` is the number of threads of a
+    block, and `cluster` is the number of blocks of a cluster. `shared_bytes` is the size of dynamic shared memory.
+    `shared_alignment` is an alignment that the driver gives to this memory although the text does not declare this
+    alignment. A `shared_alignment` of 0 means that no such alignment is known."""
 
     grid: Extents
     block: Extents
@@ -51,21 +55,22 @@ class LaunchShape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapOf:
-    """An argument that is a tensor map of a row-major array. box: elements along its axes that one copy moves; swizzle:
-    0, 32, 64 or 128 bytes."""
+    """An argument that is a tensor map of a row-major array.
+
+    `box` is the number of elements along each axis that one TMA copy moves. `swizzle` is 0, 32, 64 or 128 bytes."""
 
     array: Any
     box: tuple[int, ...]
     swizzle: int = 0
 
     def map(self, name: str) -> TensorMap:
-        """The tensor map. LaunchError for an array, or a TMA box, that no copy can move."""
+        """The tensor map. Raises LaunchError for an array or a TMA box that no TMA copy supports."""
         array = describe(self.array)
         if len(self.box) != len(array.shape):
             raise LaunchError("shape", f"{name} has {len(array.shape)} axes, its box {len(self.box)}")
         if self.swizzle not in SWIZZLES:
             raise LaunchError("call", f"a swizzle spans {', '.join(map(str, SWIZZLES))} bytes, not {self.swizzle}")
-        # A driver's maps list the innermost axis first.
+        # The driver's maps list the innermost axis first.
         axes = tuple(reversed(range(len(self.box))))
         if fault := box_fault(self.box[-1] * array.itemsize, self.swizzle):
             raise LaunchError("shape", f"the box of {name} {fault}")
@@ -75,16 +80,19 @@ class MapOf:
 
 @dataclass(slots=True)
 class ForeignResult:
-    """A launch on the emulator: its Result, and the writers of the arrays. After a finding, or with a part of the
-    blocks, nothing is written back."""
+    """The outcome of a launch on the emulator: its Result and the last writers of the arrays.
+
+    After a finding, or if only some blocks ran, the arrays are not written back, and `writers` is empty."""
 
     result: Any
     writers: list[WrittenArray] = field(default_factory=list)
 
 
 class ForeignKernel:
-    """An entry of a PTX text. Raises LaunchError `ptx` if the text lacks the named entry, or has several and none is
-    named."""
+    """An entry of a PTX text.
+
+    Raises LaunchError `ptx` if the text does not have the entry named `entry`. If `entry` is None, the text must have
+    exactly one entry."""
 
     def __init__(self, ptx: str, entry: str | None = None):
         self.ptx = ptx = ptx.removeprefix("\ufeff")  # a byte order mark, which ptxas and the driver refuse
@@ -108,7 +116,7 @@ class ForeignKernel:
 
     @cached_property
     def addresses(self) -> set[str]:
-        """Names of the parameters that are known to be addresses of global memory."""
+        """The names of the parameters that the text shows to be addresses of global memory."""
         return addresses_in(self.ptx, self.signature)
 
     def shape(
@@ -118,9 +126,11 @@ class ForeignKernel:
         cluster: Extents | None = None,
         shared: tuple[int, int] = (0, 0),
     ) -> LaunchShape:
-        """The launch shape. Block and cluster that the text requires may be left out, and must not be contradicted.
-        shared: dynamic bytes, and their alignment, a power of two, or 0 for the text's own. Raises LaunchError
-        `grid`."""
+        """The launch shape.
+
+        `block` and `cluster` may be left out if the text requires them, and must not contradict the text. `shared` is a
+        pair: the size of dynamic shared memory in bytes, and its alignment. The alignment is a power of two, or 0 for
+        the alignment that the text declares. Raises LaunchError `grid`."""
         says = self.signature
         for name, required, wanted in (("block", says.block, block), ("cluster", says.cluster, cluster)):
             if required and wanted and required != wanted:
@@ -133,7 +143,7 @@ class ForeignKernel:
         return LaunchShape(grid, block, cluster or says.cluster or (1, 1, 1), *shared)
 
     def fault(self, parameter: SignatureParameter, value: Any) -> str | None:
-        """What is wrong with an argument, in words; None if nothing is."""
+        """The mistake in an argument, in words. None if there is no mistake."""
         if hasattr(value, "ctypes"):
             return self._array_fault(parameter, value)
         if isinstance(value, MapOf):
@@ -150,7 +160,7 @@ class ForeignKernel:
         if parameter.is_array:
             fits = value.nbytes == parameter.bytes
             return None if fits else f"is {_struct(parameter)}; this array has {value.nbytes}"
-        # Addresses are 64 bits wide; compilers declare them as .u64 or .b64.
+        # Addresses are 64 bits wide. Compilers declare them as .u64 or .b64.
         if parameter.bytes != 8 or parameter.type[0] == "f":
             return f"is a number by value ({_type(parameter)}), no pointer"
         return None
@@ -160,15 +170,17 @@ class ForeignKernel:
     def emulate(
         self, shape: LaunchShape, arguments: Sequence[Any], names: Sequence[str], **options: Any
     ) -> ForeignResult:
-        """Launches on the emulator and writes the arrays back. names: of the arguments, for messages; `options` go to
-        `emulate`. Raises FindingError, LaunchError or DeviceError."""
+        """Launches on the emulator and writes the arrays back.
+
+        `names` are the names of the arguments in messages. `options` are passed to `emulate`. Raises FindingError,
+        LaunchError or DeviceError."""
         from dsl.runtime.emulator import Memory, TensorMapArgument
 
         memory = Memory()
         copies: dict[int, EmulatedCopy] = {}
 
         def pointer(array: Any, name: str) -> Any:
-            # An array that is passed twice is one in the emulator, too: aliases must be seen.
+            # An array that is passed twice has one copy, so that the emulator sees the aliases.
             if id(array) not in copies:
                 copies[id(array)] = EmulatedCopy(memory, name, describe(array))
             return copies[id(array)].pointer
@@ -204,12 +216,12 @@ class ForeignKernel:
     # ---- a GPU ----
 
     def load(self, shape: LaunchShape, arguments: Sequence[Any], names: Sequence[str], ordinal: int) -> CudaForeign:
-        """A launch on a GPU, with the arrays copied there. Raises LaunchError or DeviceError."""
+        """Prepares a launch on a GPU and copies the arrays there. Raises LaunchError or DeviceError."""
         return CudaForeign(self, shape, arguments, names, ordinal)
 
 
 class CudaForeign:
-    """A launch of an entry on a GPU: the arrays are copied there once, and back on request."""
+    """A launch of an entry on a GPU. The constructor copies the arrays to the GPU, and `copy_back` copies them back."""
 
     def __init__(
         self, kernel: ForeignKernel, shape: LaunchShape, arguments: Sequence[Any], names: Sequence[str], ordinal: int
@@ -253,31 +265,31 @@ class CudaForeign:
         return attributes_of(self.context, self.function, self)
 
     def memory(self) -> list[tuple[int, int]]:
-        """Addresses of all memory that a launch may change: the arrays, and the text's own variables that the driver
-        finds."""
+        """The address ranges of all memory that a launch may change: the arrays, and the module's variables that the
+        driver finds."""
         from dsl.runtime.cuda.module import variable
 
         found = [(copy.array.pointer, copy.allocation.size) for _, copy in self.copies.values()]
-        # A counter of the module changes what the second launch does.
+        # For example, a counter among the module's variables may change what the second launch does.
         found += [variable(self.context, self.function, name) for name in self.variables]
         return [(start, start + size) for start, size in found if size]
 
     def copy_back(self) -> None:
-        """Waits, and copies the kernel's results to the caller's arrays."""
+        """Waits for the device, and copies the arrays to the caller's host arrays."""
         self.context.synchronize()
         for host, copy in self.copies.values():
             copy.allocation.copy_out(host.ctypes.data, host.nbytes)
 
 
 def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None]:
-    """A launch with these bytes of its arguments, each aligned as the driver may read it."""
+    """A function that launches with these arguments. `images` holds the bytes of each argument."""
     import ctypes
 
     from dsl.runtime.cuda import driver
     from dsl.runtime.cuda.module import launch_config
 
     cuda, shape, context = driver.bindings(), launch.shape, launch.context
-    # Whole u64: the driver may read an argument with its natural alignment, up to 8 bytes.
+    # The buffers are arrays of u64, since the driver may need the natural alignment of an argument, up to 8 bytes.
     sizes = [-(-len(each) // 8) for each in images]
     buffers = [(ctypes.c_uint64 * size).from_buffer_copy(each.ljust(8 * size, b"\0"))
                for each, size in zip(images, sizes, strict=True)]  # fmt: skip
@@ -285,7 +297,7 @@ def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None
     config = launch_config(shape.grid, shape.block, shape.shared_bytes, shape.cluster)
     arguments = (config, launch.function, ctypes.addressof(addresses), 0)
 
-    # A default argument keeps the buffers alive as long as the function.
+    # The default argument keeps the buffers alive as long as the function lives.
     def submit(read_at_each_launch: Any = (buffers, addresses)) -> None:
         with context.current():
             context.call(cuda.cuLaunchKernelEx, *arguments)
@@ -295,7 +307,7 @@ def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None
 
 
 def alignment_fault(alignment: int) -> str | None:
-    """What is wrong with an alignment of dynamic shared memory, in words; None if nothing is."""
+    """The mistake in an alignment of dynamic shared memory, in words. None if there is no mistake."""
     fits = 1 <= alignment <= MOST_ALIGNMENT and not alignment & (alignment - 1)
     text = f"dynamic shared memory is aligned to a power of two from 1 to {MOST_ALIGNMENT}, not to {alignment}"
     return None if fits else text
@@ -305,7 +317,7 @@ def alignment_fault(alignment: int) -> str | None:
 
 
 def is_map(parameter: SignatureParameter) -> bool:
-    """Whether it may be a tensor map, by its size."""
+    """Whether a parameter has the size of a tensor map."""
     return parameter.is_array and parameter.bytes == MAP_BYTES
 
 
@@ -320,7 +332,7 @@ def _type(parameter: SignatureParameter) -> str:
 
 def _number_fault(parameter: SignatureParameter, value: bool | int | float) -> str | None:
     kind, bits = parameter.type, 8 * parameter.bytes
-    # `.b32` may be either: a number with a fraction is taken for a float.
+    # `.b32` may hold an integer or a float. The type of the Python number decides.
     if kind in FLOATS or (kind in BITS and type(value) is float):
         try:
             struct.pack(FLOATS.get(kind) or BITS[kind], value)
@@ -329,7 +341,7 @@ def _number_fault(parameter: SignatureParameter, value: bool | int | float) -> s
         return None
     if type(value) is float:
         return f"is a .{kind}, which takes an integer" + (f", as {int(value)}" if _is_whole(value) else "")
-    # PTX's integers may be meant with or without a sign.
+    # A PTX integer may be meant as signed or unsigned.
     if not -(1 << bits - 1) <= value < 1 << bits:
         return f"is a .{kind}, which has no {value}"
     return None
@@ -340,7 +352,7 @@ def _is_whole(value: float) -> bool:
 
 
 def image(parameter: SignatureParameter, value: Any) -> bytes:
-    """The bytes of an argument without a fault that is neither an address nor a map."""
+    """The bytes of an argument that is a number or a struct. The argument must have passed `fault`."""
     if hasattr(value, "tobytes"):
         return value.tobytes()
     code = FLOATS.get(parameter.type) or (BITS.get(parameter.type) if type(value) is float else None)

@@ -1,9 +1,10 @@
-"""The header: the facts of a kernel that a launch needs, as `//dsl ` lines of JSON before `.version`.
+"""The header: all that a launch needs to know about a kernel. A header is a `//dsl ` line of JSON before `.version`.
 
-docs/architecture.md has the table of its keys. `read` takes it from PTX text, `write` makes the line. A header is
-untrusted input: `read` checks the schema version, every type and size (msgspec does, by the annotations below), and
-that it fits the `.entry` that it names, and raises LaunchError `ptx` with the name of the field. The body of the PTX is
-not covered: editing it by hand is legal."""
+docs/architecture.md has the table of the keys. `read` takes headers from PTX text, and `write` makes the line of a
+header. A header is untrusted input. `read` checks the schema version, and msgspec checks every type and size by the
+annotations below. `read` also compares the header with the parameters of its `.entry`. For a wrong field, `read` raises
+LaunchError `ptx` with the field's name. The header says nothing about the body of the PTX, so the body may be edited by
+hand."""
 
 from __future__ import annotations
 
@@ -40,18 +41,18 @@ PREFIX = "//dsl "
 MOST_OF_AXES = 64
 MAX_LINE = 1 << 20
 ADDRESSES = ("pointer", "workspace", "record", "timeline")
-"""Kinds of arguments that are addresses."""
+"""Kinds of arguments whose values are addresses."""
 NAMELESS = ("record", "timeline")
-"""Kinds of arguments without a name: a kernel has at most one of each."""
+"""Kinds of arguments without a name. A kernel has at most one argument of each of these kinds."""
 FIRST_WITH_MAPS = 90
-"""The first compute capability, times ten, with copies by tensor maps (PTX ISA, "cp.async.bulk.tensor")."""
+"""Ten times the first compute capability with tensor maps (PTX ISA, "cp.async.bulk.tensor")."""
 FIRST_THAT_OVERLAPS = 90
-"""The first compute capability, times ten, whose launches may overlap (PTX ISA, "griddepcontrol")."""
+"""Ten times the first compute capability on which launches may overlap (PTX ISA, "griddepcontrol")."""
 RECORD_WORDS = 8
-"""u32 words of an assert record: flag, `.tile` line, block x, y, z, thread, two spare."""
+"""Number of u32 words of an assert record: flag, `.tile` line, block x, y and z, thread, two unused words."""
 
 MISSING = re.compile(r"Object missing required field `(\w+)`")
-# Bounds the time and memory that an untrusted header costs.
+# This limit bounds the time and memory that an untrusted header takes.
 MOST_OF_ROWS = 1024
 Row = TypeVar("Row")
 Text = Annotated[str, Meta(max_length=4096)]
@@ -64,7 +65,7 @@ Several = Annotated[tuple[Row, ...], Meta(max_length=MOST_OF_ROWS)]
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """The `.tile` file: its path as given, and the SHA-256 of its text in hex."""
+    """The `.tile` file: its path as the user gave it, and the SHA-256 of its text in hex."""
 
     file: Text
     sha256: Text
@@ -72,8 +73,10 @@ class SourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class HeaderTensor:
-    """An array parameter. `dims`: for each axis a name or an int; `access`: r, w or rw; `align`: alignment of its
-    pointer in bytes; `present`: False if this variant was compiled without the optional tensor."""
+    """An array parameter.
+
+    `dims` has a name or an int for each axis. `access` is r, w or rw. `align` is the alignment of the pointer in bytes.
+    `present` is False if this variant was compiled without the optional tensor."""
 
     name: Name
     dtype: str
@@ -91,7 +94,7 @@ class HeaderTensor:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number, passed by value."""
+    """A number that is passed by value."""
 
     name: Name
     dtype: str
@@ -99,7 +102,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class HeaderTable:
-    """A small array passed by value: `length` elements."""
+    """A small array of `length` elements that is passed by value."""
 
     name: Name
     dtype: str
@@ -108,8 +111,9 @@ class HeaderTable:
 
 @dataclass(frozen=True, slots=True)
 class HeaderWorkspace:
-    """Memory that each launch provides, not the caller: `each` elements for a block of its grid. One with `zero` holds
-    zeros before each launch, which leaves zeros."""
+    """Memory that the runtime provides for each launch: `each` elements for each block of the grid.
+
+    A workspace with `zero` holds zeros before each launch, and the launch must leave zeros."""
 
     name: Name
     dtype: str
@@ -119,9 +123,11 @@ class HeaderWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class HeaderPipeline:
-    """Barriers between producer and consumer warps: `stages` barriers for full stages, then as many for empty ones, 8
-    bytes each, `at` bytes behind the start of dynamic shared memory. TMA boxes of the tensors `of` go through the
-    pipeline."""
+    """A pipeline of stages between producer and consumer warps.
+
+    The pipeline's mbarriers start `at` bytes after the start of dynamic shared memory and take 8 bytes each. First come
+    `stages` barriers for full stages, then `stages` barriers for empty stages. The pipeline carries TMA boxes of the
+    tensors `of`."""
 
     at: Offset
     stages: Annotated[int, Meta(ge=1, le=1 << 10)]
@@ -130,8 +136,10 @@ class HeaderPipeline:
 
 @dataclass(frozen=True, slots=True)
 class HeaderMark:
-    """A mark at whose begin and end warps record the time, with its line of the `.tile` file (0: none): `life` of a
-    warp, `empty` (nothing between), `barriers`, `loops` or `lines`."""
+    """A mark: a part of the kernel. Warps record the time at the begin and at the end of the part.
+
+    The kind `life` is the whole run of a warp. The kind `empty` is a part without instructions. The other kinds are
+    `barriers`, `loops` and `lines`. `line` is the line in the `.tile` file, or 0 if there is none."""
 
     kind: Literal["life", "empty", "barriers", "loops", "lines"]
     name: Text
@@ -141,18 +149,19 @@ class HeaderMark:
 Param = HeaderTensor | Scalar | HeaderTable
 if TYPE_CHECKING:
     Params = tuple[Param, ...]
-else:  # msgspec has no unions of untagged dataclasses: `_param` reads them
+else:  # msgspec does not support unions of untagged dataclasses, so `_param` reads the parameters
     Params = Several[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One `.param` of the entry. `of` is the tensor, scalar, table, dim or workspace that it comes from; empty for a
-    record and a timeline.
+    """One `.param` of the entry. The value comes from the tensor, scalar, table, dim or workspace named `of`.
 
-    For a tensor map: `axes` of the tensor, innermost first; of a contiguous tensor without axes that are joined to the
-    next one; `box`, elements along each axis that one TMA copy moves; `swizzle`, 0 or bytes (see `TensorMap`). With a
-    `window`, for im2col copies, `box` is channels and pixels."""
+    `of` is empty for a record and for a timeline. `axis` is the axis of a stride. The other fields describe a tensor
+    map. `axes` lists axes of the tensor, innermost first. If the tensor is contiguous, `axes` may leave out an axis.
+    The map then merges this axis with the next axis. `box` is the number of elements along each axis that one TMA copy
+    moves. `swizzle` is 0 or a number of bytes (see `TensorMap`). A `window` is for im2col copies. With a `window`,
+    `box` holds the number of channels and the number of pixels."""
 
     kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "timeline", "map"]
     of: Text = ""
@@ -165,7 +174,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition of this variant, with its text, line and hint in the `.tile` file."""
+    """A condition that a launch of this variant must satisfy, with its text, line and hint from the `.tile` file."""
 
     expr: Tree
     text: Text
@@ -175,9 +184,11 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Everything that a launch of one `.entry` needs. Sizes in bytes; `grid`, `moves` and `computes` are expressions;
-    `overlaps`: right behind the launches in front of it in its call, it may start before they have ended; `in_place`:
-    pairs of an output and an input that may be one array."""
+    """Everything that a launch of one `.entry` needs. Sizes are in bytes.
+
+    `grid`, `moves` and `computes` are expressions. `overlaps` is for a call of several launches: a launch of this
+    kernel may start before the preceding launches of the call have ended. `in_place` holds pairs of an output and an
+    input that may be one array."""
 
     entry: Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z_$%][A-Za-z0-9_$]*\Z")]
     kernel: Text
@@ -205,16 +216,16 @@ class Header:
 
     @property
     def label(self) -> str:
-        """The kernel's name in messages: `softmax_rows with lanes`."""
+        """The name of the kernel and its schedule in messages: `softmax_rows with lanes`."""
         return self.kernel if self.schedule is None else f"{self.kernel} with {self.schedule}"
 
     @property
     def tensors(self) -> tuple[HeaderTensor, ...]:
-        """The array parameters that this variant has."""
+        """The array parameters that are present in this variant."""
         return tuple(param for param in self.params if isinstance(param, HeaderTensor) and param.present)
 
     def argument_bytes(self, argument: Argument) -> int:
-        """Size in parameter space, in bytes."""
+        """Size of an argument in parameter space, in bytes."""
         if argument.kind in ADDRESSES:
             return 8
         if argument.kind in ("stride", "dim"):
@@ -225,7 +236,7 @@ class Header:
         return DTYPES[param.dtype].bytes * (param.length if isinstance(param, HeaderTable) else 1)
 
     def argument_dtype(self, argument: Argument) -> str:
-        """Element type in parameter space; indices are signed, a map is bytes."""
+        """Element type of an argument in parameter space. Indices are signed, and a tensor map consists of bytes."""
         if argument.kind in ADDRESSES:
             return "u64"
         if argument.kind == "map":
@@ -239,7 +250,7 @@ KINDS: dict[type, str] = {HeaderTensor: "tensor", Scalar: "scalar", HeaderTable:
 
 
 def to_json(header: Header) -> dict[str, Any]:
-    """The JSON object of a header, in the order of the table in docs/architecture.md."""
+    """The JSON object of a header. The keys have the order of the table in docs/architecture.md."""
     record: dict[str, Any] = {"schema": SCHEMA, **asdict(header)}
     record["constants"] = {name: in_json(value) for name, value in header.constants.items()}
     record |= {key: in_json(record[key]) for key in ("grid", "moves", "computes")}
@@ -268,12 +279,12 @@ def _argument_json(argument: Argument) -> dict[str, Any]:
 
 
 def write(header: Header) -> str:
-    """The `//dsl ` line (ASCII, newline included) to put before `.version`."""
+    """The `//dsl ` line of a header, to be placed before `.version`. The line is ASCII and ends with a newline."""
     return PREFIX + json.dumps(to_json(header), allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def read(ptx: str) -> dict[str, Header]:
-    """The headers in `ptx` by entry name; empty if it has none. Raises LaunchError `ptx` with the name of the field."""
+    """The headers in `ptx` by the names of their entries. Raises LaunchError `ptx` with the name of the wrong field."""
     signatures = entries(ptx)
     headers: dict[str, Header] = {}
     for number, line in enumerate(ptx.splitlines(), 1):
@@ -302,19 +313,19 @@ def _json(line: str, number: int) -> Any:
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         record = dict(pairs)
-        # json.loads takes the last of equal keys: two readers could see two headers.
+        # For a repeated key json.loads takes the last value. Another reader might take the first one.
         if len(record) != len(pairs):
             fail("repeats a key")
         return record
 
     if len(line) > MAX_LINE:
         fail(f"is longer than {MAX_LINE} characters")
-    # `write` makes ASCII only.
+    # `write` makes only ASCII lines.
     if not line.isascii():
         fail("is not ASCII")
     try:
         text = line.removeprefix(PREFIX)
-        # Infinity and NaN are no JSON; a header writes them as words.
+        # JSON has no Infinity and no NaN. A header writes them as words.
         return json.loads(text, object_pairs_hook=unique, parse_constant=lambda word: fail(f"contains {word}"))
     except RecursionError:
         fail("is nested too deeply")
@@ -327,7 +338,8 @@ def _json(line: str, number: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _HeaderRows:
-    """A header whose parameters and arguments are read one by one, since they are of several kinds."""
+    """The first reading of a header. Parameters and arguments remain JSON objects, because `parse` reads each of them
+    by its kind."""
 
     schema: int
     params: Several[dict[str, Any]]
@@ -336,14 +348,14 @@ class _HeaderRows:
 
 
 def parse(record: Any) -> Header:
-    """The header of a JSON object, checked alone (`read` also checks it against the `.entry`)."""
+    """Reads a header from a JSON object and checks the header. Only `read` compares the header with the `.entry`."""
     rows = _read(record, _HeaderRows)
     if rows.schema != SCHEMA:
         fail("schema", f"is {rows.schema}, this runtime reads {SCHEMA}")
     params = tuple(_param(row, f"params[{index}]") for index, row in enumerate(rows.params))
     arguments = tuple(_argument(row, f"arguments[{index}]") for index, row in enumerate(rows.arguments))
     header = _read({**record, "params": [], "arguments": []}, Header)
-    # inf and nan are words in JSON.
+    # In JSON, inf and nan are words.
     constants = {n: NOT_FINITE.get(v, v) if isinstance(v, str) else v for n, v in header.constants.items()}
     header = replace(header, constants=constants, params=params, arguments=arguments)
     _check_known(record, to_json(header), "")
@@ -353,13 +365,13 @@ def parse(record: Any) -> Header:
             fail("in_place", f"has {y} and {x}, not a written tensor and another tensor")
     for index, workspace in enumerate(header.workspaces):
         _check_dtype(workspace.dtype, f"workspaces[{index}]")
-    # Last: types are right by now.
+    # This check comes last, because it relies on correct types.
     _check_names(header)
     return header
 
 
 def _read(record: Any, kind: type[Row], path: str = "") -> Row:
-    """An object of the header, converted to `kind`. LaunchError `ptx` if it is malformed."""
+    """Converts a JSON object of the header to the class `kind`. Raises LaunchError `ptx` if the object is malformed."""
     try:
         return msgspec.convert(record, kind)
     except msgspec.ValidationError as error:
@@ -371,8 +383,10 @@ def _read(record: Any, kind: type[Row], path: str = "") -> Row:
 
 
 def _check_known(given: Any, known: Any, path: str) -> None:
-    """LaunchError `ptx` for unknown and for missing fields. known: the fields that were read, as they would be written;
-    empty ones may be left out."""
+    """Raises LaunchError `ptx` for unknown and for missing fields.
+
+    `given` is the JSON of an object. `known` is the JSON that is written for the object read from `given`. `known`
+    lacks optional fields without a value. So a field that only `given` has is allowed if it is null, false or []."""
     if isinstance(given, dict):
         for key, value in {**dict.fromkeys(known), **given}.items():
             where = f"{path}.{key}"[:64].removeprefix(".")
@@ -399,7 +413,7 @@ def _param(row: dict[str, Any], where: str) -> Param:
     param: Param = _read(row, kinds[row["kind"]], where)
     _check_dtype(param.dtype, where)
     if isinstance(param, HeaderTensor):
-        # Pointers are tested by a mask.
+        # Alignments must be powers of two, because a mask tests the pointers.
         if param.align & (param.align - 1):
             fail(f"{where}.align", f"is not a power of two: {param.align}")
         if not param.optional and not param.present:
@@ -419,7 +433,7 @@ def _argument(written: dict[str, Any], where: str) -> Argument:
 
 
 def _check_extents(argument: Argument, where: str) -> None:
-    """Checks the axes, the box and the window of a map."""
+    """Checks the axes, the box, the swizzle and the window of a tensor map."""
 
     def check(key: str, values: tuple[int, ...], counts: range, low: int, high: int) -> None:
         if len(values) not in counts:
@@ -448,12 +462,12 @@ def _check_extents(argument: Argument, where: str) -> None:
 
 
 def stride_name(tensor: str, axis: int) -> str:
-    """The name of a stride of a strided tensor in expressions; its value counts elements."""
+    """The name that expressions use for the stride of a strided tensor along an axis. The stride is in elements."""
     return f"{tensor}.stride{axis}"
 
 
 def _check_names(header: Header) -> None:
-    """Everything that refers to something by name refers to something that there is."""
+    """Checks that names are unique, and that all names in the header refer to existing dims, tensors and so on."""
     names = {"dims": [*header.dims], "params": [param.name for param in header.params]}
     names["workspaces"] = [workspace.name for workspace in header.workspaces]
     for key, found in names.items():
@@ -476,7 +490,8 @@ def _check_names(header: Header) -> None:
 
 
 def _check_expressions(header: Header, strided: list[HeaderTensor]) -> None:
-    """They name dims, constants, scalars, strides, and the number of multiprocessors."""
+    """Checks that expressions use only known names: dims, constants, scalars, strides, and `sms`, the number of
+    multiprocessors."""
     numbers = {name for name, value in header.constants.items() if not isinstance(value, str)}
     scalars = {param.name for param in header.params if isinstance(param, Scalar)}
     strides = {stride_name(tensor.name, axis) for tensor in strided for axis in range(len(tensor.dims))}
@@ -525,5 +540,5 @@ def _check_map(header: Header, argument: Argument, tensor: HeaderTensor, where: 
         fail(f"{where}.box", f"has {len(argument.box)} extents for the {len(axes)} axes of {tensor.name}")
     if (fault := box_fault(argument.box[0] * DTYPES[tensor.dtype].bytes, argument.swizzle)) is not None:
         fail(f"{where}.box", fault)
-    if tensor.align % MAP_POINTER:  # with it, each call's pointers are checked for that alignment
+    if tensor.align % MAP_POINTER:  # each call checks its pointers only for the tensor's `align`
         fail(where, f"is a map of {tensor.name}, whose align is {tensor.align}, not a multiple of {MAP_POINTER}")

@@ -1,4 +1,4 @@
-"""Checks of a header's expressions, and of its arguments against the `.entry` that it describes."""
+"""Checks the expressions of a header, and compares its arguments with the parameters of the `.entry`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.runtime.signature import SignatureParameter
 from dsl.runtime.tensor_map import MAP_ALIGNMENT
 
 PARAMETER_LIMIT = 32764
-"""Bytes of kernel parameters from sm_70 and PTX 8.1 on (PTX ISA, "Kernel Function Parameters")."""
+"""Maximum size of all kernel parameters in bytes, from sm_70 and PTX 8.1 on (PTX ISA, "Kernel Function Parameters")."""
 
 
 def fail(where: str, why: str) -> NoReturn:
@@ -20,7 +20,7 @@ def fail(where: str, why: str) -> NoReturn:
 
 
 def check_expression(where: str, tree: Tree, known: Collection[str]) -> None:
-    """Raises LaunchError `ptx` unless `tree` is an expression over the `known` names."""
+    """Raises LaunchError `ptx` unless `tree` is an expression that uses only the names in `known`."""
     try:
         unknown = sorted(compile_expression(tree).names - set(known))
     except ExpressionError as error:
@@ -32,7 +32,9 @@ def check_expression(where: str, tree: Tree, known: Collection[str]) -> None:
 def check_signature(
     entry: str, arguments: Sequence[tuple[str, str, str, int]], parameters: Sequence[SignatureParameter]
 ) -> None:
-    """Compares the header's arguments (kind, of, dtype, bytes) with the entry's `.param`s, in order."""
+    """Compares the header's arguments (kind, of, dtype, bytes) with the `.param`s of the entry, one by one.
+
+    Raises LaunchError `ptx` for a difference."""
     if len(arguments) != len(parameters):
         message = f"entry {entry} has {len(parameters)} parameters, the header {len(arguments)}"
         raise LaunchError("ptx", f"header field arguments: {message}")
@@ -40,9 +42,9 @@ def check_signature(
         has = f"{parameter.name}: .{parameter.type}, {parameter.bytes} bytes"
         is_float = DTYPES[dtype].is_float
         letter = parameter.type[0]
-        # Integers may be declared as any integer or .b type; a float must not be.
+        # An integer may be declared with any integer or .b type. A float of more than 2 bytes must not be .u or .s.
         clash = not is_float if letter == "f" else is_float and letter in "us" and size > 2
-        # LLVM writes a scalar of 16-bit floats as two bytes.
+        # LLVM declares a scalar 16-bit float as an array of two bytes.
         is_half = kind == "scalar" and is_float and size == 2 and parameter.type == "b8"
         is_array = kind in ("table", "map") or is_half
         what = f"{kind} {of}".strip()

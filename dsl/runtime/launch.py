@@ -1,7 +1,8 @@
-"""`Kernel`: PTX text with a header, called with arrays on a GPU or on the emulator.
+"""`Kernel`: an entry of PTX text with a header. A Kernel is called with arrays and runs on a GPU or on the emulator.
 
-A call is checked against the header once for each class (types, shapes, strides, devices); later calls of the class
-only check pointers, pack and launch. One code path finds arguments, grid and threads; a back end launches."""
+Calls with equal types, shapes, strides and devices form a class. The first call of a class is checked against the
+header. Later calls of the class only check pointers, pack and launch. The same code prepares arguments, grid and
+threads for the GPU and for the emulator. The GPU and the emulator each have a back end that launches."""
 
 from __future__ import annotations
 
@@ -35,24 +36,26 @@ if TYPE_CHECKING:
 
 Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
-"""Most prepared launches that a kernel keeps: shapes may change with every call."""
+"""Maximum number of prepared launches that a kernel keeps. The number is bounded because shapes may change with every
+call."""
 OPTIONS = ("grid", "stream")
 EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks", "from_middle", "ptx_lines")
-"""Options of `Kernel.run` for the emulator."""
+"""Options of `Kernel.run` that only the emulator supports."""
 
 
 class Kernel:
-    """One entry of `ptx`; `entry` may be left out if the text has one header.
+    """One entry of `ptx`. `entry` may be left out if the text has only one header.
 
-    `device`: `auto` (where the arrays are; for host arrays GPU 0, else the emulator), `cuda`, `cuda:1` or `emulator`.
-    Host arrays are copied to a GPU and back, and the call waits; with device arrays it does not wait.
+    `device` is `auto`, `cuda`, `cuda:1` or `emulator`. With `auto`, the kernel runs on the device of its arrays. With
+    `auto` and host arrays, it runs on GPU 0, or on the emulator if there is no GPU. A call on a GPU with host arrays
+    copies them to the device and back, and waits. A call with device arrays does not wait.
 
-    A call takes the parameters in the order of `header.params` or by name; an optional tensor that this variant lacks
-    is None or left out. It raises LaunchError before anything is launched, and returns nothing.
+    A call takes the parameters in the order of `header.params` or by name. An optional tensor that this variant lacks
+    is None or left out. A call with wrong arguments raises LaunchError and launches nothing. A call returns nothing.
 
-    overlaps: each launch may start before the launch in front of it in its stream has ended, if the header allows it.
-    The launch in front must be the one for which this kernel was compiled: others may write what this one reads at
-    once."""
+    If `overlaps` is true and the header allows it, a launch may start before the preceding launch in its stream has
+    ended. With `overlaps`, this kernel may only follow the launch for which it was compiled. Any other preceding launch
+    might still be writing data that this kernel reads at its start."""
 
     def __init__(self, ptx: str, entry: str | None = None, device: str = "auto", overlaps: bool = False) -> None:
         self.ptx = ptx
@@ -65,7 +68,7 @@ class Kernel:
         self._tensors = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and param.present]
         self._absent = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and not param.present]
         self._only_tensors = len(self._tensors) == len(params)
-        # A scalar that decides the grid or a condition makes a class for each of its values.
+        # If a scalar affects the grid or a condition, each of its values is a class of its own.
         self._keyed = [
             index
             for index, param in enumerate(params)
@@ -77,15 +80,17 @@ class Kernel:
         self._ways = self._classes.ways
         nothing: Any = None
         self._last: tuple[list[Any], Launch, Recogniser] = ([], nothing, unrecognised)
-        """The signature of the last call, its launch, and the recogniser of its class."""
+        """The signature of the last call, the launch of its class, and the recogniser of the class."""
 
     def __repr__(self) -> str:
         return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
-        """Launches, and does not wait for device arrays. `grid=` (x, y, z) and `stream=` (raw handle) override."""
+        """Launches, and does not wait if the arrays are on the device.
+
+        `grid=` (x, y, z) overrides the header's grid. `stream=` (a raw handle) overrides the current stream."""
         if not named:
-            # A way recognises the arrays and launches at once: no Python work beyond one frame.
+            # A way recognises the arrays of its class and launches at once, in one Python frame.
             for way in self._ways:
                 if way(arguments):
                     return
@@ -98,7 +103,7 @@ class Kernel:
             launch.changed(self._written_of(launch, arguments))
 
     def _written_of(self, launch: Launch, arguments: Sequence[Any]) -> list[Any]:
-        """The tensors that a launch reports as written."""
+        """The arguments that a launch reports to a framework as written."""
         tensors = self._tensors_of(arguments)
         return [tensors[place] for place in launch.places]
 
@@ -107,18 +112,19 @@ class Kernel:
 
     @cached_property
     def overlapping(self) -> Kernel:
-        """The same kernel, for launches right behind those in front of it in its call."""
+        """The same kernel for launches that may start before the preceding launch of the same call has ended."""
         if not self.header.overlaps:
             return self
         made = Kernel(self.ptx, self.header.entry, self.device, True)
-        # The module is the same: the driver would load the text again.
+        # Sharing the module avoids a second loading of the same text by the driver.
         made._loaded = self._loaded
         return made
 
     def bind(self, *arguments: Any, **named: Any) -> Bound:
-        """The launch with these arguments, checked now: a callable without arguments, which keeps the arrays alive.
-        With `timeline=` (events of a warp, blocks or None) its warps record at marks on a GPU, to measure the cost of
-        marks."""
+        """Checks the arguments and returns a callable that launches with them. The callable keeps the arrays alive.
+
+        With `timeline=`, warps on a GPU write records at marks, so that the cost of marks can be measured. The value of
+        `timeline=` is a pair: the number of events of a warp, and the number of blocks or None."""
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
@@ -128,27 +134,30 @@ class Kernel:
         return Bound(submit, arguments, launch.changed, self._written_of(launch, arguments))
 
     def grid(self, *arguments: Any) -> tuple[int, int, int]:
-        """The blocks of a launch with these arguments, which are checked; nothing is launched."""
+        """Checks the arguments and returns the grid of a launch with them. Nothing is launched."""
         return self._prepare(arguments, None)[0].call.grid
 
     def check_numbers(self, arguments: Sequence[Any]) -> None:
-        """LaunchError for a scalar or table that is malformed or does not fit."""
+        """Raises LaunchError for a scalar or table that is malformed or does not fit its type."""
         for index, convert in self._layout.converters:
             convert(arguments[index])
 
     def repeated(self, arguments: Sequence[Any]) -> Again:
-        """A function that launches with other arrays of these arguments' class, and with their scalars and tables."""
+        """A function that launches with other arrays of the same class. The function always uses the scalars and tables
+        in `arguments`."""
         launch, values = self._prepare(arguments, None)
         return launch.again(values[len(self._tensors) :])
 
     def run(self, *arguments: Any, counters: bool = False, time: bool = False, **named: Any) -> LaunchResult:
         """Launches, waits, and returns a LaunchResult.
 
-        `time` measures on a GPU; `counters` requires the emulator. `seed=`, `budget=` (instructions), `time_limit=`
-        (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays), `blocks=` (run only the first N),
-        `from_middle=` (or N from the middle) and `ptx_lines=` (count by line of the PTX) go to the emulator.
-        `timeline=` (events of a warp, blocks or None) keeps the warps' records at the kernel's marks. Raises
-        DeviceError and DeviceAssertError for failures."""
+        `time` measures the time on a GPU. `counters` and the options in EMULATION require the emulator. `budget=`
+        limits the number of instructions. `time_limit=` limits the number of seconds. `writers=` keeps the last writer
+        of each byte of the arrays. `blocks=` runs only the first N blocks. With `from_middle=` it runs N blocks from
+        the middle. `ptx_lines=` counts by line of the PTX.
+
+        `timeline=` keeps the warps' records at marks. The value of `timeline=` is a pair: the number of events of a
+        warp, and the number of blocks or None. Raises DeviceError and DeviceAssertError."""
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         emulation = {key: named.pop(key) for key in EMULATION if key in named}
         arguments, grid, stream = self._order(arguments, named)
@@ -163,7 +172,7 @@ class Kernel:
         )
         if isinstance(launch, EmptyLaunch):
             return about
-        # Before the launch: an error after it leaves the arrays written all the same.
+        # Report before the launch, because the arrays may be written even if the launch ends with an error.
         if launch.changed is not None:
             launch.changed(self._written_of(launch, arguments))
         space = None if asked is None else space_for(self.header, call.grid, *asked)
@@ -180,7 +189,7 @@ class Kernel:
         if counters or emulation:
             raise LaunchError("device", f"counters, {', '.join(EMULATION)} are the emulator's", "device=emulator")
         microseconds = None
-        # A launch with records has no meaningful time.
+        # The time of a launch that writes records is not meaningful, so it is not measured.
         if space is not None:
             launch = launch.recording(space)
             launch.launch(values, arguments, stream)
@@ -199,7 +208,7 @@ class Kernel:
     def _order(
         self, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[int, int, int] | None, int | None]:
-        """(arguments in the order of the parameters, grid, stream)."""
+        """Returns (arguments in the order of the parameters, grid, stream)."""
         label, params = self.header.label, self.header.params
         grid, stream = (named.pop(option, None) for option in OPTIONS)
         if len(arguments) > len(params):
@@ -216,8 +225,9 @@ class Kernel:
         return tuple(ordered), _three(grid), stream
 
     def _prepare(self, arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> tuple[Launch, list[Any]]:
-        """The prepared launch of the class of `arguments`, and the values to pack (see `ParamLayout`). The launch
-        itself checks the pointers, which are not part of a class."""
+        """The prepared launch of the class of `arguments`, and the values to pack (see `ParamLayout`).
+
+        The pointers are not part of the class. They are checked later, by the launch."""
         tensors = self._tensors_of(arguments)
         _, launch, recognise = self._last
         try:
@@ -235,13 +245,14 @@ class Kernel:
     def _look_up(
         self, tensors: Sequence[Any], arguments: Sequence[Any], grid: tuple[int, int, int] | None
     ) -> tuple[Launch, list[Any]]:
-        """The prepared launch by the signatures of the tensors, made for a new class, and the tensors' pointers."""
+        """The prepared launch and the pointers of the tensors. The launch is found by the tensors' signatures, or made
+        if the class is new."""
         values: list[Any] = []
         key: list[Any] = [grid]
         try:
             self._read(tensors, values, key)
         except (AttributeError, TypeError, RuntimeError, ValueError):
-            # The reader of other frameworks' arrays failed half-way: its lists are discarded.
+            # The reader is for arrays of other frameworks and failed half-way, so its lists are discarded.
             values, key = [], [grid]
             self._read_anew(tensors, values, key)
         for index in self._keyed:
@@ -257,7 +268,8 @@ class Kernel:
         return launch, values
 
     def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:
-        """Chooses the reader for the frameworks of these arrays, and reads. Raises LaunchError for anything else."""
+        """Chooses the reader for the frameworks of these arrays, and reads the arrays. Raises LaunchError if a value is
+        not an array."""
         for x, tensor in zip(tensors, self.header.tensors, strict=True):
             if x is None:
                 raise LaunchError("call", f"{self.header.label} misses {tensor.name}")
@@ -268,7 +280,7 @@ class Kernel:
             raise LaunchError("array", f"{self.header.label}: an array cannot be read: {error}") from None
 
     def _add_rest(self, arguments: Sequence[Any], values: list[Any]) -> None:
-        """Adds scalars and tables to `values`; absent tensors must be None."""
+        """Appends the scalars and tables to `values`. Raises LaunchError if an absent tensor is not None."""
         for index, convert in self._layout.converters:
             values.extend(convert(arguments[index]))
         for index in self._absent:
@@ -285,7 +297,7 @@ class Kernel:
         keyed = [(self.header.params[index].name, arguments[index]) for index in self._keyed]
         scalars = {name: _number(value, name) for name, value in keyed}
         ordinal = self._place(arrays)
-        # The emulator is the chip that the PTX was compiled for.
+        # The emulator models the chip for which the PTX was compiled.
         facts = emulated_facts(self.header.arch) if ordinal is None else device_facts(ordinal)
         call = self._checker.check(arrays, scalars, facts.sms, grid)
         launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
@@ -296,14 +308,14 @@ class Kernel:
         return launch
 
     def _place(self, arrays: Mapping[str, Array]) -> int | None:
-        """The CUDA ordinal to launch on, None for the emulator."""
+        """The CUDA ordinal of the device that runs the launch. None for the emulator."""
         places = {array.device: name for name, array in arrays.items()}
         if len(places) > 1:
             where = ", ".join(f"{name} on {_place_name(device)}" for device, name in places.items())
             raise LaunchError("device", f"{self.header.label}: the arrays are on different devices: {where}")
         device = next(iter(places), None)
         if device is None:
-            # Only host arrays, or none: the device is the caller's.
+            # There is no device array, so the caller's `device` decides.
             return choose(self.device)
         if self.device == "emulator" or self.device not in ("auto", "cuda", f"cuda:{device}"):
             name = places[device]
@@ -327,30 +339,31 @@ class Kernel:
 
         is_host = any(array.device is None for array in call.arrays.values())
         is_foreign = any(framework.foreign for framework in frameworks)
-        # One foreign array makes the whole launch wait.
+        # The launch waits even if only one of its arrays is of a foreign framework.
         kind = HostLaunch if is_host else ForeignLaunch if is_foreign else CudaLaunch
-        # Host arrays have no stream: the launch takes the default one.
+        # Host arrays have no stream, so the launch uses the default stream.
         known = [] if is_host else frameworks
         return kind(self._load(ordinal), self._checker, self._layout, call, known, self.overlaps)
 
 
 class EmptyLaunch(Repeated):
-    """Launches of a class whose grid has no blocks: they do nothing."""
+    """Launches of a class whose grid has no blocks. Such a launch does nothing."""
 
     def __init__(self, call: CallClass, ordinal: int | None) -> None:
         self.call = call
         self.ordinal = ordinal
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Does nothing: the driver refuses a grid without blocks."""
+        """Does nothing, because the driver refuses a grid without blocks."""
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
         return lambda: None
 
 
 class Bound:
-    """A launch with fixed arguments, to be called. It keeps the arrays alive. changed: gets the arrays that were
-    `written`."""
+    """A callable that launches with fixed arguments. It keeps the arrays alive.
+
+    After each launch the callable calls `changed` with the arrays in `written`."""
 
     __slots__ = ("_changed", "_submit", "_written", "arguments")
 
@@ -367,7 +380,7 @@ class Bound:
 
 
 def synchronize() -> None:
-    """Waits for every device that this process launched on. Raises DeviceError or DeviceAssertError."""
+    """Waits for every device on which this process has launched. Raises DeviceError or DeviceAssertError."""
     from dsl.runtime.cuda.context import used_contexts
 
     for context in used_contexts():
@@ -396,7 +409,7 @@ def _three(grid: Any) -> tuple[int, int, int] | None:
 
 
 def _number(value: Any, name: str) -> Number:
-    """The Python number of a Python or numpy number."""
+    """Converts a Python or numpy number to a plain Python number. Raises LaunchError for other objects."""
     found = item_of(value)
     if isinstance(found, (Rational, Decimal)) and not isinstance(found, int):
         found = as_float(found)

@@ -1,7 +1,8 @@
-"""Facts of a kernel's machine code, as nvdisasm prints it: how many instructions it has, and how many in its loops.
+"""Facts on a kernel's machine code, read from the output of nvdisasm: the size of the code and of its loops.
 
-The emulator counts how often the PTX runs. That does not say how often the machine code runs, since ptxas unrolls
-loops, moves instructions out of them and turns branches into predicates. This module counts the text as it stands."""
+The emulator counts how often each PTX instruction runs. The machine code may run differently, since ptxas unrolls
+loops, moves instructions out of loops and turns branches into predicates. This module counts the instructions of the
+code, not how often they run."""
 
 from __future__ import annotations
 
@@ -27,15 +28,17 @@ WITH_LINES = "--print-line-info-ptx"
 
 @lru_cache(maxsize=16)
 def _printed(cubin: bytes, *options: str) -> str:
-    """The output of nvdisasm, cached: it takes 0.3 s for any code, and counting, listing and comparing the same code
-    follow shortly after each other."""
+    """The output of nvdisasm. The output is cached, because nvdisasm takes 0.3 s for any code. Usually, the same code
+    is counted, listed and compared within a short time."""
     return sass(cubin, *options)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """`instructions`: without the padding at the end; `loop`: those in the longest inner loop, 0 without a loop, None
-    if branches are computed."""
+    """Instruction counts of a kernel's machine code.
+
+    `instructions` counts all instructions except the padding at the end. `loop` counts the instructions in the longest
+    inner loop. `loop` is 0 if there is no loop, and None if the code has computed branches."""
 
     instructions: int
     loop: int | None
@@ -49,15 +52,18 @@ class _Block:
 
 @lru_cache(maxsize=256)
 def machine_code(cubin: bytes, entry: str) -> MachineCode:
-    """Counts the code of one entry, cached: rows of a bench or points of a search often have the same code. Raises
-    DeviceError `tool` if nvdisasm is missing or fails."""
+    """Counts the instructions of one entry. Raises DeviceError `tool` if nvdisasm is missing or fails.
+
+    The result is cached, because rows of a benchmark and points of a search often have the same code."""
     return counted(_printed(cubin, WITH_LINES), entry)
 
 
 @dataclass(slots=True)
 class ListedInstruction:
-    """An instruction of the machine code, or a label, which has no address. ptx_line: of the assembled text, None if
-    the assembler gives none. opcode: `LDS.128` of `@!P0 LDS.128 R4, [R8]`."""
+    """An instruction of the machine code, or a label. A label has no address.
+
+    `ptx_line` is the line of the PTX from which the instruction comes, or None if ptxas reports no line. `opcode` is
+    the word `LDS.128` in `@!P0 LDS.128 R4, [R8]`."""
 
     text: str
     address: int | None = None
@@ -69,8 +75,11 @@ class ListedInstruction:
 
 @dataclass(slots=True)
 class ListedBlock:
-    """Instructions that are issued one after another. behind: the instruction in front, if it is a branch around them.
-    function: 0, or the start of the called function to which they belong; calls: the functions that they call."""
+    """A basic block: instructions that are issued one after another.
+
+    `behind` is the preceding instruction if it is a branch around the block. `function` is the start of the function
+    that contains the block, or 0 for the entry itself. `calls` holds the starts of the functions that the block
+    calls."""
 
     instructions: list[ListedInstruction]
     behind: ListedInstruction | None
@@ -79,8 +88,10 @@ class ListedBlock:
 
 
 class _Code:
-    """The code of one entry in nvdisasm's output with lines of PTX, without the padding at the end: a branch to itself,
-    then NOPs. listing: with labels; labels: the index of the instruction behind each label."""
+    """The code of one entry, read from nvdisasm's output with PTX lines.
+
+    `rows` are the instructions without the padding at the end, which is a branch to itself followed by NOPs. `listing`
+    holds the same instructions and also the labels. `labels` maps each label to the index of the next instruction."""
 
     def __init__(self, text: str, entry: str):
         self.listing: list[ListedInstruction] = []
@@ -92,7 +103,7 @@ class _Code:
                 line = int(found[1])
             elif found := INSTRUCTION.match(row):
                 address, condition, name, operands = found.groups(default="")
-                # A branch has its condition in front of it or as its first operand.
+                # The condition of a branch is either a predicate before the opcode or the first operand.
                 conditional = condition not in ("", "PT") or (name.startswith("BRA") and operands[:1] != "`")
                 code = row.partition("*/")[2].partition(";")[0].strip()
                 self.rows.append(ListedInstruction(code, int(address, 16), line, conditional, name, operands))
@@ -114,12 +125,12 @@ class _Code:
 
 
 def listed_blocks(cubin: bytes, entry: str) -> list[ListedBlock]:
-    """The code of one entry, block by block. Raises DeviceError `tool` as `machine_code` does."""
+    """The basic blocks of one entry. Raises DeviceError `tool` if nvdisasm is missing or fails."""
     return blocks_in(_printed(cubin, WITH_LINES), entry)
 
 
 def blocks_in(text: str, entry: str) -> list[ListedBlock]:
-    """The code of one entry in nvdisasm's output with lines of PTX, block by block."""
+    """The basic blocks of one entry. `text` is nvdisasm's output with PTX lines."""
     code = _Code(text, entry)
     called = {at: target for at, row in enumerate(code.rows)
               if row.opcode.startswith("CALL") and (target := code.goes_to(row)) is not None}  # fmt: skip
@@ -136,13 +147,15 @@ def blocks_in(text: str, entry: str) -> list[ListedBlock]:
 
 
 def listing(cubin: bytes, entry: str) -> list[ListedInstruction]:
-    """The code of one entry, without the padding at the end. Raises DeviceError `tool` as `machine_code` does."""
+    """The instructions and labels of one entry, without the padding at the end. Raises DeviceError `tool` if nvdisasm
+    is missing or fails."""
     return _Code(_printed(cubin, WITH_LINES), entry).listing
 
 
 def live_registers(cubin: bytes, entry: str) -> dict[int, dict[str, int]]:
-    """How many registers are live at each address, by kind (GPR, PRED, UGPR), as nvdisasm reports it. Raises
-    DeviceError `tool` if it does not: versions before 13.3 refuse kernels with 255 registers."""
+    """Address → kind of register (GPR, PRED, UGPR) → number of live registers, as nvdisasm reports them.
+
+    Raises DeviceError `tool` if nvdisasm fails. Versions before 13.3 refuse kernels with 255 registers."""
     try:
         return _live(_printed(cubin, "--life-range-mode", "count"), entry)
     except DeviceError as error:
@@ -153,7 +166,7 @@ def live_registers(cubin: bytes, entry: str) -> dict[int, dict[str, int]]:
 
 
 def _live(text: str, entry: str) -> dict[int, dict[str, int]]:
-    """Live registers by kind at each address, in nvdisasm's output."""
+    """Reads the live registers of one entry from nvdisasm's output: address → kind → number."""
     out: dict[int, dict[str, int]] = {}
     kinds: list[str] = []
     for row in _section(text, entry).splitlines():
@@ -166,15 +179,15 @@ def _live(text: str, entry: str) -> dict[int, dict[str, int]]:
 
 
 def _section(text: str, entry: str) -> str:
-    """The code of one entry in nvdisasm's output."""
+    """The part of nvdisasm's output that holds the code of one entry."""
     sections = re.split(r"^\s*\.section\s+\.text\.([^,\s]+).*$", text, flags=re.M)
     return dict(zip(sections[1::2], sections[2::2], strict=True))[entry]
 
 
 def counted(text: str, entry: str) -> MachineCode:
-    """Counts the code of one entry in nvdisasm's output."""
+    """Counts the instructions of one entry. `text` is nvdisasm's output with PTX lines."""
     code = _Code(text, entry)
-    # A computed branch may go anywhere: its loops are unknown.
+    # A computed branch may go anywhere, so the loops are unknown.
     if any(row.opcode.split(".")[0] in INDIRECT for row in code.rows):
         return MachineCode(len(code.rows), None)
     blocks, entries = _blocks(code)
@@ -183,7 +196,8 @@ def counted(text: str, entry: str) -> MachineCode:
 
 
 def _blocks(code: _Code) -> tuple[list[_Block], list[int]]:
-    """Basic blocks with their successors, and the blocks that begin the code and the functions that it calls."""
+    """The basic blocks with their successors, and the numbers of the blocks where the entry and the called functions
+    begin."""
     starts, called = {0}, {0}
     for at, row in enumerate(code.rows):
         target = code.goes_to(row)
@@ -209,17 +223,18 @@ def _blocks(code: _Code) -> tuple[list[_Block], list[int]]:
 
 
 def _inner(blocks: list[_Block], entries: list[int]) -> list[set[int]]:
-    """The loops without a loop inside, each as its set of blocks.
+    """The innermost loops. Each loop is a set of block numbers.
 
-    A natural loop: the blocks that reach a back edge without passing its target, which dominates the edge. Code that is
-    moved out of line and jumps back is no loop."""
+    Only natural loops count. In a natural loop, the target of the back edge dominates the source of the edge. The loop
+    consists of the target and of all blocks that reach the source without passing through the target. Code that ptxas
+    moved out of line, and that jumps back, is no loop."""
     before: list[list[int]] = [[] for _ in blocks]
     for i, block in enumerate(blocks):
         for j in block.following:
             before[j].append(i)
-    # Dominators as bit sets, refined until nothing changes.
+    # The dominators of each block, as bit sets. They are refined until nothing changes.
     every = (1 << len(blocks)) - 1
-    passed = [1 << i if i in entries else every for i in range(len(blocks))]  # blocks on every way to a block
+    passed = [1 << i if i in entries else every for i in range(len(blocks))]  # the blocks on every path to block i
     changed = True
     while changed:
         changed = False
@@ -245,5 +260,5 @@ def _inner(blocks: list[_Block], entries: list[int]) -> list[set[int]]:
                     if each not in inside:
                         inside.add(each)
                         work += before[each]
-    # A loop that contains another loop's head is an outer one.
+    # A loop that contains the head of another loop is not innermost.
     return [loop for head, loop in loops.items() if not any(other != head and other in loop for other in loops)]

@@ -1,4 +1,4 @@
-"""Equality of numbers: which numbers a cache or a condition of a launch may take for each other."""
+"""Equality of numbers: when a cache or a condition of a launch may treat two numbers as the same."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any
 from dsl.runtime.recorded import refuse_recorded
 
 NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
-"""Numbers that JSON lacks, as a header writes them."""
+"""Word in a header → the number for which it stands. JSON lacks these numbers."""
 
 
 def exact_key(value: Any) -> Hashable:
-    """A hashable key, equal only for values that no program can tell apart: numbers of one type, value and sign, and
-    NaNs of one type. In Python 1, 1.0 and True are equal, 0.0 and -0.0 are equal, and NaN equals nothing.
+    """A hashable key. Two keys are equal only if no program can distinguish the two values.
+
+    Two numbers have equal keys if their types, values and signs are equal. Two NaNs of the same type have equal keys.
+    Python's own equality is different: 1, 1.0 and True are equal, 0.0 equals -0.0, and NaN equals nothing.
 
     >>> exact_key(1) == exact_key(1.0), exact_key(0.0) == exact_key(-0.0), exact_key((1, 2)) == exact_key([1, 2])
     (False, False, True)
     """
     kind = type(value)
     if kind is float:
-        return kind, value if value and value == value else repr(value)  # 0.0, -0.0 and NaN by their texts
+        return kind, value if value and value == value else repr(value)  # the texts of 0.0, -0.0 and NaN differ
     if kind is int or kind is bool or kind is str or value is None:
         return kind, value
     if isinstance(value, list | tuple):
@@ -32,17 +34,17 @@ def exact_key(value: Any) -> Hashable:
         return kind, exact_key(plain(value))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return kind, exact_key(item_of(value))
-    return kind, value if isinstance(value, Hashable) else id(value)  # not a number: its user reports that
+    return kind, value if isinstance(value, Hashable) else id(value)  # not a number: the later conversion reports it
 
 
 def same_number(a: Any, b: Any) -> bool:
-    """Whether two numbers of any types have one value: zeros must have one sign, and NaN equals NaN."""
+    """Whether two numbers of any types have the same value. Zeros must have the same sign, and NaN equals NaN."""
     # NaN is the only value that differs from itself.
     return (a == b and copysign(1, a) == copysign(1, b)) or (a != a and b != b)
 
 
 def plain(value: bool | int | float) -> bool | int | float:
-    """A number of a subclass of Python's types, as a number of the base type."""
+    """Converts a number of a subclass of bool, int or float to a number of that base type."""
     kind = type(value)
     if kind is bool or kind is int or kind is float:
         return value
@@ -50,13 +52,14 @@ def plain(value: bool | int | float) -> bool | int | float:
 
 
 def is_masked(x: object) -> bool:
-    """True for numpy's masked arrays, and for their elements."""
+    """Whether `x` is a masked array of numpy or an element of such an array."""
     return any(base.__module__.startswith("numpy.ma") for base in type(x).__mro__)
 
 
 def item_of(value: Any) -> Any:
-    """The Python number of a numpy number or of an array without axes; other values unchanged. LaunchError for a tensor
-    that a framework records: the number would lose its gradient."""
+    """Converts a numpy number or an array without axes to a Python number, and returns other values unchanged.
+
+    Raises LaunchError for a tensor that torch records, because the number would lose its gradient."""
     if not hasattr(value, "item") or getattr(value, "ndim", None) != 0 or is_masked(value):
         return value
     refuse_recorded(value)
@@ -64,7 +67,8 @@ def item_of(value: Any) -> Any:
 
 
 def as_float(value: Any) -> float | None:
-    """The double of a Fraction, a Decimal and the like; None if it is no number, or too large for a double."""
+    """Converts a Fraction, a Decimal or a similar number to a double. None if `value` is no number, or is too large for
+    a double."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -73,7 +77,7 @@ def as_float(value: Any) -> float | None:
 
 
 def in_json(value: Any) -> Any:
-    """A number, or a tree of a header, as JSON: numbers that are not finite become words."""
+    """Converts a number or an expression tree to JSON. Infinities and NaN become words."""
     if isinstance(value, list | tuple):
         return [in_json(each) for each in value]
     return str(value) if isinstance(value, float) and value - value != 0 else value

@@ -6,9 +6,9 @@ from dsl.runtime.errors import DeviceAssertError
 
 
 def assert_error(kernel: str, record: bytes) -> DeviceAssertError | None:
-    """The error of an assert record; None if no assert failed.
+    """The error that an assert record reports. None if no assert failed.
 
-    The flag is 1 for an assertion of the kernel, 2 + axis for an index that the checks of bounds found outside.
+    The flag is 1 for an assertion of the kernel. The flag is 2 + axis if a bounds check found an index outside an axis.
     """
     flag, line, x, y, z, thread, *_ = memoryview(record).cast("I")
     return DeviceAssertError(kernel, line, (x, y, z), thread, None if flag == 1 else flag - 2) if flag else None

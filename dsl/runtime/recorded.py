@@ -1,4 +1,5 @@
-"""Tensors that torch records for gradients, which a kernel does not have."""
+"""Finds tensors whose operations torch records for gradients. A launch refuses such tensors, because a kernel has no
+gradient."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ WITH_GRADIENT = "x.detach(), with torch.no_grad(), or a torch.autograd.Function 
 
 
 def refuse_recorded(x: Any) -> None:
-    """LaunchError for a tensor that torch records and whose number would be taken by value."""
+    """Raises LaunchError for a tensor that is passed by value while torch records its operations for gradients."""
     if getattr(x, "requires_grad", False) and is_recorded(x):
         raise LaunchError("array", f"a number of torch that requires a gradient {NO_GRADIENT}", WITH_GRADIENT)
 
 
 def is_recorded(x: Any) -> bool:
-    """Whether torch records operations on a tensor for gradients: not inside an operator, which has a gradient of its
-    own. Forward-mode gradients are recorded, too."""
+    """Whether torch records operations on the tensor `x` for backward-mode or forward-mode gradients.
+
+    The result is False inside an operator, because the operator has its own gradient."""
     if getattr(x, "requires_grad", False):
-        # Not imported: a tensor exists, so torch is loaded.
+        # A tensor exists, so torch is already loaded.
         torch = sys.modules["torch"]
         return torch.is_grad_enabled() and not is_below_autograd(torch)
     forward: Any = sys.modules.get("torch.autograd.forward_ad")
@@ -32,8 +34,8 @@ def is_recorded(x: Any) -> bool:
 
 
 def is_below_autograd(torch: Any) -> bool:
-    """Whether this code runs inside an operator whose caller records it."""
-    # A private function of torch: without it every tensor that requires a gradient is refused.
+    """Whether this code runs inside an operator of torch. In this case torch records the operator as a whole."""
+    # The function is private to torch. If it is missing, every tensor that requires a gradient is refused.
     try:
         return torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutogradFunctionality)
     except AttributeError:

@@ -1,7 +1,8 @@
-"""Launches that are repeated: memory that they read and change is restored before each.
+"""Repeated launches. Memory that a launch both reads and changes is restored before each launch.
 
-A kernel that takes numbers from a ticket, adds to a sum or works in place finds the results of the first launch at its
-second: it would do other work, or wait for ever.
+A kernel may take numbers from a counter, add to a sum or work in place. Without restored memory, the second launch of
+such a kernel would find the results of the first launch. The second launch would then do different work or wait
+forever.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from dsl.runtime.cuda.memory import Allocation
 
 Span = tuple[int, int]
-"""Addresses of memory: from (inclusive), to (exclusive)."""
+"""A range of addresses: begin (inclusive) and end (exclusive)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """A launch to be repeated. renew: queues what must precede each launch, on the legacy default stream; callers that
-    measure call it outside the measured interval."""
+    """A launch that can be repeated.
+
+    `renew` queues copies that restore memory. They run on the legacy default stream. It must be called before each
+    launch. A caller that measures the launch calls `renew` outside the measured interval."""
 
     launch: Callable[[], object]
     renew: Callable[[], None]
@@ -34,8 +37,9 @@ class Renewed:
 
 
 class KeptMemory:
-    """A copy of the present contents of some memory, of a device or of the host (None). DeviceError if a device has no
-    room for it."""
+    """A copy of the present contents of the memory `spans`, on the device `ordinal` or on the host (None).
+
+    Raises DeviceError if the device has no room for the copy."""
 
     def __init__(self, spans: Sequence[Span], ordinal: int | None) -> None:
         self.context: Any = None
@@ -46,7 +50,7 @@ class KeptMemory:
         self.copies = [(start, self._copied(start, end - start)) for start, end in spans]
 
     def put_back(self) -> None:
-        """Restores the memory. On a device it queues the copies on the legacy default stream, without waiting."""
+        """Restores the memory. On a device, the copies are queued on the legacy default stream without waiting."""
         for start, copy in self.copies:
             if isinstance(copy, bytes):
                 ctypes.memmove(start, copy, len(copy))
@@ -54,7 +58,7 @@ class KeptMemory:
                 self._move(start, copy.pointer, copy.size)
 
     def before(self, launch: Callable[[], object]) -> Callable[[], object]:
-        """`launch` for callers that repeat it: with this memory restored before each."""
+        """Wraps `launch` in a Renewed, whose `renew` restores this memory."""
         return Renewed(launch, self.put_back) if self.copies else launch
 
     def _copied(self, start: int, size: int) -> Allocation | bytes:
@@ -71,12 +75,13 @@ class KeptMemory:
 
         cuda = driver.bindings()
         with self.context.current():
-            # Ordered by the stream, in front of the launch.
+            # The stream runs the copy before the launch.
             self.context.call(cuda.cuMemcpyDtoDAsync, target, source, size, cuda.CUstream(0))
 
 
 def in_a_row(launches: Sequence[Callable[[], object]]) -> Callable[[], object]:
-    """All launches as one: first everything that they restore, then the launches, right behind each other."""
+    """Combines launches into one callable, which runs the launches one after another. If some launches are Renewed, the
+    callable is Renewed, too. Its `renew` calls the `renew` of each Renewed launch."""
     if len(launches) == 1:
         return launches[0]
 
@@ -90,15 +95,17 @@ def in_a_row(launches: Sequence[Callable[[], object]]) -> Callable[[], object]:
         for each in renewals:
             each()
 
-    # A launch that restores nothing costs nothing more.
+    # Without renewals the plain function is returned, which costs nothing extra.
     return Renewed(launch, renew) if renewals else launch
 
 
 def changed_spans(
     launches: Sequence[tuple[Header, Sequence[Any]]], read_by: Sequence[tuple[Header, Sequence[Any]]] | None = None
 ) -> list[Span]:
-    """The memory that launches write and that some of them, or of `read_by`, read: each with its header and its
-    arguments. Two tensors may share memory: one may be written, and the other read."""
+    """The memory that is written by `launches` and read by the launches in `read_by`, by default the same launches.
+
+    Each launch is a pair of its header and its arguments. The result holds each written range that overlaps a read
+    range. The two ranges may belong to different tensors, because tensors may share memory."""
     written, read = (
         _spans(each, way) for each, way in ((launches, "w"), (launches if read_by is None else read_by, "r"))
     )
@@ -106,7 +113,8 @@ def changed_spans(
 
 
 def _spans(launches: Sequence[tuple[Header, Sequence[Any]]], way: str) -> list[Span]:
-    """The memory of the tensors that launches access in a way: "r" or "w"."""
+    """The memory of tensors. If `way` is "r", these are all tensors that the launches read. If `way` is "w", these are
+    all tensors that the launches write."""
     found = []
     for header, values in launches:
         for param, value in zip(header.params, values, strict=True):
@@ -119,8 +127,8 @@ def _spans(launches: Sequence[tuple[Header, Sequence[Any]]], way: str) -> list[S
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """The same memory with each byte once, in order. Spans that only touch may belong to two allocations, and stay
-    two."""
+    """Sorts the spans and merges overlapping spans. Adjacent spans are not merged, since they may belong to two
+    allocations."""
     out: list[Span] = []
     for start, end in sorted(spans):
         if out and start < out[-1][1]:

@@ -1,4 +1,4 @@
-"""Repeated launches of one class of arguments: the shortest path from a call to the driver."""
+"""The shortest path from a call to the driver, for repeated launches with arguments of one class."""
 
 from __future__ import annotations
 
@@ -8,48 +8,51 @@ from typing import Any
 from dsl.runtime.frameworks import Framework, Recogniser, unrecognised
 
 Again = Callable[[Sequence[Any]], bool]
-"""(arrays) → whether they belong to its class, and were launched; else nothing was done."""
+"""(arrays) → whether the function has launched. It launches only if the arrays belong to its class."""
 
 
 Changed = Callable[[list[Any]], object]
-"""(the written arrays) → nothing."""
+"""A function that reports written arrays to a framework. It gets the list of the written arrays."""
 
 
 def never(arguments: Sequence[Any]) -> bool:
-    """The `Again` of a class without one."""
+    """The `Again` of a class that has no short path. It never launches."""
     return False
 
 
 def unread(x: Any) -> int:
-    """The `pointer` of a class that recognises no arrays."""
+    """The `pointer` of a class that recognises no arrays. It always raises TypeError."""
     raise TypeError(x)
 
 
 class Repeated:
-    """The launches of a class. recognise: whether arrays belong to it; pointer: the address of a recognised array."""
+    """The launches of a class. `recognise` tells whether arrays belong to the class, and `pointer` returns the address
+    of a recognised array."""
 
     recognise: Recogniser = staticmethod(unrecognised)
     pointer: Callable[[Any], int] = staticmethod(unread)
     changed: Changed | None = None
-    """Reports written arrays to a framework; None if the framework need not know."""
+    """Reports written arrays to a framework. None if no framework needs the report."""
     places: tuple[int, ...] = ()
-    """The positions of these arrays among a launch's tensors."""
+    """The positions, among a launch's tensors, of the arrays that are reported."""
 
     def again(self, rest: Sequence[Any] = ()) -> Again:
-        """A function that checks, packs and launches arrays of the class, and no others; `never` if there is no short
-        path. `rest`: the values of scalars and tables, as `ParamLayout` packs them."""
+        """A function that checks and packs arrays of this class and launches with them. It refuses other arrays.
+
+        The result is `never` if there is no short path. `rest` holds the values of the scalars and tables in the form
+        that `ParamLayout` packs."""
         return never
 
     def recognises(self, framework: Framework, tensors: Sequence[Any]) -> None:
-        """Takes the recogniser of a framework whose arrays are all arguments; `tensors` are those of the first call."""
+        """Uses the recogniser of `framework`, to which all arrays belong. `tensors` are the first call's arrays."""
         self.recognise = framework.recogniser(tensors)
         if self.recognise is not unrecognised:
             self.pointer = framework.pointer()
 
     def tells(self, frameworks: Sequence[Framework], written: Sequence[bool]) -> None:
-        """Makes its launches report the arrays that they write. frameworks: of each tensor; written: whether the kernel
-        writes it."""
+        """Makes launches report the arrays that they write. `frameworks` and `written` have one item for each tensor:
+        its framework, and whether the kernel writes the tensor."""
         told = [(each.changed(), i) for i, (each, is_one) in enumerate(zip(frameworks, written, strict=True)) if is_one]
-        # At most one framework wants to know: torch.
+        # At most one framework needs the report: torch.
         known = {changed: None for changed, _ in told if changed is not None}
         self.changed, self.places = next(iter(known), None), tuple(i for changed, i in told if changed is not None)

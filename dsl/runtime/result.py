@@ -12,13 +12,13 @@ from dsl.runtime.timeline import WarpRecord
 class LaunchResult:
     """One finished launch.
 
-    `device`: `cuda:0` … or `emulator`; `time_us`: microseconds between two events around the launch, None unless
-    requested; `counters`, `findings`, `output`: of the emulator (None and empty on a GPU); `writers`: who wrote each
-    byte of the written arrays, if requested.
+    `device` is `emulator`, `cuda:0`, `cuda:1` and so on. `time_us` is the number of microseconds between two events
+    around the launch. `time_us` is None unless the time was requested.
 
-    `timeline`: the warps' records at marks, if requested (`WarpRecord`).
+    `counters`, `findings` and `output` come from the emulator. On a GPU these three are None or empty. `writers` tells
+    who wrote each byte of the written arrays, if requested. `timeline` holds the warps' records at marks, if requested.
 
-    `moves` and `computes`: bytes and operations of the launch, if the header has them.
+    `moves` and `computes` are the numbers of bytes and operations of the launch, if the header states them.
     """
 
     device: str

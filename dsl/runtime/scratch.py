@@ -1,5 +1,4 @@
-"""Workspaces in host memory: shared by a call's launches, beside its arguments, and what they must contain at its
-end."""
+"""Workspaces in host memory. The launches of a call share them, and some must contain zeros at the end of the call."""
 
 from __future__ import annotations
 
@@ -16,14 +15,16 @@ from dsl.runtime.errors import FindingError
 
 
 class ScratchArray(np.ndarray):
-    """A workspace; `scratch` is what the emulator remembers of it between the launches of a call."""
+    """A workspace. `scratch` is the state that the emulator keeps for it between the launches of a call."""
 
     scratch: Scratch
 
     def check_zero(self, name: str, text: str, location: Location | None) -> None:
-        """Raises FindingError if an element is not zero. `text` and `location`: the workspace's line in the file."""
+        """Raises FindingError if an element is not zero.
+
+        `text` is the declaration of the workspace. `location` is the place of the declaration in the file."""
         values = self.view(np.ndarray).reshape(-1)
-        # bf16 and 8-bit floats are bits in a field: numpy compares no structures with 0.
+        # bf16 and 8-bit floats may be fields of a structure, which numpy cannot compare with 0.
         if values.dtype.names:
             values = values[values.dtype.names[0]]
         found = np.flatnonzero(values)
@@ -51,8 +52,10 @@ def make_scratch(
     is_zeroed: bool | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> ScratchArray:
-    """A workspace in host memory, row-major or with these strides in elements. It is zeroed if it must be zero after
-    each call, or is zeroed before each."""
+    """Makes a workspace in host memory. The workspace is row-major, or has the given strides in elements.
+
+    `must_be_zero` means that each call must leave zeros. `is_zeroed` means that each call starts with zeros. By default
+    the two are equal. The new workspace holds zeros if `is_zeroed`."""
     is_zeroed = must_be_zero if is_zeroed is None else is_zeroed
     count = prod(shape) if strides is None else occupied(shape, strides)
     memory = (np.zeros if is_zeroed else np.empty)(count, dtype)
@@ -62,7 +65,7 @@ def make_scratch(
     else:
         steps = [step * memory.itemsize for step in strides]
         made = as_strided(memory, shape, steps).view(ScratchArray)
-        # Bytes between strided elements belong to nobody, and are not checked.
+        # Bytes between strided elements are unused and are not checked.
         elements = np.zeros(memory.nbytes, bool)
         as_strided(elements, (*shape, memory.itemsize), (*steps, 1))[...] = True
     made.scratch = Scratch(memory.nbytes, must_be_zero, is_zeroed=is_zeroed, elements=elements)

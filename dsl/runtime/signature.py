@@ -1,4 +1,4 @@
-"""Reads the declarations of each `.entry` of a PTX text: its parameters and launch requirements (PTX ISA, "Kernel
+"""Reads the declaration of each `.entry` of a PTX text: its parameters and launch requirements (PTX ISA, "Kernel
 Function Parameters" and "Performance-Tuning Directives")."""
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ PARAMETER = re.compile(
     rf"(?P<pointer>\.ptr\b(?:\s*(?:{SPACES}|{ALIGN}))*)?\s*"
     rf"(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\[\s*(?P<count>{NUMBER})\s*\])?"
 )
-"""Blanks between the words of a parameter may be missing, as in `.param.u64.ptr.global.align 16 x`."""
+"""Pattern of a parameter. The blanks between its words are optional, as in `.param.u64.ptr.global.align 16 x`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureParameter:
-    """One `.param`: its fundamental `type` (`u64`, `b8`, …), its size and alignment in bytes, arrays included.
-    is_pointer: declared by the text, which not all compilers do; start, end: its position in the text."""
+    """One `.param`. `type` is the fundamental type of the parameter (`u64`, `b8`, …).
+
+    `bytes` is the size of the parameter, which for an array is the size of all elements. `align` is the alignment in
+    bytes. `is_pointer` tells whether the text declares the parameter as a pointer. Not all compilers do so. `start` and
+    `end` are the parameter's position in the text."""
 
     name: str
     type: str
@@ -41,8 +44,12 @@ class SignatureParameter:
 
 @dataclass(frozen=True, slots=True)
 class EntrySignature:
-    """One `.entry`: its parameters; threads of a block and blocks of a cluster along x, y, z if it requires them; the
-    most registers of a thread; whether it declares to be launched in clusters; start, end: the position of its name."""
+    """The declaration of one `.entry`.
+
+    `block` is the number of threads of a block along x, y and z. `cluster` is the number of blocks of a cluster.
+    `block` or `cluster` is None if the text requires no such size. `most_registers` is the register limit of a thread.
+    `is_explicit_cluster` tells whether the text has `.explicitcluster`. `start` and `end` are the position of the
+    entry's name."""
 
     name: str
     parameters: tuple[SignatureParameter, ...]
@@ -55,26 +62,27 @@ class EntrySignature:
 
 
 def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
-    """The parameters of each entry, in order. Raises LaunchError `ptx` for a malformed parameter."""
+    """The parameters of each entry in their order, by name of the entry. Raises LaunchError `ptx` for a malformed
+    parameter."""
     return {name: signature.parameters for name, signature in signatures(ptx).items()}
 
 
 def signatures(ptx: str) -> dict[str, EntrySignature]:
-    """The declarations of each entry. Raises LaunchError `ptx` for a malformed parameter."""
-    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # equal lengths keep all positions
+    """The declaration of each entry, by name of the entry. Raises LaunchError `ptx` for a malformed parameter."""
+    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # blanks of equal length keep all positions
     return {match[1]: _signature(match) for match in ENTRY.finditer(code)}
 
 
 def target_of(ptx: str) -> str | None:
-    """The target of a text, `sm_90a`; None if it has none."""
+    """The target of a PTX text, such as `sm_90a`. None if the text has no `.target`."""
     found = TARGET.search(NOT_CODE.sub(" ", ptx))
     return found and found[1]
 
 
 def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
-    """The parameters that an entry's text declares as pointers, or converts to addresses of global memory."""
+    """The names of the parameters that the text declares as pointers or converts to addresses of global memory."""
     body = _body(ptx, signature)
-    # Addresses are generic until `cvta.to.global` makes them global.
+    # A pointer parameter is a generic address, which `cvta.to.global` converts to an address of global memory.
     made = set(re.findall(r"\bcvta\.to\.global\.u64\s+%\w+\s*,\s*(%\w+)", body))
     loads = re.findall(r"\bld\.param\.[ub]64\s+(%\w+)\s*,\s*\[\s*([\w$%]+)\s*\]", body)
     declared = {parameter.name for parameter in signature.parameters if parameter.is_pointer}
@@ -82,13 +90,15 @@ def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
 
 
 def waits_with_a_barrier(ptx: str, signature: EntrySignature) -> int:
-    """The number of `barrier.cluster.wait` of an entry beside which ptxas puts a barrier of the block, and branches
-    around both: all, unless the text declares `.explicitcluster` (seen in the code of ptxas 12.8 to 13.5)."""
+    """Counts an entry's `barrier.cluster.wait` instructions beside which ptxas puts a barrier of the block.
+
+    ptxas also adds branches around the two barriers. It changes each `barrier.cluster.wait` in this way, unless the
+    text declares `.explicitcluster`. The code of ptxas 12.8 to 13.5 has these barriers and branches."""
     return 0 if signature.is_explicit_cluster else len(re.findall(r"\bbarrier\.cluster\.wait\b", _body(ptx, signature)))
 
 
 def _body(ptx: str, signature: EntrySignature) -> str:
-    """The text between an entry's name and the next entry or function."""
+    """The PTX text from the name of an entry to the next entry or function. Comments and strings are blanked out."""
     code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
     end = BODY_END.search(code, signature.end)
     return code[signature.end : end.start() if end else len(code)]
@@ -113,13 +123,14 @@ def _signature(match: re.Match[str]) -> EntrySignature:
 
 
 def _extents(directive: str, text: str) -> tuple[int, int, int] | None:
-    """The extents of a directive along x, y, z; 1 for an axis that it does not name."""
+    """The extents of a directive along x, y and z. Axes that the directive leaves out have extent 1. None if the text
+    does not have the directive."""
     found = re.search(rf"\.{directive}{EXTENTS}", text)
     return found and (_number(found[1]), _number(found[2] or "1"), _number(found[3] or "1"))
 
 
 def _number(text: str) -> int:
-    """An integer of PTX: decimal, hexadecimal, or octal behind a 0."""
+    """The value of a PTX integer: decimal, hexadecimal, or octal with a leading 0."""
     digits = text.rstrip("U")
     return int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 16 if digits[1:2] in {"x", "X"} else 10)
 

@@ -1,4 +1,4 @@
-"""Tensor maps: how a TMA copy sees an array (PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and
+"""Tensor maps, which describe an array to TMA copies (PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and
 cuTensorMapEncodeIm2col)."""
 
 from __future__ import annotations
@@ -12,39 +12,40 @@ from dsl.runtime.arrays import Array
 from dsl.runtime.errors import LaunchError
 
 MAP_BYTES = 128
-"""Size of an encoded map, which a kernel gets by value."""
+"""Size of an encoded map in bytes. A kernel gets the map by value."""
 MAP_ALIGNMENT = 64
 """Alignment of a map in parameter space, in bytes."""
 MAP_RANKS = range(1, 6)
-"""Numbers of axes that a map may have."""
+"""The possible numbers of axes of a map."""
 MAP_PIECE = 16
-"""Bytes: strides of a map, and rows of its box, are multiples of it."""
+"""Bytes. The strides of a map and the lengths of the rows of its box are multiples of this number."""
 MAP_POINTER = 16
-"""Alignment of the address of a map's array, in bytes."""
+"""Required alignment in bytes of the array of a map."""
 MOST_OF_STRIDE = 1 << 40
-"""Bytes: every stride is below it."""
+"""Bytes. Every stride of a map is less than this number."""
 MOST_OF_EXTENT = 1 << 31
-"""Most elements along an axis. The driver accepts twice as many, which signed 32-bit coordinates do not reach."""
+"""Maximum number of elements along an axis. The driver accepts twice as many, but signed 32-bit coordinates cannot
+reach them."""
 MOST_OF_BOX = 256
-"""Most elements of a TMA box along an axis."""
+"""Maximum number of elements of a TMA box along an axis. It also limits the channels of a map with a window."""
 MOST_OF_PIXELS = 1024
-"""Most pixels of a box of a map with a window; its channels have the limit of a box along an axis."""
+"""Maximum number of pixels in the box of a map with a window."""
 CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
-"""Number of axes of a map with a window → the least and the greatest value of its corners."""
+"""Number of axes of a map with a window → the smallest and the largest value of a corner."""
 MOST_OF_STEP = 8
-"""Most elements from one pixel to the next along a spatial axis."""
+"""Maximum step, in elements, between base pixels along a spatial axis."""
 MAP_TYPES = {"u8", "u16", "u32", "u64", "s32", "s64", "f16", "bf16", "f32", "f64"}
-"""Element types that a map may name; other types are copied as bits."""
+"""Element types that a map may name. Elements of other types are copied as bits."""
 SWIZZLES = (0, 32, 64, 128)
-"""Bytes of a row of the box within which the swizzle permutes 16-byte pieces; 0: no swizzle."""
+"""The possible swizzles: numbers of bytes within which a swizzle permutes 16-byte pieces. 0 means no swizzle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The base pixels of a map along its spatial axes, 1 to rank - 2, the innermost first.
+    """The base pixels of a map along its spatial axes. The spatial axes are the axes 1 to rank - 2, innermost first.
 
-    Along axis i they lie at lower, lower + step, … up to extent - 1 + upper (PTX ISA, "im2col mode"). Padding makes
-    lower negative; the reach of a filter with several taps is subtracted from upper."""
+    Along axis i the base pixels are lower, lower + step, … up to extent - 1 + upper (PTX ISA, "im2col mode"). With
+    padding, lower is negative. A filter with several taps has a smaller upper."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
@@ -53,17 +54,18 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tensor map of an array with one to five axes, the innermost first, whose elements are adjacent along axis 0.
+    """A tensor map of an array with one to five axes. Axis 0 is the innermost, and its elements are adjacent.
 
-    element_bytes: 1, 2, 4 or 8. extents: elements along each axis. strides: bytes from one element to the next along
-    axis 1 and later ones. box: elements along each axis that one TMA copy moves; elements outside the array are read as
-    zeros, and not written. swizzle: 0, or the 32, 64 or 128 bytes of a row of the box within which 16-byte pieces are
-    permuted.
+    `element_bytes` is 1, 2, 4 or 8. `extents` is the number of elements along each axis. `strides` has the stride in
+    bytes of axis 1 and of each later axis. `box` is the number of elements along each axis that one TMA copy moves.
+    Elements outside the array are read as zeros and are not written. `swizzle` is 0, 32, 64 or 128 bytes. A swizzle of
+    n bytes permutes the 16-byte pieces within each row of n bytes.
 
-    window: for im2col copies of maps with 3 to 5 axes: channels, one to three spatial axes, images. Then box is
-    (channels, pixels), and pixels are consecutive pixels of the window, also across images.
+    `window` is set for im2col copies. A map with a window has 3 to 5 axes: channels, one to three spatial axes, and
+    images. Its `box` is (channels, pixels). The box takes consecutive pixels of the window, and may continue in the
+    next image.
 
-    type: one of MAP_TYPES, which reductions need; empty for bits, which copies move.
+    `type` is one of MAP_TYPES if reductions use the map. `type` is empty if the map only copies bits.
     """
 
     element_bytes: int
@@ -76,14 +78,14 @@ class TensorMap:
 
     @property
     def span(self) -> int:
-        """Bytes from the first element of the array to the end of its last one."""
+        """Number of bytes from the begin of the array's first element to the end of its last element."""
         steps = zip(self.extents, (self.element_bytes, *self.strides), strict=True)
         return sum((extent - 1) * stride for extent, stride in steps) + self.element_bytes
 
 
 class MapArgument(Protocol):
-    """The parts of a header's `Argument` that describe a map. The header imports this module, so a protocol stands for
-    it."""
+    """The fields of a header's `Argument` that describe a map. This class is a protocol, because this module cannot
+    import `header.py`, which imports this module."""
 
     @property
     def of(self) -> str: ...
@@ -98,7 +100,7 @@ class MapArgument(Protocol):
 
 
 def box_fault(row_bytes: int, swizzle: int) -> str | None:
-    """What is wrong with a box whose rows, along the innermost axis, have `row_bytes` bytes; None if nothing is."""
+    """The mistake in a box whose innermost rows have `row_bytes` bytes, in words. None if there is no mistake."""
     if row_bytes % MAP_PIECE:
         return f"has rows of {row_bytes} bytes, not a multiple of {MAP_PIECE}"
     if swizzle and row_bytes > swizzle:
@@ -107,11 +109,12 @@ def box_fault(row_bytes: int, swizzle: int) -> str | None:
 
 
 def of_array(array: Array, argument: MapArgument, stored: bool = False) -> TensorMap:
-    """The map of `argument`, for the array of its tensor. Raises LaunchError for an array without a legal map.
+    """The tensor map of `argument` for `array`. Raises LaunchError if the array has no legal map.
 
-    stored: the map is for stores, which write whole 16 bytes: rows that end within 16 bytes are refused. An axis that
-    the map does not name is joined to the next one: the array is contiguous then, as the header requires. An axis of
-    one element may have any stride: the map gets a legal one, which no address uses."""
+    If `stored` is true, the map is for stores. TMA stores write whole 16-byte pieces, so rows that end within a piece
+    are refused. If the map leaves out an axis of the array, this axis is merged with the next axis. The header allows
+    such merging only for contiguous arrays. An axis of one element may have any stride. For such an axis the map gets a
+    legal stride, which no address uses."""
     name, size = argument.of, array.itemsize
     if array.pointer % MAP_POINTER:
         message = f"{name} is aligned to {array.pointer & -array.pointer} bytes, a tensor map takes {MAP_POINTER}"
@@ -121,7 +124,7 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
     strides = [_stride(array, own[axis]) * size for axis in argument.axes]
     names = {axis: f"axis {axis} of {name}" for axis in argument.axes}
     names |= {axis: f"{names[axis]}, joined from {own[axis][0]} on," for axis in names if len(own[axis]) > 1}
-    # Before strides, which are meaningless for an empty axis.
+    # Extents are checked before strides, because the stride of an empty axis is meaningless.
     for axis, extent in zip(argument.axes, extents, strict=True):
         if not 1 <= extent <= MOST_OF_EXTENT:
             message = f"{names[axis]} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
@@ -137,23 +140,26 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
         )
     if argument.window is not None:
         _check_window(name, argument.axes, extents, argument.window)
-    # The driver checks strides of axes with one element, too.
+    # The driver checks the strides of all axes, even of axes with one element.
     outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))
     return TensorMap(size, extents, outer, argument.box, argument.swizzle, argument.window)
 
 
 def own_axes(axes: tuple[int, ...]) -> dict[int, range]:
-    """For each axis of a map, the axes of its array: itself, and the axes in front of it that the map does not name."""
+    """Axis of a map → the axes of the array that are merged into this axis.
+
+    The merged axes are the axis itself and the preceding axes that the map does not name."""
     return {axis: range(before + 1, axis + 1) for before, axis in pairwise([-1, *sorted(axes)])}
 
 
 def _stride(array: Array, axes: range) -> int:
-    """The stride from an element to the next one along joined axes; an axis of one element may have any stride."""
+    """The stride between consecutive elements along merged axes. Axes of one element are skipped, since they may have
+    any stride."""
     return array.strides[next((axis for axis in reversed(axes) if array.shape[axis] > 1), axes[-1])]
 
 
 def _check_window(name: str, axes: tuple[int, ...], extents: tuple[int, ...], window: Window) -> None:
-    """Raises LaunchError for an array in which the window has no pixel."""
+    """Raises LaunchError for an array in which the window contains no base pixel."""
     spatial = zip(axes[1:-1], extents[1:-1], window.lower, window.upper, strict=True)
     for axis, extent, lower, upper in spatial:
         if (last := extent - 1 + upper) < lower:
@@ -162,7 +168,8 @@ def _check_window(name: str, axes: tuple[int, ...], extents: tuple[int, ...], wi
 
 
 def _check_stride(where: str, stride: int, size: int, innermost: bool) -> None:
-    """Raises LaunchError for a stride, in bytes, that no map can have, of elements of `size` bytes."""
+    """Raises LaunchError for a stride that no map can have. `stride` and `size`, the size of an element, are in
+    bytes."""
     if innermost and stride != size:
         message = f"{where} has a stride of {stride} bytes, a tensor map takes {size} there"
         raise LaunchError("array", message, "pass a copy whose elements lie side by side along this axis")

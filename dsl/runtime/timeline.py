@@ -1,4 +1,4 @@
-"""Records of warps at the marks of a kernel, see docs/architecture.md."""
+"""The records that warps write at the marks of a kernel (docs/architecture.md describes their format)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from dsl.runtime.errors import LaunchError
 from dsl.runtime.header import Header
 
 HEAD = struct.Struct("<II8x")
-"""In front of all records: how many of the first blocks record, and the number of events of each of their warps."""
+"""The head before all records: the number of blocks that write records, and the number of events of each warp."""
 RECORD = struct.Struct("<I4xQQQQI20x")
-"""In front of a warp's events: %smid; %globaltimer and %clock64 at its begin, and at its end; bytes from here to the
-place of the next event."""
+"""The head of a warp's record: %smid, then %globaltimer and %clock64 at the begin of the warp, then the same two at its
+end, then the byte offset of the next event in the record."""
 EVENT_BYTES = 8
-"""Size of an event, two u32: twice the number of its mark, plus one for the end; %clock."""
+"""Size of an event in bytes. An event is two u32 values: 2 · mark (plus 1 at the end of the mark), then %clock."""
 NO_RECORDS = HEAD.pack(0, 0)
 MOST_BYTES = 256 << 20
 MOST_BLOCKS = 128
-"""Default number of blocks that record: as many as a page can show."""
+"""Default number of blocks that write records. A page can show this many."""
 WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSpace:
-    """Memory for the records of the first `blocks` blocks: `events` events for each of their `warps`."""
+    """The memory for the records of the first `blocks` blocks. Each block has `warps` warps, and each warp has room for
+    `events` events."""
 
     blocks: int
     events: int
@@ -35,7 +36,7 @@ class TimelineSpace:
 
     @property
     def stride(self) -> int:
-        """Bytes from a warp's record to the next one's."""
+        """Number of bytes from the record of a warp to the record of the next warp."""
         return RECORD.size + EVENT_BYTES * self.events
 
     @property
@@ -44,14 +45,17 @@ class TimelineSpace:
 
     @property
     def head(self) -> bytes:
-        """The first bytes of the memory at the launch; zeros follow."""
+        """The first bytes of the memory at the launch. All other bytes are zeros."""
         return HEAD.pack(self.blocks, self.events)
 
 
 @dataclass(frozen=True, slots=True)
 class WarpRecord:
-    """A warp of one launch. `block`: its linear number. `begin`, `end`: (ns of %globaltimer, %clock64); `end` is None
-    for a warp that has not ended. `events`: (mark, whether it begins, %clock64); `dropped`: how many did not fit."""
+    """The record of one warp of a launch. `block` is the linear number of its block.
+
+    `begin` and `end` are pairs: the nanoseconds of %globaltimer, and %clock64. `end` is None if the warp has not ended.
+    Each of `events` is a triple: the mark, whether the event is the begin of the mark, and %clock64. `dropped` is the
+    number of events that did not fit."""
 
     block: int
     warp: int
@@ -63,12 +67,14 @@ class WarpRecord:
 
 
 def space_for(header: Header, grid: tuple[int, int, int], events: int, blocks: int | None = None) -> TimelineSpace:
-    """The memory for a launch. blocks: number of the grid's first blocks; by default MOST_BLOCKS, or as many as fit.
-    Raises LaunchError `limit` for more than MOST_BYTES."""
+    """The memory for the records of a launch. The first `blocks` blocks of the grid write records.
+
+    By default `blocks` is MOST_BLOCKS, or the number that fits. Raises LaunchError `limit` if the records take more
+    than MOST_BYTES."""
     if not header.timeline:
         raise LaunchError("call", f"{header.label} has no marks", "compile it with marks")
     warps, all_blocks = -(-header.threads // WARP), prod(grid)
-    # All blocks have records of one size.
+    # The records of each block have the same size.
     of_block = TimelineSpace(1, events, warps).size - HEAD.size
     most = (MOST_BYTES - HEAD.size) // of_block
     if not most or (blocks is not None and min(blocks, all_blocks) > most):
@@ -79,7 +85,8 @@ def space_for(header: Header, grid: tuple[int, int, int], events: int, blocks: i
 
 
 def records(space: TimelineSpace, raw: Any) -> list[WarpRecord]:
-    """The records in the memory of a launch, by blocks and warps, without warps that did not begin."""
+    """The records in the memory `raw` of a launch, in the order of blocks and warps. Warps that did not begin are left
+    out."""
     memory = memoryview(raw).cast("B")
     every = range(space.blocks * space.warps)
     found = (_record(space, number, memory[HEAD.size + number * space.stride :]) for number in every)
@@ -88,7 +95,7 @@ def records(space: TimelineSpace, raw: Any) -> list[WarpRecord]:
 
 def _record(space: TimelineSpace, number: int, memory: memoryview) -> WarpRecord | None:
     sm, begin_ns, begin, end_ns, end, used = RECORD.unpack_from(memory)
-    # The memory is zeroed at the launch: such a warp has not begun.
+    # The memory is zeroed at the launch, so zeros mean that the warp has not begun.
     if not begin_ns and not begin:
         return None
     written = (used - RECORD.size) // EVENT_BYTES if used else space.events
@@ -100,8 +107,10 @@ def _record(space: TimelineSpace, number: int, memory: memoryview) -> WarpRecord
 
 
 def _events(words: memoryview, count: int, begin: int, ended: bool) -> Iterator[tuple[int, bool, int]]:
-    """The events of a warp. 32-bit clocks are continued from the begin: no two events of a warp are 2^32 cycles apart.
-    A warp that has not ended has events up to the first unwritten one."""
+    """The events of a warp. Each 32-bit clock is extended to 64 bits, starting from the clock at the warp's begin.
+
+    The extension is correct if consecutive events of a warp are less than 2^32 cycles apart. If a warp has not ended,
+    its events stop at the first unwritten event."""
     clock = begin
     for i in range(count):
         what, low = words[2 * i], words[2 * i + 1]

@@ -1,4 +1,4 @@
-"""The CUDA toolkit's programs: `ptxas` assembles PTX and reports resources, `nvdisasm` prints machine code."""
+"""Runs programs of the CUDA toolkit: `ptxas` assembles PTX and reports resources, `nvdisasm` prints machine code."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from subprocess import PIPE
 from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
 
 TIME_LIMIT = 60.0
-"""Most seconds for one run of a program: a kernel of 240 KB of PTX takes ptxas 0.4 s."""
+"""Time limit for one run of a program in seconds. For comparison, ptxas takes 0.4 s for 240 KB of PTX."""
 MEMORY_LIMIT = 1 << 30
-"""Most bytes of address space for a program: that kernel takes a tenth of it. Some malformed texts make ptxas take all
-memory of a machine."""
+"""Limit of a program's address space in bytes. ptxas takes a tenth of it for 240 KB of PTX. The limit is needed because
+some malformed texts make ptxas take all memory of a machine."""
 NO_MEMORY = re.compile(
     r"(?i)memory allocation failure|out of memory|memory exhausted|cannot allocate|bad_alloc|memoryerror"
 )
-"""The messages of programs that run out of memory."""
+"""Pattern of the messages that programs print when they run out of memory."""
 WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
-"""The PyPI package that has each program."""
+"""Program → the PyPI package that contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """The figures of `ptxas -v` for one entry, and the machine code.
+    """The figures that `ptxas -v` prints for one entry, and the machine code.
 
-    `registers` a thread; `spill_stores`, `spill_loads` and `stack` in bytes a thread; `shared` static bytes a block.
+    `registers` is the number of registers of a thread. `spill_stores`, `spill_loads` and `stack` are bytes of a thread.
+    `shared` is the static shared memory of a block in bytes.
     """
 
     registers: int
@@ -48,15 +49,15 @@ class Assembly:
 
 @cache
 def find(program: str) -> Path:
-    """The path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` if it is not installed."""
+    """The path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` if the program is not installed."""
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
-    except ModuleNotFoundError:  # without cuda-bindings (macOS) it may still be on the PATH
+    except ModuleNotFoundError:  # without cuda-bindings (macOS) the program may still be on the PATH
         found = shutil.which(program)
     else:
         found = find_nvidia_binary_utility(program)
     candidates = [Path(found)] if found else []
-    # The wheels put their programs into nvidia/cu13/bin, which the finder may not know.
+    # The wheels install their programs in nvidia/cu13/bin, which the finder may not know.
     wheels = importlib.util.find_spec("nvidia")
     for folder in wheels.submodule_search_locations or () if wheels else ():
         candidates.append(Path(folder) / "cu13" / "bin" / program)
@@ -67,10 +68,10 @@ def find(program: str) -> Path:
 
 
 def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None = None) -> Assembly:
-    """Assembles `ptx` for `arch` (`sm_90a`); the figures are those of `entry`, by default of the first one.
+    """Assembles `ptx` for `arch`, such as `sm_90a`. The figures describe `entry`, by default the first entry.
 
-    Raises LaunchError `ptx` with the log, which names the PTX lines, for illegal PTX; DeviceError `tool` if ptxas
-    fails, or takes more than TIME_LIMIT or MEMORY_LIMIT."""
+    Raises LaunchError `ptx` for illegal PTX. The error's message is the log, which names the PTX lines. Raises
+    DeviceError `tool` if ptxas fails, or exceeds TIME_LIMIT or MEMORY_LIMIT."""
     with tempfile.TemporaryDirectory(prefix="dsl-ptxas-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
@@ -79,7 +80,7 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None 
             command.append(f"-maxrregcount={maxnreg}")
         done = _run(command)
         log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx").strip()
-        # A signal is no verdict on the text.
+        # A signal does not mean that the text is wrong.
         if done.returncode < 0:
             raise DeviceError("tool", f"ptxas was killed by signal {-done.returncode}", "is there enough memory?")
         if done.returncode:
@@ -89,9 +90,9 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None 
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end. Raises DeviceError `tool` if it takes too long or too much memory."""
+    """Runs a program to its end. Raises DeviceError `tool` if the program takes too long or too much memory."""
     name = Path(command[0]).name
-    # A session of its own, so that its children can be stopped with it.
+    # The program gets its own session, so that its children can be stopped with it.
     with subprocess.Popen(
         command, stdout=PIPE, stderr=PIPE, text=True, errors="replace", start_new_session=True
     ) as process:
@@ -104,25 +105,27 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
         except BaseException:
             _stop(process)
             raise
-    # A program may print such words and succeed.
+    # A program that succeeds may also print such words, so the exit status is tested first.
     if process.returncode and NO_MEMORY.search(err + out):
         raise _limited(name, f"needs more than {MEMORY_LIMIT >> 20} MiB of memory")
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _limit_memory(pid: int) -> None:
-    """Limits the memory from outside, so that Python need not run code in a fork of itself, which takes 0.04 s if it is
-    large."""
+    """Limits the address space of a running process.
+
+    The limit is set from outside, so that no Python code runs in a forked child. Forking a large Python process takes
+    0.04 s."""
     try:
         from resource import RLIMIT_AS, prlimit
     except ImportError:  # not on this system: only the time is limited
         return
-    with suppress(ProcessLookupError):  # it has already ended
+    with suppress(ProcessLookupError):  # the process has already ended
         prlimit(pid, RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Stops a program and all processes that it has started."""
+    """Kills a program and all processes that it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -133,7 +136,7 @@ def _limited(program: str, how: str) -> DeviceError:
 
 
 def _figures(log: str, entry: str | None) -> dict[str, int]:
-    """The figures of one entry: its part of the log begins with "Compiling entry function 'name'"."""
+    """Reads the figures of one entry from its part of the log, which begins with "Compiling entry function 'name'"."""
     sections = re.split(r"Compiling entry function '([^']+)'", log)
     parts = dict(zip(sections[1::2], sections[2::2], strict=True))
     if entry is not None and entry not in parts:
@@ -154,8 +157,9 @@ def _figures(log: str, entry: str | None) -> dict[str, int]:
 
 
 def sass(cubin: bytes, *options: str) -> str:
-    """The machine code as text, from `nvdisasm`, with `.tile` lines unless `options` request something else. Raises
-    DeviceError `tool` if it is missing or fails."""
+    """The machine code as text, printed by `nvdisasm`. The text has `.tile` lines unless `options` are given.
+
+    Raises DeviceError `tool` if nvdisasm is missing or fails."""
     with tempfile.NamedTemporaryFile(prefix="dsl-", suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -168,7 +172,8 @@ def sass(cubin: bytes, *options: str) -> str:
 
 @cache
 def version_of(program: str) -> str:
-    """The version of `ptxas` or `nvdisasm`, as `13.5.34`. Raises DeviceError `tool` if it is missing or fails."""
+    """The version of `ptxas` or `nvdisasm`, such as `13.5.34`. Raises DeviceError `tool` if the program is missing or
+    fails."""
     done = _run([str(find(program)), "--version"])
     found = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
     if done.returncode or found is None:

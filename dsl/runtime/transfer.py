@@ -1,4 +1,4 @@
-"""Host arrays copied to a device."""
+"""Copies host arrays to a device."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dsl.runtime.frameworks import describe
 
 
 def to_device(x: Any, device: int = 0) -> DeviceArray:
-    """Copies a host array (numpy, torch on the CPU, …) to a new DeviceArray. The array is row-major, or would be with
-    its axes in another order, as `x.T`: the copy has the same strides."""
+    """Copies a host array (numpy, torch on the CPU, …) to a new DeviceArray with the same strides.
+
+    The array must have no gaps, but its axes may be in any order, as in `x.T`."""
     array = describe(x)
-    # With the largest stride first the array must be row-major.
+    # If the axes are sorted by stride, the largest first, the array must be row-major.
     axes = sorted(range(len(array.shape)), key=lambda axis: -array.strides[axis])
     shape, strides = (tuple(of[axis] for axis in axes) for of in (array.shape, array.strides))
     if array.device is not None or not (

@@ -34,7 +34,8 @@ class Definition:
     """The definition of a name.
 
     `values` holds a single expression, or all expressions of the name's `tune` set. `under` is the definition that this
-    one replaces. `caller` is the `like` line that brought it. `part` names the part that holds it.
+    one replaces. `caller` is the `like` line that brought this definition. `part` names the part of schedules that
+    contains it.
     """
 
     name: str
@@ -52,7 +53,8 @@ class Definition:
     def reads(self) -> set[str]:
         """The names that its expression reads.
 
-        If the expression reads its own name, these include the names that the replaced definition reads.
+        If the expression reads the name that it defines, the result includes the names that the replaced definition
+        reads.
         """
         found = names_in(self.value)
         return found | self.under.reads() if self.under is not None and self.name in found else found

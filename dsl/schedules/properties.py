@@ -2,8 +2,8 @@
 
 The row gives the meaning of a line, its errors and hints, the text of `dsl explain` and the list in docs/language.md.
 If a row has no `field`, its value goes to `Function.attrs` under the row's name. If the property has subjects, the
-value is stored as {subject: value}. So a new property needs only a row, and code in a pass or the emission that reads
-the value.
+value is stored as {subject: value}. So a new property needs only two things: a row, and code that reads the value in a
+pass or in the emission.
 """
 
 from __future__ import annotations
@@ -205,9 +205,9 @@ class WholeOr(Whole):
 
 
 class InstructionSetting(Takes):
-    """An instruction: the shape and modifier of `mma.sync.m16n8k32.satfinite`, or `wgmma`."""
+    """An instruction: `mma.sync` with or without its shape and modifier (`mma.sync.m16n8k32.satfinite`), or `wgmma`."""
 
-    text = "mma.sync.SHAPE|wgmma"
+    text = "mma.sync[.SHAPE]|wgmma"
 
     def read(self, setting: Setting, evaluate: Numbers) -> Named:
         from dsl.lowering.hopper.warpgroup import INSTRUCTION
@@ -222,6 +222,8 @@ class InstructionSetting(Takes):
             words.insert(0, rest.name)
             rest = rest.value
         name = ".".join(words[1:])
+        if isinstance(rest, ast.Name) and rest.id == "mma" and words == ["sync"]:
+            return Named(("", ""), node.loc)
         if not isinstance(rest, ast.Name) or rest.id != "mma" or words[:1] != ["sync"] or name not in shapes():
             word = node.id if isinstance(node, ast.Name) else name
             message = f"an instruction is {INSTRUCTION}, or named as in mma.sync.m16n8k16"
@@ -438,8 +440,8 @@ _ROWS = (
         "cluster",
         None,
         Whole(1, 16),
-        # int8 8192 cubed on an H100 takes 704 us with clusters of two blocks and 734 us without. Only clusters of up to
-        # 8 blocks are portable.
+        # On an H100, an int8 matrix product of 8192 x 8192 x 8192 takes 704 us with clusters of two blocks, and 734 us
+        # without clusters. Only clusters of up to 8 blocks are portable.
         "Clusters of N blocks along the grid's first axis, a multiple of N (sm_90 and later; over 8 only where the "
         "device allows it). With `stage … : tma` they multicast TMA boxes, for any number of tiles.",
         "cluster 2",
@@ -457,8 +459,8 @@ _ROWS = (
         "persistent",
         None,
         Whole(0, 32),
-        # Each tile has two loops, and one of them copies for the next tile: 289 us. A single loop, which checks in each
-        # iteration for which tile it copies, takes 337 us.
+        # With two loops for each tile, of which one copies for the next tile, the kernel takes 289 us. With a single
+        # loop, which checks in each iteration for which tile it copies, the kernel takes 337 us.
         "Persistent blocks: as many as run at once, N on each multiprocessor. Of B blocks, each takes every B-th tile. "
         "0: one block a tile.",
         "persistent 1",
@@ -488,7 +490,8 @@ _ROWS = (
         "names",
         Switch("registers", "shared", "tma"),
         # cp.async moves 4, 8 or 16 bytes, so the rule does not stage narrower accesses. A TMA store writes whole 16
-        # bytes of a row. Where rows ended within 16 bytes, it overwrote 420 elements of a neighbour (H100).
+        # bytes of a row. On an H100, where rows ended within these 16 bytes, the store overwrote 420 elements of a
+        # neighbour.
         "How loops load these tensors. `registers`: directly. `shared`: by copies to shared memory. `tma`: by TMA "
         "boxes (sm_90), which a producer warp copies; stores leave by TMA boxes while the block goes on, or as with "
         "`shared` where rows of a view may end within 16 bytes. `where(n % 8 == 0, tma, shared)` chooses, with one "
@@ -501,8 +504,8 @@ _ROWS = (
         "pipeline",
         "counters",
         Whole(1, 16),
-        # If a third stage leaves an SM with a single block of four warps, it costs more than it hides. Attention with
-        # heads of 128 then takes 1.42 times as long.
+        # If a third stage leaves an SM with a single block of four warps, the stage costs more time than it hides.
+        # Attention with heads of 128 then takes 1.42 times as long.
         "The copies of this loop run ahead, in a ring of N stages. If an enclosing loop is named, too, they run on "
         "from the last iteration of one inner loop to the first of the next. 1: no ring. `tile` names the TMA copies "
         "of each tile of a `persistent` block. Default: 3 stages, 2 where 3 do not fit.",
@@ -575,9 +578,9 @@ _ROWS = (
         "unroll",
         "counter",
         WholeOr("all", 1),
-        # If a loop is unrolled as many times as it has stages, places in the ring are constants: f16 4096 cubed takes
-        # 299 us instead of 329 us (H200). Attention's loop does more than products, and unrolling it twice makes it 6 %
-        # slower.
+        # If a loop is unrolled as many times as it has stages, places in the ring are constants. On an H200, an f16
+        # matrix product of 4096 x 4096 x 4096 then takes 299 us instead of 329 us. Attention's loop does more than
+        # products. If this loop is unrolled twice, it becomes 6 % slower.
         "Unrolls this run-time loop N times. `all`: completely, ahead of all else, as `for static`; the number of "
         "iterations must be constant.",
         "unroll p: 4",

@@ -42,7 +42,8 @@ class ResolvedSchedule:
     names that are neither tuned nor given, each after the names that it reads. `tune` maps each tuned name to its
     values, default first. Each name follows the names that it depends on. `derived` holds values of names that are not
     constants. `unasked` holds definitions that nothing needed. `choices` maps keys to forced options. `places` maps
-    (property, subject) to the location of the line. `contracts` lists the contracts that the code must meet.
+    (property, subject) to the location of the line. `may_set_warps` is True if neither a line nor the caller sets
+    `warps`. `contracts` lists the contracts that the code must meet.
     """
 
     name: str | None
@@ -60,6 +61,7 @@ class ResolvedSchedule:
     places: dict[tuple[str, str | None], Loc] = field(default_factory=dict)
     contracts: list[StatedContract] = field(default_factory=list)
     warps: int = DEFAULT_WARPS
+    may_set_warps: bool = False
 
     @property
     def lines(self) -> dict[tuple[str, str], Loc]:
@@ -123,6 +125,7 @@ def resolve_schedule(
         said = said_by(program, kernel.name, program.schedule(kernel.name, name))
     mistakes = said.mistakes
     _add_defaults(kernel, said)
+    out.may_set_warps = "warps" not in {*said.definitions, *overrides}
     said.definitions |= by_rule(program, kernel, said, overrides)
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))

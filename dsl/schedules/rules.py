@@ -91,7 +91,7 @@ def rule_of(program: Program, name: str) -> Rule | None:
     tiled = list(_tiled(kernel, constants))
     # A loop may step by a constant that also tiles the grid. Such a constant is not a k-tile.
     steps = [step for step in _steps(kernel, constants) if step not in {tile for tile, _ in tiled}]
-    if _multiplies(kernel) and len(tiled) == 2 and len(set(steps)) == 1:
+    if _multiplies(kernel.body) and len(tiled) == 2 and len(set(steps)) == 1:
         type = _type_of_sliced(kernel, steps[0])
         if type is not None:
             # The grid's axes are in order: the rows of the result come first.
@@ -101,11 +101,11 @@ def rule_of(program: Program, name: str) -> Rule | None:
     # A constant that tiles an axis and also covers a row cannot follow both rules.
     if covers.keys() & {tile for tile, _ in tiled}:
         return None
-    if not _multiplies(kernel) and len(covers) == 1 and len(tiled) <= 1 and not steps:
+    if not _multiplies(kernel.body) and len(covers) == 1 and len(tiled) <= 1 and not steps:
         cover, (extent, type) = next(iter(covers.items()))
         own = {"COLS": cover} | ({"ROWS": tiled[0][0]} if tiled else {})
         return _rule("rows" if tiled else "row", kernel, own, {"N": extent, "TYPE": type})
-    if not _multiplies(kernel) and not covers and len(tiled) == 1 and not steps:
+    if not _multiplies(kernel.body) and not covers and len(tiled) == 1 and not steps:
         type = _type_of_sliced(kernel, tiled[0][0])
         if type is not None:
             return _rule("elements", kernel, {"TILE": tiled[0][0]}, {"TYPE": type})
@@ -133,11 +133,24 @@ def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
     return [step.id for step in last if isinstance(step, ast.Name) and step.id in constants]
 
 
-def _multiplies(kernel: ast.KernelDef) -> bool:
-    """Whether the kernel has a matrix product."""
+def multiplies(program: Program, name: str) -> bool:
+    """Whether a kernel, or a function that it calls, has a matrix product."""
+    waiting, seen = [program.kernels[name].body], {name}
+    while waiting:
+        body = waiting.pop()
+        if _multiplies(body):
+            return True
+        called = {_called(node) for node in ast.walk(body) if isinstance(node, ast.Call)} - seen
+        waiting += [program.functions[each].body for each in called if each in program.functions]
+        seen |= called
+    return False
+
+
+def _multiplies(body: Any) -> bool:
+    """Whether a body has a matrix product."""
     return any(
         (isinstance(node, ast.Call) and _called(node) == "dot") or (isinstance(node, ast.Binary) and node.op == "@")
-        for node in ast.walk(kernel.body)
+        for node in ast.walk(body)
     )
 
 

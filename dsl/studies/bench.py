@@ -1,4 +1,4 @@
-"""Compares the kernels and schedules that can run a file's examples. Each is checked, counted and measured.
+"""Compares the kernels and schedules that can run a file's examples. All of them are checked, counted and measured.
 
 A row is one way to do an example: as the file chooses, with another option of its dispatch, with another schedule, or
 by a peer (`peers.py`). All rows are checked before any row is measured. The measurements alternate between the rows, so
@@ -38,8 +38,8 @@ ROUNDS = 50
 """Timed launches of each row."""
 A_BLOCK = ("divergent_branches", "barriers", "atomics", "wavefronts", "sectors")
 ALL_BLOCKS = ("instructions", "moves", "atomic_waits")
-"""`A_BLOCK` lists the figures of a row that are shown per block, and `ALL_BLOCKS` those that are shown over all
-blocks."""
+"""`A_BLOCK` lists the figures of a row that are shown per block, and `ALL_BLOCKS` lists the figures that are totals
+over all blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class BenchRow:
     """One way to do an example.
 
     `counted` gives, for each launch, the number of blocks that its counters cover. `failed` is the emulator's finding
-    in these blocks, or the reason why there is no report. `is_wrong` means that the row should have run, since the file
-    chooses it. `edited` names the file of IR or PTX that replaced a kernel. `peer` names the function that replaced the
-    kernels.
+    in these blocks, or the reason why there is no report. `is_wrong` says that the failure counts as an error, for
+    example because the file itself chooses this row. `edited` names the file of IR or PTX that replaced a kernel.
+    `peer` names the function that replaced the kernels.
     """
 
     example: str | None
@@ -86,9 +86,9 @@ class BenchRow:
     def figures(self) -> dict[str, float | None]:
         """The figures of the row.
 
-        `instructions` counts instructions of warps. It, `moves` and `atomic_waits` are totals over all blocks. Other
-        counts are per block. Ratios compare a count to the least count that the same accesses could need. They are None
-        without such accesses.
+        `instructions` counts instructions of warps. `instructions`, `moves` and `atomic_waits` are totals over all
+        blocks. Other counts are per block. A ratio compares a count with the least count that the same accesses could
+        need. Without such accesses the ratio is None.
         """
         from dsl.runtime.emulator import Counters
 
@@ -113,7 +113,7 @@ class BenchRow:
 def ways(
     program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()
 ) -> Iterator[BenchWay]:
-    """The ways to do an example, or only the schedules in `wanted`.
+    """The ways to do an example. If `wanted` names schedules, only these schedules are ways.
 
     First comes one way for each combination of the dispatch's options that are not set, then one way for each schedule.
     """
@@ -228,7 +228,7 @@ class Bench:
         return row
 
     def add_peer(self, example: ast.Example, overrides: Overrides, peer: Peer, beside: int) -> BenchRow:
-        """Adds a row for a peer, which replaces the launch of row `beside`. The peer runs and is checked once.
+        """Adds a row for a peer. The peer replaces the launch of row `beside`, runs once and is checked once.
 
         The row keeps the peer's errors.
         """
@@ -249,8 +249,8 @@ class Bench:
     def count(self) -> None:
         """Sets the counters and resources of the rows.
 
-        On a GPU, the emulator counts the first blocks of each launch. The row keeps a finding there, even if its
-        results are right.
+        On a GPU, the emulator counts the first blocks of each launch. If the emulator finds a fault, the row keeps this
+        finding, even if the row's results are right.
         """
         on_gpu = self.device != "emulator"
         for row, calls in zip(self.rows, self.calls, strict=True):

@@ -1,7 +1,8 @@
 """Finds all errors of a file up to LLVM, for every kernel with every schedule and every type.
 
-Launches of examples are planned as in a run. Other schedules get dims of the same name from the examples, or else 1024.
-The module loads neither numpy nor llvmlite nor CUDA nor the emulator.
+Launches of examples are planned as in a run. In other schedules, a dim gets its value from an example with a dim of the
+same name. If no example has such a dim, the value is 1024. The module loads neither numpy nor llvmlite nor CUDA nor the
+emulator.
 """
 
 from __future__ import annotations
@@ -237,8 +238,8 @@ class _Check:
     def look_at(self, request: Request, known: bool, budget: Budget | None = None, is_guess: bool = True) -> None:
         """Lowers a variant.
 
-        If `known` says that a variant with types of the same sizes is correct, only this variant's types are checked.
-        Layouts, shared memory and barriers depend on sizes alone.
+        If `known` says that a variant with types of the same sizes is correct, only the types of the new variant are
+        checked. Layouts, shared memory and barriers depend on sizes alone.
         """
         if known and not self.assemble and (is_guess or not self.contracts.of_schedule(request)):
             build_variant(self.program, request, budget)
@@ -300,7 +301,7 @@ class _Check:
         """Lowers a variant with the example's dims. If these dims do not fit the schedule or cost too much, other dims
         are tried.
 
-        A dispatch may test with `fits` whether the variant fits. If so, and if no dims fit, the error is returned.
+        If no dims fit, and a dispatch tests with `fits` whether the variant fits, the error is returned.
         """
         tried: list[tuple[Request, TileError]] = []
         most = self.extents.get(kernel.name)
@@ -339,8 +340,8 @@ class _Check:
     def judge(self, kernel: ast.KernelDef, schedule: str | None, tried: list[tuple[Request, TileError]]) -> None:
         """Judges a schedule that fits no guess.
 
-        It is an error if all guesses fail alike, or if one guess fails for a reason that no dims can fix. It is only a
-        note if the failure depends on dims, optional tensors or scalars that nobody gave.
+        The result is an error if all guesses fail alike, or if one guess fails for a reason that no dims can fix. The
+        result is only a note if the failure depends on dims, optional tensors or scalars that nobody gave.
         """
         first, last = tried[0][1], tried[-1][1]
         if any(each.code not in FITTING for each in last.errors):

@@ -79,9 +79,10 @@ class CountedFile:
 
     `report` has its single launch and the checks. `counted` is the number of blocks that the counters cover, or None if
     nothing was counted. `arguments` maps names to descriptions. `findings` and `notes` come from the emulator, as data.
-    `by_ptx_line` and `by_array` are like the launch's `by_line`, whose numbers are lines of `source`. `unjudged` says
-    why there are no results, and `unassembled` why there is no machine code. `advice` names what the caller may have
-    left out. `waits_with_a_barrier` counts the cluster waits next to which ptxas puts a barrier of the block.
+    The numbers in the launch's `by_line` are lines of `source`. `by_ptx_line` and `by_array` have the same form as
+    `by_line`. `unjudged` says why there are no results. `unassembled` says why there is no machine code. `advice` names
+    what the caller may have left out. `waits_with_a_barrier` counts the cluster waits next to which ptxas puts a
+    barrier of the block.
     """
 
     report: Report

@@ -2,8 +2,8 @@
 
 A peer replaces the launch line. The peer gets the same arrays, and the lines below the launch judge its results. On a
 GPU, the peer is timed in the same rounds as the kernels. A peer is called with the launch's arguments that its
-parameters name. If its parameters have other names, the peer gets the arrays that the kernels read, in their order. The
-peer either writes outputs that it takes as arguments, or returns them.
+parameters name. If its parameters have other names, the peer gets the arrays that the kernels read, in the order of the
+launch's arguments. The peer either writes outputs that it takes as arguments, or returns them.
 
 On a GPU a peer gets tensors of torch, or arrays of CuPy if torch is missing. Without a GPU, a peer gets numpy arrays,
 and nothing is timed.

@@ -1,4 +1,4 @@
-"""A complete schedule as text: its own lines, lines by `like`, and the choices of the compiler."""
+"""A complete schedule as text: its own lines, the lines that it gets by `like`, and the choices of the compiler."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def schedule_text(program: Program, variant: Variant, name: str, reasons: list[s
 def constants(program: Program, variant: Variant) -> list[Line]:
     """The kernel's constants, and `warps`."""
     kernel = program.kernels[variant.request.kernel]
-    # `warps` is not a constant of the kernel, but its code depends on it.
-    values: dict[str, Any] = {"warps": variant.schedule.warps}
+    # `warps` is not a constant of the kernel, but its code depends on it. The plan may have chosen it.
+    is_chosen = "block.warps" in variant.function.choices.keyed()
+    values: dict[str, Any] = {} if is_chosen else {"warps": variant.schedule.warps}
     values |= {c.name: variant.constants[c.name] for c in kernel.constants if c.types is None}
     return [Line(f"{name} = {said(value)}", place_of(variant, name)) for name, value in values.items()]
 

@@ -81,7 +81,7 @@ class StaticContracts:
         return any(each.contract.term == CHOICE for each in stated)
 
     def judge_schedule(self, evidence: Evidence) -> None:
-        """Judges the contracts of a variant's schedule, for a variant with the dims of a launch."""
+        """Judges the contracts of a variant's schedule. The variant has the dims of a launch."""
         request = evidence.request
         self.known.append(evidence)
         self.judged.add((request.kernel, request.schedule))
@@ -97,7 +97,7 @@ class StaticContracts:
 
     def judged_by(self, stated: StatedContract, kernels: list[Evidence]) -> None:
         row, judged = row_of(stated.contract), JudgedContracts()
-        # ptxas gives registers and spills. Without it, these contracts wait for a note at the end.
+        # Contracts on registers and spills need ptxas. If ptxas may not run, these contracts are only noted at the end.
         if row.known == ASSEMBLED and not self.assemble:
             self.waiting.append(stated)
             return

@@ -19,6 +19,7 @@ from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import assigned_names, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
+from dsl.kernels.compile import settled
 from dsl.kernels.kept_meaning import grid_of
 from dsl.kernels.variant import Request, build_variant, record_access
 from dsl.lowering.emit.rules import OWN
@@ -50,7 +51,7 @@ BLOCKS = 8
 class Verified:
     """The result for one kernel.
 
-    `levels` counts the compared levels, and `values` the values in the last level. `undecided` says why there is no
+    `levels` counts the compared levels. `values` counts the values in the last level. `undecided` says why there is no
     answer.
     """
 
@@ -97,6 +98,7 @@ def verify_kernel(
     `passes` are by default the program's passes.
     """
     passes = passes_of(program.plugins) if passes is None else passes
+    request = settled(program, request)
     variant = build_variant(program, request)
     grid = grid_of(variant, given)
     function, blocks = variant.function, blocks_of(grid, most)
@@ -213,8 +215,8 @@ def _whose(name: str, passes: Passes) -> str:
 
 
 def _of_finding(error: Any, function: Function) -> Divergence:
-    """Turns a fault that the emulator found into a divergence. It names the fault's thread, and the value that the
-    fault's line accesses."""
+    """Turns a fault that the emulator found into a divergence. The divergence names the fault's thread, and the value
+    that the fault's line accesses."""
     found = Divergence("emission", " ".join(str(error).split()))
     finding = getattr(error, "finding", None)
     if finding is not None and finding.thread is not None:

@@ -1,2 +1,2 @@
-"""A `.tile` file as text: its syntax tree (`syntax.py`, `tree.py`) and, by name, what stands in it and in the files
-that it imports (`program.py`). Nothing here evaluates anything."""
+"""Reads `.tile` files: the syntax tree (`syntax.py`, `tree.py`), and the named blocks of a file and of its imports
+(`program.py`). Nothing in this package evaluates expressions."""

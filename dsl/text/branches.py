@@ -1,6 +1,6 @@
-"""The branches of a dispatch, expanded when a file is read. A `match` becomes the branches of the choice that it names;
-a call of another dispatch becomes that one's branches. Plans, tuning and checks see only branches that launch
-kernels."""
+"""Expands the branches of a dispatch when a file is read. A `match` becomes one branch for each case of its choice. A
+call of another dispatch becomes the branches of that dispatch. So plans, tuning and checks see only branches that
+launch kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.text import tree as ast
 
 
 class Blocks(Protocol):
-    """The blocks of a program by name, which branches are made from. broken: names of blocks that cannot be used."""
+    """A program's blocks by name, as this module needs them. `broken` holds the names of blocks that have errors."""
 
     kernels: dict[str, ast.KernelDef]
     choices: dict[str, ast.ChoiceBlock]
@@ -21,15 +21,15 @@ class Blocks(Protocol):
     broken: set[str]
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
-        """Schedules of a kernel by name."""
+        """The schedules of a kernel, keyed by name."""
 
 
 Line = ast.Option | ast.Require | ast.Assign | ast.When | ast.Match
 
 
 def expand(program: Blocks) -> list[TileError]:
-    """Replaces each `match` and each call of a dispatch by branches that launch kernels. Returns the errors of those
-    that do not fit; these are left out."""
+    """Replaces each `match` and each call of a dispatch by branches that launch kernels. An invalid `match` or call is
+    left out. Returns the errors."""
     errors: list[TileError] = []
     done: set[str] = set()
 
@@ -42,7 +42,7 @@ def expand(program: Blocks) -> list[TileError]:
                 lines += each(dispatch, line, chain)
             except TileError as error:
                 errors.extend(error.errors)
-                # A plan without this branch would take a later one in silence.
+                # Without this branch, a plan would silently take a later branch. So the dispatch is marked as broken.
                 program.broken.add(dispatch.name)
         dispatch.lines = lines
         done.add(dispatch.name)
@@ -58,12 +58,12 @@ def expand(program: Blocks) -> list[TileError]:
                 out.append(branch)
                 continue
             call = calls[0]
-            # Each branch of the inner dispatch gets the launches ahead of the call; none of them gets launches behind
-            # it.
+            # Launches before the call are copied into each branch of the inner dispatch. Launches after the call are an
+            # error.
             if call is not branch.steps[-1]:
                 message = f"a call of the dispatch '{call.name}' stands last in its branch"
                 raise TileError("dispatch", call.loc, message, "launches of kernels may stand ahead of it")
-            # Expanding a dispatch that calls itself would never end.
+            # The expansion of a dispatch that calls itself would never end.
             if call.name in chain:
                 ring = " → ".join([*chain[chain.index(call.name) :], call.name])
                 raise TileError("dispatch", call.loc, f"dispatch '{call.name}' calls itself: {ring}")
@@ -84,7 +84,8 @@ def _inlined(
     call: ast.Launch,
     inner: ast.Dispatch,
 ) -> Iterator[Line]:
-    """The lines of `inner`, with the arguments and conditions of the branch of `dispatch` that calls it."""
+    """The lines of the dispatch `inner`, specialized for a call in a branch of `dispatch`. These lines use the call's
+    arguments, and the branch's conditions guard them."""
     names = _arguments(dispatch, call, inner)
     items = {item.name: item for item in call.items}
     if any(item.value is None for item in call.items):
@@ -99,12 +100,13 @@ def _inlined(
         if isinstance(line, ast.Assign):
             value, own = _with(line.value, names), [t.id for t in line.targets if isinstance(t, ast.Name)]
             passed += own
-            # A name with a dot cannot be written, so it clashes with none of the caller's.
+            # A user cannot write a name with a dot, so the new name clashes with none of the caller's names.
             names |= {name: ast.Name(line.loc, f"{inner.name}.{name}") for name in own}
             yield ast.Assign(line.loc, _with(line.targets, names), value, line.op)
         elif isinstance(line, ast.Require):
             condition = line.condition
-            # What the inner dispatch requires holds only where its branch is taken: not guard, or condition.
+            # A requirement of the inner dispatch matters only if the calling branch is taken. So it becomes "not guard
+            # or condition".
             for guard in guards:
                 condition = ast.Binary(line.loc, "or", ast.Unary(guard.loc, "not", guard), _with(condition, names))
             yield ast.Require(line.loc, condition if guards else _with(condition, names))
@@ -123,7 +125,8 @@ def _inlined(
 
 
 def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) -> dict[str, ast.Expr]:
-    """The arguments of a call of `inner`, by parameter. TileError `call` for a call that does not fit."""
+    """The arguments of a call of `inner`, keyed by parameter name. Raises TileError `call` if the arguments do not
+    match the parameters."""
     given: dict[str, ast.Expr]
     if call.args is None:
         given = {name: ast.Name(call.loc, name) for name in inner.params if name in dispatch.params}
@@ -147,8 +150,8 @@ def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) ->
 def _launch(
     program: Blocks, step: ast.Launch, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
 ) -> ast.Launch:
-    """A launch of an inlined dispatch. Arguments that it passes on by name are written out, and it gets the constants
-    of the call."""
+    """A launch of an inlined dispatch. Arguments that the launch passes implicitly, by equal names, become explicit.
+    The constants of the call are added to the launch."""
     args, keywords = step.args, step.keywords
     if args is None and step.name in program.kernels:
         own = [p.name for p in program.kernels[step.name].params if p.name in passed]
@@ -157,7 +160,7 @@ def _launch(
 
 
 def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
-    """A copy of a tree with other expressions for some names."""
+    """A copy of a tree in which each name in `names` is replaced by its expression."""
     if isinstance(node, ast.Name):
         return names.get(node.id, node)
     if isinstance(node, Loc):
@@ -169,7 +172,7 @@ def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
     if not is_dataclass(node):
         return node
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
-        # `given(x)` of an argument that the caller leaves out is false: decided here, where the argument is known.
+        # If the caller omits the argument x, `given(x)` is false. It is replaced here, where the argument is known.
         asked = node.args[0] if node.function.id == "given" and len(node.args) == 1 else None
         if isinstance(asked, ast.Name) and ast.is_none(names.get(asked.id)):
             return ast.Name(node.loc, "false")
@@ -209,7 +212,8 @@ def _branches(program: Blocks, line: ast.Match) -> Iterator[ast.When]:
 
 
 def _named(program: Blocks, step: ast.Launch | ast.Assign, name: str) -> ast.Launch | ast.Assign:
-    """A step with the schedule of this name, if its kernel has one and the step names none itself."""
+    """A step of a branch. If the step is a launch without a schedule, and its kernel has a schedule `name`, this
+    schedule is added."""
     if not isinstance(step, ast.Launch) or any(item.value is None for item in step.items):
         return step
     if name not in program.schedules_of(step.name):
@@ -218,14 +222,15 @@ def _named(program: Blocks, step: ast.Launch | ast.Assign, name: str) -> ast.Lau
 
 
 def names_of_branch(line: ast.When) -> list[str]:
-    """The names by which a caller selects a branch: its own, and the schedules that its launches name."""
+    """The names by which a caller can select a branch: the branch's own name, and the schedules of its launches."""
     launches = [step for step in line.steps if isinstance(step, ast.Launch)]
     named = [item.name for launch in launches for item in launch.items if item.value is None]
     return ([line.name] if line.name is not None else []) + named
 
 
 def named_ways(dispatch: ast.Dispatch) -> dict[str, None]:
-    """The names by which a caller selects a branch of a dispatch: of branches, and of schedules that they name."""
+    """The names by which a caller can select a branch of a dispatch: the branches' own names, and the schedules of
+    their launches."""
     return dict.fromkeys(
         name for line in dispatch.lines if isinstance(line, ast.When) for name in names_of_branch(line)
     )

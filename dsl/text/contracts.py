@@ -1,7 +1,7 @@
-"""Contracts: what `expect` says of the code of a kernel. Each term is a row of one table.
+"""Contracts: requirements that `expect` states about a kernel's code. Each row of one table defines a term.
 
-The row gives the meaning of a line, its errors, `dsl explain` and the list of docs/contracts.md. Its `read` names the
-method of `Evidence` in `dsl/examples/evidence.py` that gives the figure.
+The row determines the term's meaning, its errors, its text in `dsl explain` and its entry in docs/contracts.md. `read`
+in the row names the method of `Evidence` (`dsl/examples/evidence.py`) that measures the figure.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ KNOWN = {
     COUNTED: "`dsl run` on the emulator",
     TIMED: "`dsl run` on a GPU",
 }
-"""When a term is known, and the commands that report it."""
+"""For each stage at which a term's figure becomes known, the commands that report the figure."""
 CHOICE, COPY = "choice", "copy"
 IN_REGISTERS = (
     *("matrix", "vector", "partial", "convert_layout", "unroll", "subtile", "prefetch_fragments", "loop", "peel"),
     *("recompute", "chain", "instruction", "warps", "contiguous", "layout", "copy", "registers", "math", "pairs"),
     *("bytes", "precompute", "hoist", "address", "stage", "access", "pipeline", "index", "divisor", "level"),
 )
-"""Choices of these kinds decide the registers and the number of instructions."""
+"""The kinds of choices that affect the number of registers or of instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term. of: what stands in parentheses behind it, or None. unit: of the figure. known: when it is known. source:
-    where the figure comes from. kinds: the kinds of choices that decide it, the most telling first. read: the method of
-    `Evidence` that gives the figure."""
+    """A term of contracts, which stands for a figure.
+
+    `of` says what the parentheses after the term hold. `of` is None for a term without parentheses. `unit` is the unit
+    of the figure. `known` says when the figure becomes known. `source` says where the figure comes from. `kinds` lists
+    the kinds of choices that affect the figure, the most important first. `read` names the method of `Evidence` that
+    returns the figure."""
 
     name: str
     of: str | None
@@ -139,14 +142,15 @@ def row_of(contract: ast.Contract) -> Term:
 
 
 def head_of(node: ast.Expr) -> str | None:
-    """The name of the term that a condition begins with, or None."""
+    """The term that a condition begins with. The result is None if the condition does not begin with a term."""
     left = node.operands[0] if isinstance(node, ast.Compare) else None
     left = left.function if isinstance(left, ast.Call) else left
     return left.id if isinstance(left, ast.Name) and left.id in NAMES else None
 
 
 def read(node: ast.Expr, device: str | None) -> ast.Contract:
-    """The contract `TERM OP BOUND`. TileError `expect` for another form, and for an unknown term."""
+    """The contract that a condition of the form `TERM OP BOUND` states. Raises TileError `expect` for a condition of
+    another form and for an unknown term."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         raise TileError("expect", node.loc, "a contract is TERM OP NUMBER", "expect spills == 0, registers <= 128")
     left, bound = node.operands
@@ -175,8 +179,8 @@ def read(node: ast.Expr, device: str | None) -> ast.Contract:
 
 
 def is_contract(node: ast.Expr, bound: Collection[str]) -> bool:
-    """Whether an `expect` of an example is about a term. A name that the example binds comes first: an array may be
-    called `shared`."""
+    """Whether the condition of an example's `expect` is a contract. `bound` holds the names that the example binds.
+    Such a name is not taken as a term, since an array may be called `shared`."""
     head = head_of(node)
     return head is not None and head not in bound
 
@@ -193,8 +197,8 @@ def _is_copy(node: Any) -> bool:
 
 
 def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.Expr:
-    """The bound with a number for everything but `copy`, whose time only a device gives. TileError `expect` if the
-    bound is not a number or has another unit."""
+    """The bound, with its subexpressions evaluated to numbers. Calls of `copy` stay, since only a GPU can tell the time
+    of a copy. Raises TileError `expect` if the bound is not a number or has the wrong unit."""
     row = row_of(contract)
 
     def refused(node: ast.Expr, message: str) -> TileError:
@@ -217,7 +221,7 @@ def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.E
                 return ast.Binary(node.loc, node.op, fold(node.left), fold(node.right))
             case ast.Call(args=[size], keywords=named) if _is_copy(node) and not named and not has_copy(size):
                 found = number(size)
-                # 2^48 bytes are 256 TiB: more than any device has.
+                # 2^48 bytes are 256 TiB, which exceeds the memory of every device.
                 if 0 <= found.value < 1 << 48:
                     return ast.Call(node.loc, node.function, [found], {})
                 raise refused(size, f"'copy' takes a count of bytes; this is {found.value}")
@@ -227,7 +231,8 @@ def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.E
 
 
 def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
-    """A folded bound, with each `copy` replaced by the time that the function `copy` gives, in µs."""
+    """A folded bound, with each `copy(BYTES)` replaced by a time in µs. The function `copy` returns the time for a
+    number of bytes."""
     match node:
         case ast.Binary():
             return ast.Binary(node.loc, node.op, with_copies(node.left, copy), with_copies(node.right, copy))
@@ -237,7 +242,7 @@ def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
 
 
 def option_of(node: ast.Expr, evaluate: Callable[[ast.Expr], Any]) -> str:
-    """The option of a choice as text: a string, a word, a number, or several of these."""
+    """The text of a choice's option. The option is a string, a word, a number or a sequence of these."""
     if isinstance(node, ast.Sequence):
         return ", ".join(option_of(item, evaluate) for item in node.items)
     if isinstance(node, ast.String):
@@ -249,7 +254,8 @@ def option_of(node: ast.Expr, evaluate: Callable[[ast.Expr], Any]) -> str:
 
 
 def listing() -> str:
-    """The terms as the list of docs/contracts.md: unit, how it is known, what it means; `dsl explain` has examples."""
+    """The list of terms in docs/contracts.md. Each entry states the unit and the meaning of a figure, and how the
+    figure becomes known. Only `dsl explain` shows the examples."""
     lines: list[str] = []
     for row in _ROWS:
         text = f"`{row.usage}`: {row.unit}, {row.known}. {row.doc} From {row.source}."

@@ -1,4 +1,4 @@
-"""Counters beside the lines of files, for the terminal and for pages: which lines and columns, and how numbers look."""
+"""Selects the source lines and counters that the terminal and HTML pages show side by side."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ COUNTED = (
     *("instructions", "moves", "active_lanes", "global_load_sectors", "global_store_sectors", "global_atomic_sectors"),
     *("atomic_waits", "wavefronts", "conflicts", "barriers"),
 )
-"""Columns of the counted source."""
+"""The columns of counters beside source lines."""
 BEFORE = 3
-"""Lines that are shown above the first one that has counters."""
+"""The number of lines that are shown above the first line with counters."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedLine:
-    """A line of a file with its counters; empty where nothing was counted. number 0: the text is the name of a file
-    other than that of the kernels; its lines follow."""
+    """A source line with its counters. `counts` is empty if nothing was counted for the line. `number` 0 marks a
+    heading: its text is the name of a file other than the kernels' file, and that file's lines follow."""
 
     number: int
     text: str
@@ -33,10 +33,11 @@ class CountedLine:
 def counted_lines(
     files: Mapping[str, Mapping[int, Any]], whole: str | None, read: Callable[[str], Sequence[str]] | None = None
 ) -> tuple[list[str], list[CountedLine]]:
-    """The names of the counters that are not 0 everywhere, and the lines that have counters; of the file `whole` also
-    the lines between them. read: gives the lines of a file; without it they come from the disk."""
+    """The names of the counters that are nonzero in some line, and the lines to show. Lines with counters are shown. In
+    the file `whole`, the lines between lines with counters are also shown. `read` returns the lines of a file. By
+    default, the file is read from the disk."""
     rows = {file: {at: each.figures for at, each in by_line.items()} for file, by_line in files.items()}
-    # A column of zeros alone says nothing.
+    # A column whose entries are all zero carries no information.
     used = [name for name in COUNTED if any(row[name] for by_line in rows.values() for row in by_line.values())]
     return used, [*_lines(rows, whole, read or source_lines)]
 
@@ -48,8 +49,8 @@ def _lines(
         source = read(file)
         if file != whole:
             yield CountedLine(0, file, {})
-        # The lines of the kernels' own file are shown without gaps. Of other files (the library, imports) only counted
-        # lines are, since whole files would hide the kernel.
+        # The lines of the kernels' file are shown without gaps. For the library and imported files, only lines with
+        # counters are shown, since whole files would hide the kernel.
         first, last = min(by_line, default=1), max(by_line, default=0)
         shown = range(max(1, first - BEFORE), min(last + 1, len(source)) + 1) if file == whole else sorted(by_line)
         for at in shown:
@@ -57,14 +58,15 @@ def _lines(
 
 
 def legend(used: Sequence[str]) -> str:
-    """What the columns count, in words."""
+    """The legend below a table of counters. It says what the columns count."""
     return "; ".join(filter(None, ["all blocks", units(used)]))
 
 
 def source_lines(file: str) -> list[str]:
-    """The lines of a file; empty if it cannot be read any more."""
+    """The lines of a file. The result is empty if the file can no longer be read."""
     try:
         return read_text(Path(file), MAX_TEXT).splitlines()
     except TileError:
-        # The counters are worth showing without their lines: the file may have moved since the kernel was compiled.
+        # The file may have moved since the kernel was compiled. The counters are useful even without their source
+        # lines.
         return []

@@ -1,4 +1,4 @@
-"""The figures that tables show: the name of each, what it counts, and its format."""
+"""The figures that tables show. Each figure has a name, a unit and a format."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from dataclasses import dataclass
 
 
 def number(value: float | None) -> str:
-    """An integer with separators, any other number to four digits."""
+    """The text of a number. Integers get thousands separators. Other numbers are rounded to four digits."""
     if value is None:
         return "-"
-    # From 2^53 (9e15) on, every double is an integer, and most of the digits would be noise.
+    # From 2^53 (9e15) on, every double is an integer, and most of its digits would be noise.
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:.4g}"
 
 
 def amount(value: float, noun: str) -> str:
-    """`1 lane`, `2,048 lanes`, `1.5 lanes`."""
+    """A number with its noun in singular or plural, such as `1 lane`, `2,048 lanes` and `1.5 lanes`."""
     return f"{number(value)} {noun}{'s' * (value != 1)}"
 
 
 def whole(value: float) -> str:
-    """A count rounded to an integer: one that is scaled up from a part of the grid has a fraction."""
+    """The text of a count, rounded to an integer. A count that is extrapolated from a part of the grid may have a
+    fraction."""
     return f"{value:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
 class FigureColumn:
-    """name: as in JSON, logs and predicates; label: its heading; unit: what it counts, printed below the table where
-    the label does not say it; is_cost: whether less of it is better. Where it is not, no ratio of two figures is
-    shown."""
+    """A column of tables. `name` is the figure's name in JSON, logs and predicates. `label` is the heading.
+
+    `unit` says what the figure counts. `unit` is printed below the table, and is empty if the label says enough.
+    `is_cost` states that a lower figure is better. Ratios of two figures are shown only for costs."""
 
     name: str
     label: str
@@ -86,16 +88,16 @@ COLUMNS = {
         FigureColumn("atomic_waits", "waits", "turns of atomics on one address"),
     )
 }
-"""Every table has its columns in this order."""
+"""All columns by name. Every table shows its columns in this order."""
 
 
 def headed(*names: str) -> dict[str, str]:
-    """Heading → figure."""
+    """Maps the heading of each named column to the figure's name."""
     return {COLUMNS[name].label: name for name in names}
 
 
 def units(names: Iterable[str]) -> str:
-    """What the columns count, in words."""
+    """The legend of a table. The legend states each unit after the headings of its columns."""
     labels: dict[str, dict[str, None]] = {}
     for name in names:
         if COLUMNS[name].unit:

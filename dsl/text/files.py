@@ -1,4 +1,5 @@
-"""Reading and writing files: only regular files of a bounded size are read, and a write is whole or has no effect."""
+"""Reads and writes files. Only regular files of limited size are read. A write is atomic: it succeeds or has no
+effect."""
 
 from __future__ import annotations
 
@@ -15,24 +16,24 @@ from dsl.text.tree import MAX_BYTES
 
 PARTIAL = ".new"
 MAX_TEXT = 64 << 20
-"""The most bytes of a file that is not a program: PTX, tuned data."""
+"""The size limit in bytes of files other than programs, such as PTX and tuned data."""
 MAX_LOG = 256 << 20
-"""The most bytes of a log: 40,000 trials with 132 choices each."""
+"""The size limit of a log in bytes. 40,000 trials with 132 choices each fit in a log."""
 MAX_LINE = 4 << 20
-"""The most bytes of a line of a log; the longest that was seen has 60,000."""
+"""The size limit of one line of a log in bytes. The longest line seen so far has 60,000 bytes."""
 
 
 def read_text(path: Path, most: int = MAX_BYTES) -> str:
-    """The text of a regular file of at most `most` bytes, without a byte order mark. TileError: `limit` if it is
-    larger, `file` if it cannot be read or is not UTF-8."""
+    """The text of a regular file of at most `most` bytes. A byte order mark is removed. Raises TileError `limit` for a
+    larger file. Raises TileError `file` if the file cannot be read or is not UTF-8."""
     try:
         found = path.stat()
-        # A device or a pipe may never end.
+        # Reading a device or a pipe might never end.
         if not stat.S_ISREG(found.st_mode):
             what = "a directory" if stat.S_ISDIR(found.st_mode) else "no regular file"
             raise TileError("file", None, f"cannot read {path}: it is {what}")
         with path.open("rb") as file:
-            # The size that `stat` gave is not trusted: the file may grow in between, and files of /proc say 0.
+            # The size from `stat` is not reliable: the file may have grown since, and files in /proc report 0.
             raw = file.read(most + 1)
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
@@ -41,7 +42,7 @@ def read_text(path: Path, most: int = MAX_BYTES) -> str:
         size = max(found.st_size, len(raw))
         raise TileError("limit", None, f"{path} has {size} bytes; the limit is {most}")
     try:
-        # Editors on Windows write the byte order mark in front.
+        # Editors on Windows put a byte order mark at the start of a file.
         return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise TileError(
@@ -57,7 +58,7 @@ def _with_suffix(path: Path) -> str | None:
 
 
 def resolved(path: Path) -> Path:
-    """The absolute path without links. TileError `file` for a loop of links."""
+    """The absolute path, with symbolic links resolved. Raises TileError `file` if the links form a loop."""
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:
@@ -66,7 +67,7 @@ def resolved(path: Path) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether the path is a regular file. A name that no file can have is none, not an error."""
+    """Whether the path is a regular file. An invalid file name gives False and raises no error."""
     try:
         return path.is_file()
     except (OSError, ValueError, RuntimeError):
@@ -74,24 +75,26 @@ def is_file(path: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replaces the text of a file in one step: a reader, or a crash, finds the old text or the new one. A device or a
-    pipe (`/dev/stdout`) is written to directly. TileError `file`."""
+    """Replaces the text of a file atomically. A reader sees either the old text or the new text, even after a crash. A
+    device or a pipe, such as `/dev/stdout`, is written directly. Raises TileError `file` if writing fails."""
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
             return
         target = Path(os.path.realpath(path))
-        # The file behind a link is replaced, and the link stays. The partial file lies in the same folder, since a
-        # rename is atomic within a file system alone. Its random part keeps threads of one process apart.
+        # The target of a symbolic link is replaced, and the link stays. The partial file lies in the target's folder,
+        # since a rename is atomic only within one file system. The random part of its name distinguishes the threads of
+        # one process.
         partial = target.with_name(f"{_prefix(target)}{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}")
         try:
             with partial.open("x", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
-                # The new file has the permissions of the old one.
+                # The new file gets the permissions of the old file.
                 if target.exists():
                     os.chmod(partial, stat.S_IMODE(target.stat().st_mode))
-                # The data reach the disk before the rename does: else a crash may leave an empty file under the name.
+                # The data must reach the disk before the rename. Otherwise a crash could leave an empty file under the
+                # final name.
                 os.fsync(file.fileno())
             os.replace(partial, target)
         except BaseException:
@@ -105,8 +108,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a log, one by one. Bytes that are not UTF-8 are replaced, and a line longer than MAX_LINE is cut, so
-    damage stays within its line. TileError `file`; `limit` if the log has more than MAX_LOG bytes."""
+    """Yields the lines of a log. Invalid UTF-8 is replaced, and a line longer than MAX_LINE is truncated. So a damaged
+    line does not affect other lines. Raises TileError `file` if the log cannot be read. Raises TileError `limit` if the
+    log has more than MAX_LOG bytes."""
     if not is_file(path):
         raise TileError("file", None, f"cannot read {path}: it is no regular file")
     try:
@@ -124,12 +128,12 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends a line to a log, in one write, so that the lines of several processes do not mix. If the last writer was
-    stopped within a line, a line break comes first."""
+    """Appends a line to a log. The line is appended by a single write, so that lines of several processes do not mix.
+    If the log ends with an incomplete line of a killed process, a line break is written first."""
     with path.open("a+b", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
-        # Without the break, the new line would be lost with the broken one.
+        # Without the line break, the new line would become part of the incomplete line and be lost.
         begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
         file.write(begin + line.encode() + b"\n")
 
@@ -139,7 +143,7 @@ def _prefix(target: Path) -> str:
 
 
 def sweep(path: Path) -> None:
-    """Removes the partial files of writers that were killed. The caller holds the file's lock."""
+    """Removes the partial files of `path` that killed processes left behind. The caller must hold the file's lock."""
     target = Path(os.path.realpath(path))
     for each in target.parent.glob(f"{glob.escape(_prefix(target))}*{PARTIAL}"):
         with suppress(OSError):
@@ -147,7 +151,7 @@ def sweep(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Writes a folder to the disk: only then does a new name survive a loss of power."""
+    """Flushes a folder to the disk. Without the flush, a renamed file might not survive a loss of power."""
     with suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -158,13 +162,13 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the lock of a file, among the processes that use this function. The lock is on a hidden file beside it; the
-    system releases it when its holder dies."""
-    # Imported here, since most commands write no file. It locks on Windows, too, as `fcntl` cannot.
+    """Holds an exclusive lock on a file. The lock excludes only processes that also call this function. The lock is
+    taken on a hidden file in the same folder. The operating system releases the lock if the process dies."""
+    # The import is here, since most commands write no file. Unlike `fcntl`, `filelock` also works on Windows.
     from filelock import FileLock
 
     target = Path(os.path.realpath(path))
-    # Not on the file itself: `write_text` replaces it, and the lock would be on the old one.
+    # The lock is not on the file itself, since `write_text` replaces the file and the lock would stay on the old one.
     lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
         lock.acquire()

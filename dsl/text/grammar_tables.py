@@ -1,8 +1,9 @@
-"""The parser's tables as data: made from `grammar.lark` by Lark, shipped as `grammar_tables.json`.
+"""The parser's tables. Lark builds the tables from `grammar.lark`, and the package contains the tables as
+`grammar_tables.json`.
 
-Building them takes some 90 ms, reading them 10. `python -m dsl.text.grammar_tables` writes the file again after a
-change of the grammar; until then the tables are built at each start, and a test fails. Lark's own cache is no choice:
-it is a pickle in a shared temporary folder.
+Building the tables takes about 90 ms, and reading them takes 10 ms. After a change of the grammar,
+`python -m dsl.text.grammar_tables` writes the file again. Until then, each start builds the tables, and a test fails.
+Lark's own cache is not used, since it is a pickle in a shared temporary folder.
 """
 
 from __future__ import annotations
@@ -17,43 +18,44 @@ from lark import Lark
 GRAMMAR = Path(__file__).with_name("grammar.lark")
 TABLES = Path(__file__).with_name("grammar_tables.json")
 OBJECTS = ("postlex", "transformer")
-"""Options that are objects. JSON cannot hold them, so each load passes them again."""
+"""Lark's options whose values are objects. JSON cannot hold objects, so each `load` passes them again."""
 
 
 def build(**objects: Any) -> Lark:
-    """The parser from the grammar's text."""
+    """Builds the parser from the text of the grammar."""
     text = GRAMMAR.read_text()
     return Lark(text, parser="lalr", lexer="contextual", maybe_placeholders=True, **objects)
 
 
 def load(**objects: Any) -> Lark:
-    """The parser from the shipped tables; built from the grammar if the tables belong to another one."""
+    """Loads the parser from the packaged tables. If the tables belong to another version of the grammar, the parser is
+    built from the grammar."""
     tables = json.loads(TABLES.read_text())
-    # A changed grammar must not be parsed by old tables. Building takes 90 ms, so nobody is stopped by it.
+    # Old tables do not match a changed grammar. Building takes only 90 ms, so a stale file is no error.
     if tables["grammar"] != digest():
         return build(**objects)
     table = tables["data"]["parser"]["parser"]
     table["tokens"] = _integer_keys(table["tokens"])
     table["states"] = {int(state): _integer_keys(row) for state, row in table["states"].items()}
     tables["data"]["options"] |= objects
-    # `Lark.load` takes the dict that it would read from a pickle. `Lark.save` is not used: its pickle depends on the
-    # order of sets, so the file would differ with every run, and a pickle in a package is code.
+    # `Lark.load` accepts the dict that it would otherwise read from a pickle. `Lark.save` is not used for two reasons.
+    # Its pickle depends on the order of sets, so the file would differ in every run. Also, a pickle can execute code.
     return Lark.load({"data": tables["data"], "memo": _integer_keys(tables["memo"])})
 
 
 def digest() -> str:
-    """SHA-256 of the grammar's text, hexadecimal."""
+    """The hexadecimal SHA-256 digest of the grammar's text."""
     return sha256(GRAMMAR.read_bytes()).hexdigest()
 
 
 def _integer_keys(record: dict[str, Any]) -> dict[int, Any]:
-    """The record with integers for keys: JSON turns them into strings."""
+    """The record with its keys converted back to integers, since JSON stores all keys as strings."""
     return {int(key): value for key, value in record.items()}
 
 
 def serialise(parser: Lark) -> str:
-    """The text of `grammar_tables.json`. The same grammar gives the same text: states and tokens are numbered afresh,
-    because Lark's numbers depend on the order of its sets."""
+    """The text of `grammar_tables.json`. The same grammar always gives the same text. For this purpose, states and
+    tokens are renumbered, since Lark's numbers depend on the order of its sets."""
     from lark.grammar import Rule
     from lark.lexer import TerminalDef
 
@@ -71,8 +73,8 @@ def serialise(parser: Lark) -> str:
 
 
 def _renumbered(table: dict[str, Any]) -> tuple[dict[int, Any], dict[str, int], dict[str, int]]:
-    """The states, start states and end states of a table, numbered in the order in which a search from the start
-    reaches them. It follows tokens by name, since their numbers differ from run to run."""
+    """The states, start states and end states of a table, renumbered in breadth-first order from the start states. The
+    search visits tokens in the order of their names, since their numbers differ from run to run."""
     order: dict[int, int] = {}
     waiting = sorted(table["start_states"].values())
     while waiting:

@@ -1,4 +1,5 @@
-"""The signature of a kernel as data: its parameters, read once for a program; calls and variants use it."""
+"""The signature of a kernel as data. A program computes the signature once for each kernel. Calls and variants use the
+signature."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from dsl.text import tree as ast
 
 @dataclass(frozen=True, slots=True)
 class ArrayParameter:
-    """A tensor of the signature. dtype: of an element, or a type parameter. dims: a name, a number, or None where the
-    extent depends on the constants of a variant."""
+    """A tensor parameter of a kernel. `dtype` is an element type or a type parameter. Each of `dims` is a name, a
+    number or None. None marks an extent that depends on constants of the variant."""
 
     name: str
     dtype: str
@@ -23,9 +24,11 @@ class ArrayParameter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelHead:
-    """The parameters of a kernel, by kind and name. types: the alternatives of each type parameter; constants: those
-    that are not types; dims: in the order of their first use; widths: the dims that decide the widths of accesses: all
-    but those that are only ever the first of several axes."""
+    """The parameters of a kernel, by kind and name. `types` holds the alternatives of each type parameter. `constants`
+    holds the names of all other constants. `dims` is in the order of first use.
+
+    `widths` holds the dims that affect how wide an access can be. A dim is missing from `widths` if tensors have the
+    dim only as the first of several axes."""
 
     name: str
     names: tuple[str, ...]
@@ -39,7 +42,7 @@ class KernelHead:
 
 
 def head_of(kernel: ast.KernelDef) -> KernelHead:
-    """Reads the signature of a kernel; `Program.head` keeps the result."""
+    """Computes the signature of a kernel. `Program.head` caches the result."""
     known = {c.name for c in kernel.constants}
 
     def extent(node: ast.Expr) -> str | int | None:
@@ -53,8 +56,8 @@ def head_of(kernel: ast.KernelDef) -> KernelHead:
             dims = tuple(map(extent, p.type.dims))
             arrays[p.name] = ArrayParameter(p.name, p.type.dtype, dims, p.type.strided, p.type.optional, p.loc)
     axes = [array.dims for array in arrays.values()]
-    # The first of several axes counts rows. Strides of row-major rows come from the other axes, so only those decide
-    # whether an address is a multiple of 16 bytes.
+    # The first of several axes counts rows. The strides of a row-major array are products of the other axes, so only
+    # the other axes decide whether an address is a multiple of 16 bytes.
     inner = (dims[1:] if len(dims) > 1 else dims for dims in axes)
     return KernelHead(
         kernel.name,

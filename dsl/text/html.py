@@ -1,5 +1,5 @@
-"""Pieces of the pages that notebooks show: tables, and lines of a file with heat. All text is escaped; pages have no
-scripts and load nothing."""
+"""HTML for notebooks: tables, and source lines with tinted counters. All text is escaped. Pages contain no scripts and
+load no other files."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ STYLE = """
 .dsl .source td { line-height: 1.35; }
 .dsl summary { cursor: pointer; opacity: 0.55; }
 """
-"""The notebook sets the colours of text and background, dark or light. Tints are transparent, so they suit both."""
+"""The style sheet. The notebook's theme sets the colours of text and background. Tints are transparent, so they suit
+dark and light themes."""
 HEAT, COOL = "217, 108, 22", "47, 158, 68"
-"""Tints, as red, green and blue: HEAT for more, COOL for less."""
+"""The colours of tints, as red, green and blue. HEAT marks higher figures, and COOL marks lower figures."""
 EMPTY = ("", "-")
 STRONGEST = 0.55
-"""The greatest opacity of a tint: the text in front of it can still be read."""
+"""The greatest opacity of a tint. At this opacity, the text on top is still readable."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageCell:
-    """A cell of a table. heat: from -1 (less) over 0 (no tint) to 1 (more); mark: `pale`, `bad` or nothing."""
+    """A cell of a table. `heat` selects the tint, from -1 (a lower figure) to 1 (a higher figure). 0 gives no tint.
+    `mark` is `pale`, `bad` or empty."""
 
     text: str
     is_number: bool = False
@@ -44,16 +46,16 @@ class PageCell:
 
 
 Cell = PageCell | str | int | float | None
-"""Numbers are written with separators, and to the right; None is a dash."""
+"""A cell's value. Numbers are aligned right and get thousands separators. None becomes a dash."""
 
 
 def page(*parts: str) -> str:
-    """The HTML that a notebook shows, with the style."""
+    """The HTML that a notebook shows: the style sheet and the given pieces."""
     return "\n".join([f'<div class="dsl"><style>{STYLE}</style>', *filter(None, parts), "</div>"])
 
 
 def safe(text: str) -> str:
-    """Any text, escaped: it cannot become markup."""
+    """A text, escaped so that it cannot act as markup."""
     return escape(printable(text))
 
 
@@ -67,18 +69,18 @@ def note(text: str, mark: str = "pale") -> str:
 
 
 def verbatim(text: str, mark: str = "") -> str:
-    """Lines as they are."""
+    """HTML that shows a text literally, with its line breaks."""
     return f'<pre class="{mark}">{safe(text)}</pre>'
 
 
 def folded(summary: str, text: str) -> str:
-    """Lines that a click unfolds."""
+    """HTML that shows `summary`. A click on it unfolds `text`."""
     return f"<details><summary>{safe(summary)}</summary>{verbatim(text)}</details>"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], name: str = "") -> str:
-    """A table. Empty columns are left out, and so is the row of headings if all are empty. name: a class of the
-    style."""
+    """The HTML of a table. Empty columns are left out. The row of headings is left out if all headings are empty.
+    `name` is a CSS class of the style sheet."""
     cells = [[as_cell(value) for value in row] for row in rows]
     shown = [at for at in range(len(heads)) if any(row[at].text not in EMPTY for row in cells)]
     numeric = {at for at in shown if any(row[at].is_number for row in cells)}
@@ -106,14 +108,14 @@ def _td(cell: PageCell, right: bool) -> str:
 
 
 def compared(value: Cell, base: Cell) -> PageCell:
-    """A figure beside that of a base: `=` if they are equal, warm if it is more, cool if it is less. The tint is full
-    at a tenth or ten times the base."""
+    """A cell for `value`, compared with `base`. Equal figures give `=`. The tint is HEAT if the value is higher than
+    the base, and COOL if it is lower. The tint is full at a tenth and at ten times the base."""
     cell = as_cell(value)
     if not _is_number(value) or not _is_number(base):
         return cell
     if value == base:
         return PageCell("=", True, mark="pale")
-    # A ratio to 0 has no logarithm: the tint is full.
+    # If one of the figures is 0, their ratio has no logarithm, so the tint is full.
     if not value or not base:
         return PageCell(cell.text, True, 1.0 if value else -1.0)
     from math import log10
@@ -126,15 +128,16 @@ def _is_number(value: Cell) -> bool:
 
 
 def source(used: Sequence[str], lines: Sequence[CountedLine]) -> str:
-    """Lines of files with their counters before them. A counter's tint is its share of the greatest in its column. The
-    line's own tint is that of the first column, which is warp instructions where they were counted."""
+    """The HTML of source lines, with each line's counters before it. The tint of a counter is its share of the greatest
+    counter in its column. The tint of the source text follows the first column, which holds warp instructions if they
+    were counted."""
     most = {name: max((line.counts.get(name, 0) for line in lines), default=0) for name in used}
     rows: list[list[Cell]] = []
     for line in lines:
         row: list[Cell] = []
         for name in used:
             count = line.counts.get(name, 0)
-            # More active lanes are better, so they are not hot.
+            # More active lanes are better, so their column gets no tint.
             heat = count / most[name] if most[name] and name != "active_lanes" else 0.0
             row.append(PageCell(number(count), True, heat / 2) if count else "")
         heat = line.counts.get(used[0], 0) / most[used[0]] if used and most[used[0]] else 0.0

@@ -1,7 +1,8 @@
-"""Names of files that are imported under a name: `rows.body` is the `body` of `import "rows.tile" as rows`.
+"""Qualified names of imported files: after `import "rows.tile" as rows`, `rows.body` is that file's `body`.
 
-The program knows the members of a module by their whole names, such as `rows.body`. No identifier has a dot, so they
-clash with nothing. All blocks are rewritten when they are read, so building and planning see plain names alone.
+A file that is imported under a name is called a module. The program stores the members of a module under qualified
+names such as `rows.body`. Identifiers contain no dot, so qualified names cannot clash with them. Blocks are rewritten
+when a file is read, so building and planning see only plain names.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from dsl.text import tree as ast
 def qualified(
     node: Any, names: Mapping[str, str], modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]
 ) -> Any:
-    """A copy of a block with whole names, for what is among `names` and for members of `modules`. A name that the block
-    binds itself stays. An unknown member becomes an error in `errors`; the block is returned all the same."""
-    # Places are dataclasses, too, and stay as they are.
+    """A copy of a block in which qualified names replace the keys of `names` and the members of `modules`. Names that
+    the block itself binds stay. An unknown member adds an error to `errors`, and the block is still returned."""
+    # Locations are dataclasses as well, but they need no rewriting.
     if isinstance(node, Loc):
         return node
     if isinstance(node, ast.Name):
@@ -37,7 +38,7 @@ def qualified(
         return {key: qualified(each, names, modules, errors) for key, each in node.items()}
     if not is_dataclass(node) or isinstance(node, type):
         return node
-    # A local name hides a module's, as in Python: a parameter `rows` is not the file imported as `rows`.
+    # As in Python, a local name shadows a module: a parameter `rows` hides the file that is imported as `rows`.
     own = _bound(node)
     if own:
         names = {name: whole for name, whole in names.items() if name not in own}
@@ -47,7 +48,7 @@ def qualified(
 
 
 def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]) -> str:
-    # A name with a dot belongs to a file that the module itself imports. It is not part of what the module offers.
+    # A name with a dot belongs to a file that the module itself imports. The importer cannot use such a name.
     members = [member for member in modules[alias] if "." not in member]
     if name not in members:
         hint = closest(name, members) or f"known: {', '.join(members) or 'none'}"
@@ -56,7 +57,7 @@ def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, 
 
 
 def _bound(node: Any) -> set[str]:
-    """The names that a block binds, anywhere in it."""
+    """All names that a block binds, as parameters or anywhere in its body."""
     found: set[str] = set()
     if isinstance(node, ast.Def | ast.KernelDef):
         found |= {p if isinstance(p, str) else p.name for p in node.params} | {c.name for c in node.constants}

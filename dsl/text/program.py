@@ -1,4 +1,5 @@
-"""A `.tile` file as a program: its kernels, functions, schedules, dispatches and examples, with what it imports."""
+"""A `.tile` file as a program: the kernels, functions, schedules, dispatches and examples of the file and its
+imports."""
 
 from __future__ import annotations
 
@@ -29,8 +30,10 @@ ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contr
 
 @dataclass(slots=True)
 class Program:
-    """The blocks of a file and of its imports, by name. path: None for a text without a file. plugins: used to compile
-    it."""
+    """The blocks of a file and of its imports, by name. `path` is None for a text that is not from a file. `plugins`
+    are the plug-ins that compile the program.
+
+    A part is a schedule without a kernel, which other schedules include with `like`."""
 
     source: Source
     path: Path | None = None
@@ -42,11 +45,12 @@ class Program:
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
     plugins: Plugins = field(default_factory=current, repr=False, compare=False)
-    found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # by `once`
+    found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # the results that `once` caches
     broken: set[str] = field(default_factory=set, repr=False, compare=False)  # names of blocks that do not parse
 
     def once(self, what: Callable[[Program, str], Found], name: str) -> Found:
-        """`what(self, name)`, computed at the first request: it follows from a text that does not change."""
+        """The result of `what(self, name)`, computed at the first request and then cached. The result depends only on
+        the program's text, which does not change."""
         key = (what, name)
         if key not in self.found:
             self.found[key] = what(self, name)
@@ -57,15 +61,16 @@ class Program:
         return self.once(_head, kernel)
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
-        """Schedules of a kernel by name, in the order of the file."""
+        """The schedules of a kernel, keyed by name, in the order of the file."""
         return {name: s for (of, name), s in self.schedules.items() if of == kernel}
 
     def function(self, name: str) -> ast.Def | None:
-        """A function of the file, else of the language's library: the value of a constant may be its name."""
+        """The file's function `name`, or else the library's function of that name. The result is None if neither
+        exists. The value of a constant may be the name of such a function."""
         return self.functions.get(name) or library_functions(name).get(name)
 
     def schedule(self, kernel: str, name: str, loc: Loc | None = None) -> ast.Schedule:
-        """The schedule of a kernel; TileError, at `loc`, if it has none of this name."""
+        """The schedule `name` of a kernel. Raises TileError at `loc` if the kernel has no such schedule."""
         known = self.schedules_of(kernel)
         if name not in known:
             hint = closest(name, known) or (f"known: {', '.join(known)}" if known else None)
@@ -75,8 +80,9 @@ class Program:
         return known[name]
 
     def like(self, line: ast.Property, kernel: str | None) -> tuple[ast.Schedule, str | None]:
-        """The schedule that `like SCHEDULE` or `like KERNEL.SCHEDULE` names in a schedule of `kernel` (None in a part),
-        and the kernel of that schedule. TileError if there is none."""
+        """Resolves a line `like SCHEDULE` or `like KERNEL.SCHEDULE` to a schedule and that schedule's kernel.
+        The line is in a schedule of `kernel`, or in a part if `kernel` is None. Raises TileError if no such schedule
+        exists."""
         if line.subject or len(line.values) != 1:
             raise TileError("schedule", line.loc, "'like' takes one schedule", "like SCHEDULE, or like KERNEL.SCHEDULE")
         match line.values:
@@ -93,35 +99,35 @@ class Program:
         raise TileError("name", line.loc, "there is no such schedule", hint)
 
     def family(self, kernel: str | None, schedule: ast.Schedule) -> list[ast.Schedule]:
-        """A schedule of `kernel` (None: a part), and the known schedules that it is `like`, directly or through
-        others."""
+        """A schedule of `kernel`, and all schedules that it includes with `like`, directly or indirectly. `kernel` is
+        None if the schedule is a part."""
         found = [(schedule, kernel)]
-        # The list grows while the loop runs over it: each schedule adds those that it is like.
+        # The loop appends to the list that it iterates over: each schedule adds the schedules that it includes.
         for member, of in found:
             for line in member.lines:
                 if isinstance(line, ast.Property) and line.name == "like":
                     try:
                         other = self.like(line, of)
-                    except TileError:  # reported where the line is evaluated
+                    except TileError:  # The evaluation of the line reports this error.
                         continue
-                    # Each schedule once, by identity: a ring of `like` lines ends here, and is an error where it is
-                    # evaluated.
+                    # Each schedule is added only once, so a cycle of `like` lines ends here. The evaluation of these
+                    # lines reports the cycle.
                     if not any(other[0] is known for known, _ in found):
                         found.append(other)
         return [member for member, _ in found]
 
     def family_of(self, kernel: str) -> list[ast.Schedule]:
-        """The schedules of a kernel, and all that they are `like`."""
+        """The schedules of a kernel, and all schedules that they include with `like`."""
         found = [each for schedule in self.schedules_of(kernel).values() for each in self.family(kernel, schedule)]
         return list({id(schedule): schedule for schedule in found}.values())
 
     def read_by_schedules(self, kernel: str) -> set[str]:
-        """The names that the schedules of a kernel read."""
+        """The names that expressions in the schedules of a kernel read."""
         lines = (line for schedule in self.family_of(kernel) for line in schedule.lines)
         return set().union(*(names_in(node) for line in lines for node in _expressions(line)))
 
     def sources(self) -> list[Source]:
-        """The files of its blocks, its own first."""
+        """The source files of the program's blocks. The program's own file comes first."""
         groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
         blocks: list[ast.KernelDef | ast.Def | ast.Schedule | ast.ChoiceBlock | ast.Dispatch] = [
             b for g in groups for b in g.values()
@@ -129,12 +135,13 @@ class Program:
         return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
 
     def digest(self) -> str:
-        """SHA-256 of the texts of all its files, hexadecimal."""
+        """The hexadecimal SHA-256 digest of the texts of all source files."""
         texts = "\0".join(source.text for source in self.sources())
         return hashlib.sha256(texts.encode()).hexdigest()
 
     def settable(self, kernel: str) -> frozenset[str]:
-        """Names that a caller may set for a kernel: its constants, what its schedules set or tune, and `warps`."""
+        """The names that a caller may set for a kernel: its constants, names that its schedules set or tune, and
+        `warps`."""
         return self.once(_settable, kernel)
 
     def kernel(self, name: str) -> ast.KernelDef:
@@ -165,7 +172,8 @@ def _settable(program: Program, kernel: str) -> frozenset[str]:
 
 
 def tiles_of(program: Program, name: str) -> list[tuple[str, ast.Expr]]:
-    """The dims that a kernel splits into tiles, by `cdiv(dim, TILE)` or `range(0, dim, TILE)`, each with its tile."""
+    """The dims that a kernel splits into tiles with `cdiv(dim, TILE)` or `range(0, dim, TILE)`. Each dim is paired with
+    the expression of its tile size."""
     calls = [node for node in ast.walk(program.kernels[name].body) if isinstance(node, ast.Call)]
     found = [call.args for call in calls if getattr(call.function, "id", "") in ("cdiv", "range")]
     pairs = [arguments[-2:] for arguments in found if len(arguments) > 1]
@@ -173,14 +181,14 @@ def tiles_of(program: Program, name: str) -> list[tuple[str, ast.Expr]]:
 
 
 OURS = "dsl_"
-"""The prefix of the compiler's own names in the PTX of a kernel."""
+"""The prefix of names that the compiler itself makes in a kernel's PTX."""
 RESERVED = frozenset({"vprintf", "WARP_SZ", "_"})
-"""Names that a kernel cannot have in PTX: its function that prints, a constant, and `_`, which is no name there. Its
-other words, such as `add` and `shared`, are free."""
+"""Names that a kernel cannot have in PTX. `vprintf` is PTX's print function, `WARP_SZ` is a PTX constant, and `_` is no
+PTX identifier. Other PTX words, such as `add` and `shared`, are allowed."""
 
 
 def dim_names(kernel: ast.KernelDef, absent: Collection[str] = ()) -> list[str]:
-    """Names of the dims of a kernel's tensors, without the tensors `absent`, in the order of their first use."""
+    """The dims of a kernel's tensors, in the order of their first use. The tensors in `absent` are ignored."""
     constants = {c.name for c in kernel.constants}
     tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation) and p.name not in absent]
     named = (d.id for t in tensors for d in t.dims if isinstance(d, ast.Name))
@@ -188,11 +196,11 @@ def dim_names(kernel: ast.KernelDef, absent: Collection[str] = ()) -> list[str]:
 
 
 def load(path: str | Path, name: str | None = None, plugins: Plugins | None = None) -> Program:
-    """The program of a file; TileError of code 'file' if it cannot be read. plugins: used to compile it, in place of
-    those of the command line."""
+    """Reads the program in a file. Raises TileError of code 'file' if the file cannot be read. `plugins` replace the
+    plug-ins of the command line."""
     path = Path(path)
     text = read_text(path)
-    # The IR's text would end in a syntax error at its first line, which helps nobody.
+    # The text of an IR would give a syntax error in its first line, which would not help the user.
     if is_ir(text):
         message = f"{path} is a kernel's IR; this takes the program that it was made of"
         raise TileError("file", None, message, f"dsl run FILE.tile --from {path}")
@@ -203,7 +211,7 @@ def load(path: str | Path, name: str | None = None, plugins: Plugins | None = No
 
 
 def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -> Program:
-    """The program of a text. `folder` is where `import` looks; without it nothing can be imported."""
+    """Parses a text into a program. `import` searches `folder`. If `folder` is None, `import` is an error."""
     program, errors = examine_program(text, name, folder)
     if errors:
         raise Errors(errors)
@@ -211,8 +219,8 @@ def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -
 
 
 def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program, list[TileError]]:
-    """The blocks that parse, as a program, and all errors: of blocks that do not parse, and between those that do.
-    TileError if too little parses to check the rest."""
+    """A program of the blocks that parse, and all errors. The errors include syntax errors and wrong references between
+    blocks. Raises TileError if too little of the text parses to check references."""
     found = read(text, name)
     if found.broken is None:
         raise Errors(found.errors)
@@ -224,7 +232,8 @@ def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program,
 
 
 def follows(program: Program, error: TileError) -> bool:
-    """Whether an error follows from another: it says that a name is unknown whose block does not parse."""
+    """Whether an error is the consequence of a syntax error: the error reports an unknown name that a broken block may
+    define."""
     named = re.findall(r"'([\w.]+)'", error.message)
     return error.code in ("name", "call", "constant") and not program.broken.isdisjoint(named)
 
@@ -241,7 +250,7 @@ def _add(
 ) -> None:
     modules: dict[str, dict[str, Any]] = {}
     imports = [block for block in file.blocks if isinstance(block, ast.Import)]
-    # Imports come first, wherever they stand: a block may use a name that a later line imports.
+    # Imports are handled first, wherever they are in the file. A block may use a name that a later line imports.
     for block in [*imports, *(block for block in file.blocks if not isinstance(block, ast.Import))]:
         try:
             if isinstance(block, ast.Import):
@@ -257,7 +266,7 @@ def _add(
                 if isinstance(block, ast.Schedule) and len(errors) > found:
                     continue
             if isinstance(block, ast.Example):
-                # Examples of an imported file are not this file's: they may need data or take long.
+                # Examples of imported files are ignored, since they may need data or take long.
                 if top:
                     program.examples.append(block)
             elif isinstance(block, ast.Schedule):
@@ -282,7 +291,7 @@ def _add(
 def _define(program: Program, block: ast.KernelDef | ast.Def | ast.ChoiceBlock | ast.Dispatch) -> None:
     if isinstance(block, ast.KernelDef) and (block.name in RESERVED or block.name.startswith(OURS)):
         raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
-    # A call may name any of these, so they share one space of names.
+    # A call may name any of these blocks, so they share one namespace.
     kinds: tuple[Mapping[str, Any], ...] = (program.kernels, program.functions, program.choices, program.dispatches)
     for kind in kinds:
         if block.name in kind:
@@ -307,8 +316,8 @@ def _import(
     chain: list[str],
     inside: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Adds the blocks of a file to the program. A file imported under a name adds its functions, parts and choices by
-    their whole names; these are returned by their own names."""
+    """Adds the blocks of an imported file to the program. A file that is imported under a name adds its functions, its
+    parts and its choices under qualified names. The added members are returned, keyed by their plain names."""
     is_packaged = block.path.startswith(f"{STD.name}/")
     if is_packaged:
         folder, root = STD.parent, STD
@@ -319,18 +328,18 @@ def _import(
     except TileError as error:
         raise TileError("import", block.loc, error.message) from None
     of_what = "library" if is_packaged else "file"
-    if not path.is_relative_to(root):  # a file from elsewhere must not read the user's other files
+    if not path.is_relative_to(root):  # An untrusted file must not read the user's other files.
         raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the {of_what}')
     if str(path) in inside:
         raise TileError("import", block.loc, f'"{block.path}" imports itself')
-    if block.alias is None and str(path) in chain:  # two files import one: its blocks are defined once
+    if block.alias is None and str(path) in chain:  # The file was already imported, so its blocks are already defined.
         return {}
     if not is_file(path):
         near = packaged_files() if is_packaged else [p.name for p in folder.glob("*.tile")]
         hint = closest(block.path, near) or (f"the compiler's own: {', '.join(near)}" if is_packaged else None)
         raise TileError("import", block.loc, f'there is no file "{block.path}"', hint)
     beside = Path(block.loc.source.name).parent
-    name = block.path if is_packaged else normpath(beside / block.path)  # a path that the user can open
+    name = block.path if is_packaged else normpath(beside / block.path)  # Messages show this path to the user.
     try:
         text = read_text(path)
     except TileError as error:
@@ -361,7 +370,8 @@ def _import(
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:
-    """Adds an error for each schedule or launch of an unknown kernel."""
+    """Expands the dispatches. Adds errors for schedules and launches of unknown kernels, for unused names that a
+    schedule sets, and for branches that cannot be expanded."""
     for (kernel, _), schedule in program.schedules.items():
         if kernel not in program.kernels:
             message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
@@ -389,10 +399,10 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
 
 
 def _unread(program: Program) -> list[TileError]:
-    """Errors for names that a schedule sets but nothing reads: neither its kernels nor any of their schedules."""
+    """Errors for names that a schedule sets but that neither its kernels nor their schedules read."""
     errors: dict[int, TileError] = {}
-    read_by: dict[int, set[str]] = {}  # by identity of the schedule: several may be `like` one
-    users: dict[int, list[ast.KernelDef]] = {}  # of a part
+    read_by: dict[int, set[str]] = {}  # id of a schedule → the names that it reads
+    users: dict[int, list[ast.KernelDef]] = {}  # id of a schedule → the kernels whose schedules include it
     for schedule in [*program.schedules.values(), *program.parts.values()]:
         read_by[id(schedule)] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
     read_of: dict[str, set[str]] = {}
@@ -408,7 +418,7 @@ def _unread(program: Program) -> list[TileError]:
             continue
         if not schedule.kernels:
             kernels = users.get(id(schedule), [])
-            if not kernels:  # a part that nothing here uses may be for files that import this one
+            if not kernels:  # A part that is unused here may be meant for files that import this file.
                 continue
         constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
         read = set().union(*(read_of[kernel.name] for kernel in kernels))
@@ -428,7 +438,7 @@ ELSEWHERE = {
     "num_stages": "'pipeline p: 3', of the loop over p: three stages of what its iterations copy",
     "num_ctas": "'cluster 2' launches blocks in clusters of two",
 }
-"""Names that other languages have for a line of a schedule."""
+"""Names from other languages, and the schedule line that corresponds to each."""
 
 
 def _listed(kernels: list[ast.KernelDef]) -> str:
@@ -443,7 +453,7 @@ def _set_by(line: ScheduleLine) -> list[ast.Name]:
 
 
 def _expressions(line: ScheduleLine) -> list[ast.Expr]:
-    """What a line of a schedule evaluates."""
+    """The expressions that a schedule line evaluates."""
     if isinstance(line, ast.Assign):
         return [line.value]
     if isinstance(line, ast.Contract):
@@ -455,19 +465,19 @@ def _expressions(line: ScheduleLine) -> list[ast.Expr]:
 
 LIBRARY = Path(__file__).parents[1] / "library"
 STD = Path(__file__).parents[1] / "std"
-"""Files of tile functions that come with the compiler, for `import "std/…"`."""
+"""The folder of the files that come with the compiler and are imported with `import "std/…"`."""
 
 
 def packaged_files() -> list[str]:
-    """The paths of packaged files, as `import` has them."""
+    """The paths of the compiler's own files, as they are written in `import "std/…"`."""
     return sorted(path.relative_to(STD.parent).as_posix() for path in STD.rglob("*.tile"))
 
 
-# Names of files alone: parsing all of the library to find one function would be paid by every start.
+# The index uses only file names, since parsing the whole library to find one function would slow down every start.
 @lru_cache(maxsize=1)
 def _library_index() -> dict[str, str]:
-    """Function → file of the language's own library. A file is named after its functions, joined by '-'; its other
-    functions are private."""
+    """Maps each library function to its file. The name of a file lists its public functions, joined by '-'. The file's
+    other functions are private."""
     return {name: path.name for path in LIBRARY.glob("*.tile") for name in path.stem.split("-")}
 
 
@@ -479,18 +489,19 @@ def _library_file(name: str) -> dict[str, ast.Def]:
 
 
 def library_names() -> frozenset[str]:
-    """The functions of the language that are written in the language."""
+    """The names of the library functions, which are written in the language itself."""
     return frozenset(_library_index())
 
 
 def library_functions(name: str) -> dict[str, ast.Def]:
-    """The functions of the library file that defines `name` in the language itself; empty if none does."""
+    """All functions of the library file that defines `name`. The result is empty if no library file defines it."""
     file = _library_index().get(name)
     return {} if file is None else _library_file(file)
 
 
 def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.KernelDef]:
-    """Kernels that the example's launches may run; without an example, all kernels of the file."""
+    """The kernels that an example's launches may run. The result is all kernels of the program if `example` is
+    None."""
     if example is None:
         return list(program.kernels.values())
     found: dict[str, ast.KernelDef] = {}
@@ -502,7 +513,7 @@ def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.K
 
 
 def launched_kernels(program: Program, name: str) -> list[str]:
-    """Names of the kernels that a kernel's or dispatch's name may launch."""
+    """The names of the kernels that a launch of `name`, a kernel or a dispatch, may run."""
     if name in program.kernels:
         return [name]
     dispatch = program.dispatches.get(name)
@@ -512,7 +523,8 @@ def launched_kernels(program: Program, name: str) -> list[str]:
 
 
 def type_parameters(kernels: Iterable[ast.KernelDef]) -> dict[str, list[str]]:
-    """Type parameters with their alternatives; the first kernel that declares one decides."""
+    """The type parameters of the kernels, and the alternatives of each. If several kernels declare a type parameter,
+    the first kernel's alternatives are used."""
     found: dict[str, list[str]] = {}
     for kernel in kernels:
         for constant in kernel.constants:

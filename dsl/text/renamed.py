@@ -1,7 +1,7 @@
-"""Words of schedules that have other names since version 0.2, and the rewriting of texts that use the old ones.
+"""Words of schedules that were renamed in version 0.2, and functions that rewrite texts with the old words.
 
-Located errors name the new word (`new_lines`), and `python -m dsl.rename FILE …` rewrites files (`rewritten`). The next
-version has neither.
+Error messages suggest the new word (`new_lines`). `python -m dsl.rename FILE …` rewrites files (`rewritten`). The next
+version will drop this module.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ PROPERTIES = {
     "tabulate": "precompute",
     "maxregs": "maxnreg",
 }
-"""Properties by their old names."""
+"""The old names of properties, and their new names."""
 BY_CHOICE = {"order": "tile_order.grid", "columns": "tile_columns.grid", "recompute": "recompute.…"}
-"""Properties that no longer exist, with the key of the choice that says the same."""
+"""Properties that no longer exist, and the key of the choice that replaces each."""
 KINDS = {
     **{old: new for old, new in PROPERTIES.items() if old != "maxregs"},
     "order": "tile_order",
@@ -28,18 +28,19 @@ KINDS = {
     "slots": "stages",
     "sums": "chained_mma",
 }
-"""Kinds of choices by their old names."""
+"""The old names of kinds of choices, and their new names."""
 OPTIONS = {("stage", "bulk"): "tma", ("deal", "turns"): "round_robin"}
-"""New words for options of choices and for words behind properties, by kind and old word."""
+"""(kind, old word) → new word, for options of choices and for words that follow a property."""
 
 _SCHEDULE = re.compile(r"\s*schedule\s+\w+")
 _LINE = re.compile(r"(\s*)([a-z_]+)\s+(.*?)(\s*)", re.DOTALL)
-# `choice order(n):` is a block that the text defines, so its name stays.
+# `choice order(n):` defines a block, and the user chose its name, so the pattern skips it.
 _KEY = re.compile(r"(?P<before>\b(?:choose|choice)\s+)(?P<kind>[a-z_]+)\b(?!\s*\()(?P<behind>.*)", re.DOTALL)
 
 
 def new_lines(name: str, said: str) -> list[str]:
-    """The lines that replace `NAME SAID` of an old property; none for a name that never was a property."""
+    """The lines that replace the line `NAME SAID` of an old property. The result is empty if `name` is not the name of
+    an old property."""
     if name in PROPERTIES:
         return [f"{PROPERTIES[name]} {said}"]
     if name == "recompute":
@@ -48,12 +49,13 @@ def new_lines(name: str, said: str) -> list[str]:
 
 
 def new_option(of: str, option: str) -> str | None:
-    """The hint for an old option, or an old word behind a property."""
+    """The hint for an old option of a choice, or for an old word that follows a property. The result is None if the
+    word is not old."""
     return hint(OPTIONS[of, option]) if (of, option) in OPTIONS else None
 
 
 def new_key(key: str) -> str | None:
-    """The new key of a choice whose kind was renamed."""
+    """The new key of a choice whose kind was renamed. The result is None if the kind keeps its name."""
     kind, dot, subject = key.partition(".")
     return f"{KINDS[kind]}{dot}{subject}" if kind in KINDS else None
 
@@ -63,11 +65,12 @@ def hint(written: str) -> str:
 
 
 def rewritten(text: str) -> str:
-    """A `.tile` file in the new words. Lines of schedules change, and keys of choices; comments do not."""
+    """The text of a `.tile` file, rewritten with the new words. Schedule lines and keys of choices change. Comments
+    stay."""
     lines: list[str] = []
-    # The indentation of the schedule that the line belongs to. A line that is indented no further ends it.
+    # The indentation of the current schedule's head. A line that is indented no deeper ends the schedule.
     block: int | None = None
-    statement, depth = "", 0  # the first word of a line that goes on, and how many of its brackets are open
+    statement, depth = "", 0  # the first word of the current statement, and the number of its open brackets
     for line in text.splitlines(keepends=True):
         code, mark, comment = line.partition("#")
         indent = len(line) - len(line.lstrip())
@@ -87,13 +90,13 @@ def rewritten(text: str) -> str:
 
 
 def schedule_line(code: str) -> str:
-    """A line of a schedule, without its comment, in the new words."""
+    """A schedule line, without its comment, rewritten with the new words."""
     match = _LINE.fullmatch(code)
-    # `turns = 4` sets a constant of that name. It is no property, so it stays.
+    # A line such as `turns = 4` sets a constant of that name and is no property, so it stays.
     if match is None or match[2] in {"choose", "expect", "tune"} or match[3].startswith("="):
         return code
     indent, name, said, end = match.groups()
-    # `stage` kept its name; only the word behind it changed.
+    # `stage` kept its name. Only the word that follows it changed.
     if name == "stage":
         return _options_of(name, code)
     new = new_lines(name, said)
@@ -101,13 +104,13 @@ def schedule_line(code: str) -> str:
 
 
 def _key(found: re.Match[str]) -> str:
-    """A choice's key, and what stands behind it, in the new words."""
+    """The key of a choice and the rest of its line, rewritten with the new words."""
     kind = found["kind"]
     return f"{found['before']}{KINDS.get(kind, kind)}{_options_of(kind, found['behind'])}"
 
 
 def _options_of(kind: str, code: str) -> str:
-    """`code` with the new words for the options of `kind`."""
+    """`code`, with the old options of `kind` replaced by the new ones."""
     for (of, option), new in OPTIONS.items():
         if of == kind:
             code = re.sub(rf"\b{option}\b", new, code)

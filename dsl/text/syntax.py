@@ -1,4 +1,4 @@
-"""Text → syntax tree (`tree.py`), by Lark and the rules of `grammar.lark`."""
+"""Parses text into the syntax tree (`tree.py`) with Lark and the rules of `grammar.lark`."""
 
 from __future__ import annotations
 
@@ -73,24 +73,24 @@ from dsl.text.tree import (
     node,
 )
 
-# Every double fits: its integral part has at most 309 digits. Python itself refuses integers of more than 4,300 digits,
-# with an exception of its own.
+# The limit admits every double, whose integral part has at most 309 digits. Without it, Python would raise its own
+# exception for integers of more than 4,300 digits.
 MAX_DIGITS = 400
-# Each broken block or line costs one more pass of the parser.
+# For each broken block or line, the parser runs once more.
 MAX_BROKEN_BLOCKS = 10
 MAX_BROKEN_LINES = 5
-# 10,000 kernels kept `dsl check` busy for more than 25 s: it compiles a variant of each, in 2 to 3 ms.
+# `dsl check` took more than 25 s for 10,000 kernels, since it compiles a variant of each in 2 to 3 ms.
 MAX_DEFINITIONS = 1000
 HEAD = re.compile(r"^(?:kernel|def|schedule|dispatch|example)\b", re.M)
-"""How a block begins that counts towards MAX_DEFINITIONS."""
-# Characters of a file that is parsed again behind its first error: recovery blanks one block and parses the rest anew,
-# up to MAX_BROKEN_BLOCKS times.
+"""Matches the first word of each block that counts towards MAX_DEFINITIONS."""
+# Files with more characters are not parsed again after their first error. Recovery blanks the broken block and parses
+# the rest again, up to MAX_BROKEN_BLOCKS times.
 MAX_RECOVERED = 1 << 16
 
 
 # ---- operators --------------------------------------------------------------------------------------
 
-# Binding strength of the infix operators, as in Python. Comparisons chain.
+# The precedence of the infix operators, as in Python. A higher number binds more tightly. Comparisons form chains.
 PRECEDENCE = {
     "or": 1, "and": 2,
     "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4,
@@ -102,9 +102,10 @@ COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 def fold_chain(reading: _Reading, items: list) -> Expr:
-    """Folds a flat chain of prefix tokens, operands and operator tokens into a tree, on two stacks."""
+    """Converts a flat sequence of prefix tokens, operands and operator tokens to a tree by operator precedence. The
+    function uses one stack for operands and one stack for operators."""
     operands: list = []
-    operators: list[tuple[int, Token, bool]] = []  # strength, token, is it a prefix?
+    operators: list[tuple[int, Token, bool]] = []  # (precedence, token, whether it is a prefix operator)
 
     def reduce_top() -> None:
         _, token, prefix = operators.pop()
@@ -132,7 +133,7 @@ def fold_chain(reading: _Reading, items: list) -> Expr:
             operators.append((PREFIX[item], item, True))
         elif kind == "OPERATOR":
             strength = PRECEDENCE[item]
-            # `**` alone groups to the right, as in Python: 2 ** 3 ** 2 is 2 ** 9.
+            # As in Python, only `**` is right-associative: 2 ** 3 ** 2 is 2 ** 9.
             while operators and (operators[-1][0] > strength or (operators[-1][0] == strength and item != "**")):
                 reduce_top()
             operators.append((strength, item, False))
@@ -151,26 +152,28 @@ def _bare(item: Any) -> Expr:
 class _Parenthesis:
     loc: Loc
     value: Expr
-    """An operand in parentheses, until its chain is folded: `(a < b) < c` is not a chained comparison."""
+    """Marks an operand in parentheses until `fold_chain` removes the mark. So `(a < b) < c` does not become a chained
+    comparison."""
 
 
 # ---- tree construction, while the parser runs ---------------------------------------------------------
 
 
 class _Reading:
-    """The file that is being parsed, and how deep its nodes are, by identity."""
+    """The file that is being parsed, and the depth of each of its nodes, keyed by the node's `id`."""
 
     def __init__(self) -> None:
         self.begin(Source("", ""))
 
     def begin(self, source: Source) -> None:
         self.source = source
-        # By identity, beside the nodes: a field in each class would be paid by every reader of the tree.
+        # The depths are kept outside of the nodes, since a field in each node class would burden all code that uses the
+        # tree.
         self.depths: dict[int, int] = {}
 
     def nested(self, node: Any, *children: Any) -> Any:
-        """Returns `node`. TileError `limit` if it is nested deeper than MAX_NESTING, so no reader of the tree meets
-        more."""
+        """Records the depth of `node`, which has these children, and returns `node`. Raises TileError `limit` if the
+        depth exceeds MAX_NESTING. So recursive functions on the tree cannot overflow the stack."""
         depth = 1 + max((self.depths.get(id(c), 0) for c in children), default=0)
         if depth > MAX_NESTING:
             what = "blocks" if isinstance(node, If | For | While | Def) else "expressions"
@@ -182,7 +185,7 @@ class _Reading:
         return Loc(self.source, token.start_pos or 0, token.end_pos or 0)
 
     def span(self, items: list) -> Loc:
-        """From the first to the last child that has a place."""
+        """The source range from the first to the last of `items`. Items that are None are skipped."""
         placed = [c for c in items if c is not None]
         first, last = placed[0], placed[-1]
         start = self.at(first) if isinstance(first, Token) else first.loc
@@ -195,7 +198,7 @@ def _items(node: Expr) -> list[Expr]:
 
 
 class _Arguments(list):
-    """Arguments of a call with the span of the last one."""
+    """The arguments of a call, with the source location of the last argument."""
 
     loc: Loc
 
@@ -215,7 +218,7 @@ class _Ellipsis:
 
 
 def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], Loc | None]:
-    """Positional arguments, arguments by name, and the place of `...`."""
+    """Splits the arguments of a call into positional arguments, keyword arguments and the location of `...`."""
     args: list[Expr] = []
     keywords: dict[str, Expr] = {}
     rest: Loc | None = None
@@ -236,7 +239,8 @@ def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], L
 
 
 def _contracts(pin: Token | None, condition: Expr, on: Token | None) -> list[Contract]:
-    """The contracts of a line. A line about a choice is one contract: its option may be several numbers."""
+    """The contracts that a line states. A line about a choice is a single contract, whose option may consist of several
+    numbers."""
     device = None if on is None else str(on)[1:-1]
     items = _items(condition)
     if pin is None:
@@ -251,7 +255,7 @@ def _contracts(pin: Token | None, condition: Expr, on: Token | None) -> list[Con
 
 
 def _told_apart(lines: list) -> list:
-    """The lines of an example; an `expect` about a term becomes a contract."""
+    """The lines of an example, with each `expect` about a term of contracts converted to contracts."""
     bound = {
         target.id for line in lines if isinstance(line, Assign) for target in line.targets if isinstance(target, Name)
     }
@@ -279,14 +283,14 @@ def _told_apart(lines: list) -> list:
 
 
 def _head(node: Expr) -> str:
-    """The name that a condition begins with, or an empty text."""
+    """The name that a condition begins with. The result is empty if the condition does not begin with a name."""
     left = node.operands[0] if isinstance(node, Compare) else node
     left = left.function if isinstance(left, Call) else left
     return left.id if isinstance(left, Name) else ""
 
 
 def _lines(items: list) -> list:
-    """The lines of a block. A line that stands for several, as contracts do, is flattened."""
+    """The lines of a block. A line that was parsed to a list, such as a line of contracts, becomes several lines."""
     found = [x for x in items if x is not None and not isinstance(x, Token)]
     return [line for x in found for line in (x if isinstance(x, list) else [x])]
 
@@ -296,7 +300,7 @@ def _names(items: list | None) -> list[str]:
 
 
 def _alternatives(node: Expr) -> list[str]:
-    """`f16|bf16|f32` → their names."""
+    """The names in an expression such as `f16|bf16|f32`."""
     if isinstance(node, Binary) and node.op == "|":
         return _alternatives(node.left) + _alternatives(node.right)
     if isinstance(node, Name):
@@ -305,7 +309,7 @@ def _alternatives(node: Expr) -> list[str]:
 
 
 class _Builder(Transformer):
-    """Callbacks that Lark runs as it reduces rules; each returns a node."""
+    """Callbacks that Lark calls when it reduces a rule. Each callback is named after its rule and returns a node."""
 
     def __init__(self, reading: _Reading):
         super().__init__()
@@ -335,7 +339,7 @@ class _Builder(Transformer):
             raise TileError("limit", self._at(c[0]), f"a number of {len(text)} characters; the limit is {MAX_DIGITS}")
         hexadecimal = text[:2] in ("0x", "0X")
         value = int(text, 16) if hexadecimal else float(text) if any(k in text for k in ".eE") else int(text)
-        # 1e400 would become infinite in silence.
+        # Without this check, 1e400 would silently become infinity.
         if value == float("inf"):
             raise TileError("limit", self._at(c[0]), f"{text} is beyond every type", "infinity is written inf")
         return Number(self._at(c[0]), value)
@@ -422,7 +426,8 @@ class _Builder(Transformer):
 
     def if_(self, c: list) -> If:
         condition, then, *rest = c
-        # `elif` becomes an `if` in the `else` of the one before, so that readers know two branches alone.
+        # An `elif` becomes an `if` in the `else` branch of the previous condition, so that every If has just two
+        # branches.
         otherwise = rest.pop() or []
         for test, body in reversed(rest):
             otherwise = [self._nested(If(test.loc, test, body, otherwise), *body, *otherwise)]
@@ -608,8 +613,8 @@ class _Indentation(Indenter):
     INDENT_type = "_INDENT"
     DEDENT_type = "_DEDENT"
     tab_len = 8
-    # The contextual lexer tries only tokens that may stand at a place. Without NAME it would look for keywords alone,
-    # and read `kernelk` as `kernel k`: half of the 38 keywords were accepted like that.
+    # The contextual lexer tries only tokens that the grammar allows next. Without NAME in this list, it would look only
+    # for keywords and read `kernelk` as `kernel k`. Half of the 38 keywords were accepted in this way.
     always_accept = ("_NL", "NAME")
 
     def handle_NL(self, token: Token) -> Iterator[Token]:
@@ -621,7 +626,8 @@ class _Indentation(Indenter):
 
 
 class _Parser:
-    """Lark's parser with the state of its callbacks. It reads one file at a time, under a lock."""
+    """Lark's parser, together with the state of its callbacks. A lock ensures that the parser reads one file at a
+    time."""
 
     def __init__(self) -> None:
         self._reading = _Reading()
@@ -630,15 +636,16 @@ class _Parser:
         self._lock = Lock()
 
     def blocks(self, source: Source, text: str) -> Any:
-        """The blocks of a text: a file, or the rest of one behind an error. Places are those of `source`."""
-        # Lark's callbacks know one file at a time, and programs may be loaded in several threads.
+        """The blocks of `text`, which is the text of `source`, perhaps with broken blocks blanked. Locations refer to
+        `source`."""
+        # The state of Lark's callbacks belongs to one file, and several threads may load programs.
         with self._lock:
             self._reading.begin(source)
-            # Each rule of a line ends in a line break, which the last line of a file may lack.
+            # In the grammar, each line ends with a line break. The last line of a file may lack it.
             return self._lark.parse(text if text.endswith("\n") else text + "\n")
 
 
-# Made at the first parse: reading the tables takes 10 ms, which commands that read no file need not wait for.
+# The parser is made at the first parse. Reading its tables takes 10 ms, which commands that parse no file save.
 _parser = cache(_Parser)
 
 
@@ -647,8 +654,9 @@ _parser = cache(_Parser)
 
 @dataclass(slots=True)
 class Read:
-    """A file as far as it parses. errors: the mistakes of the other blocks. broken: names that those blocks may define;
-    None if too little parses to check names."""
+    """The result of parsing a file that may have errors. `file` holds the blocks without errors. `errors` holds the
+    errors of the other blocks. `broken` holds the names that these other blocks may define. `broken` is None if too
+    little of the file parses to check names."""
 
     file: File
     errors: list[TileError]
@@ -656,7 +664,7 @@ class Read:
 
 
 def parse(text: str, name: str = "<text>") -> File:
-    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax' or 'limit'."""
+    """Parses the text of a `.tile` file. Errors are TileErrors with code 'syntax' or 'limit'."""
     found = read(text, name)
     if found.errors:
         raise Errors(found.errors)
@@ -664,8 +672,8 @@ def parse(text: str, name: str = "<text>") -> File:
 
 
 def read(text: str, name: str = "<text>") -> Read:
-    """The blocks of a `.tile` text that parse, and the errors of the rest. TileError `limit` for a text that is too
-    large."""
+    """Parses a `.tile` text. The result holds the blocks that parse and the errors of the other blocks. Raises
+    TileError `limit` for a text that is too large."""
     source = Source(name, text)
     if len(text) > MAX_BYTES:
         raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
@@ -683,7 +691,7 @@ def read(text: str, name: str = "<text>") -> Read:
             break
         errors.append(wrong)
         start, end = block_of(rest, wrong.loc.start if wrong.loc else 0)
-        # Spaces in place of the broken block keep the places of all others.
+        # Spaces replace the broken block, so the locations of all other blocks stay the same.
         left = blank(rest, start, end)
         count += 1
         if left == rest or count == MAX_BROKEN_BLOCKS or len(text) > MAX_RECOVERED:
@@ -695,7 +703,7 @@ def read(text: str, name: str = "<text>") -> Read:
 
 
 def _blocks(source: Source, text: str) -> tuple[list[Any] | None, TileError | None]:
-    """The blocks of a text, or the first mistake."""
+    """Parses a text. The result is (blocks, None) if the text is valid, and otherwise (None, the first error)."""
     try:
         return _parser().blocks(source, text), None
     except UnexpectedInput as error:
@@ -709,7 +717,8 @@ def _blocks(source: Source, text: str) -> tuple[list[Any] | None, TileError | No
 
 
 def _others(source: Source, block: str, start: int, wrong: TileError | None) -> list[TileError]:
-    """Further errors in a block: the wrong line is replaced by a right one, and the block is parsed again."""
+    """Further errors in a block after its first error `wrong`. In each step, a valid line replaces the line with the
+    error, and the block is parsed again."""
     found: list[TileError] = []
     while wrong is not None and wrong.loc is not None and len(found) < MAX_BROKEN_LINES:
         rest = without_line(block, start, wrong.loc.start)
@@ -717,7 +726,8 @@ def _others(source: Source, block: str, start: int, wrong: TileError | None) -> 
             break
         block, before = rest, wrong
         _, wrong = _blocks(source, block)
-        if wrong is not None and wrong.loc == before.loc:  # not the line's text is wrong, but its indentation, say
+        # An error that stays at the same location is not in the line's text. It may be in the indentation.
+        if wrong is not None and wrong.loc == before.loc:
             break
         found += [] if wrong is None else [wrong]
     return found

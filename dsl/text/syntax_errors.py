@@ -1,4 +1,4 @@
-"""The messages for a text that does not parse, and how the parser recovers behind the error."""
+"""Messages for syntax errors, and text edits with which the parser recovers after an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHARACTERS = {
 
 
 def explain(source: Source, error: UnexpectedInput) -> TileError:
-    """Lark's error as a TileError, with words for its tokens and a hint."""
+    """Converts Lark's error to a TileError, which describes the tokens in words and has a hint."""
     if isinstance(error, UnexpectedCharacters):
         return _character(source, error.pos_in_stream or 0)
     assert isinstance(error, UnexpectedToken)
@@ -48,19 +48,21 @@ def explain(source: Source, error: UnexpectedInput) -> TileError:
     if token.type in _FOUND:
         found, stop = _FOUND[token.type], at + 1
     else:
-        # A token may be a whole line, such as a string.
+        # A token such as a string may be as long as a line, so it is shortened.
         found = f"'{token}'" if len(token) <= 40 else f"'{token[:40]}…'"
     expected = set(error.accepts or error.expected)
     where = Loc(source, at, max(stop, at + 1))
     if expected == {"_INDENT"}:
         hint = "the lines of a block stand four columns further in, and a block has at least one"
-        # The next block is right itself. To report it would leave it out, and with it all names that it defines.
+        # The following block is valid. An error located in it would drop that block and all names that it defines, so
+        # the error is reported at the line before it.
         if token.type in _FOUND or (str(token) in BLOCKS and source.position(at)[1] == 1):
             return TileError(
                 "syntax", _line_before(source, at), "this line begins a block, but no indented lines follow", hint
             )
         return TileError("syntax", where, f"unexpected {found}; expected an indented block", hint)
-    # An open bracket swallows line breaks, so the parser fails lines below it. The bracket is the better place.
+    # Within an open bracket, line breaks are ignored, so the parser may fail several lines below. The error is then
+    # reported at the bracket.
     bracket = _bracket(source, at, str(token))
     if bracket is not None:
         return bracket
@@ -81,7 +83,7 @@ def _character(source: Source, at: int) -> TileError:
 
 
 def _words(expected: set[str]) -> str:
-    """The tokens that could stand here, in words."""
+    """The expected tokens, in words."""
     first: list[str] = []
     if {b.upper() for b in BLOCKS} <= expected:
         first, expected = ["a block"], expected - {b.upper() for b in BLOCKS} - {"_NL", "$END"}
@@ -97,8 +99,8 @@ def _words(expected: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Unexpected:
-    """A token that may not stand at its place: its kind and text, the text before it on its line, and the tokens that
-    may stand there."""
+    """An unexpected token. `kind` and `word` are the token's type and text, and `at` is the token's offset. `before` is
+    the text before it on its line. `expected` holds the tokens that the grammar allows there."""
 
     source: Source
     kind: str
@@ -109,7 +111,7 @@ class _Unexpected:
 
     @property
     def first(self) -> str:
-        """The first word of the line."""
+        """The first word of the line. The result is empty if the token is the first word."""
         return self.before.split(None, 1)[0] if self.before.strip() else ""
 
     def is_in(self, block: str) -> bool:
@@ -149,8 +151,8 @@ _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
     ),
     (lambda u: u.kind == "OPTIONAL", "only tensors are optional: x: f32[n]?"),
 )
-"""Hints: the first row whose condition holds for the unexpected token gives the text. An empty text means the block
-whose name is nearest to the token."""
+"""Conditions on the unexpected token, and the hint for each. The first condition that holds decides. An empty hint
+stands for the block keyword that is closest to the token."""
 
 
 def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | None:
@@ -163,8 +165,8 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
 
 
 def _bracket(source: Source, at: int, found: str) -> TileError | None:
-    """The error about the bracket that causes an error at `at`: it is closed by another kind, or still open lines
-    later."""
+    """The error for the bracket that causes the syntax error at offset `at`. The bracket at fault is closed by a
+    bracket of another kind, or is still open several lines later. The result is None if no bracket is the cause."""
     opened = _opened(source.text, at)
     if not opened:
         return None
@@ -179,7 +181,7 @@ def _bracket(source: Source, at: int, found: str) -> TileError | None:
         return TileError(
             "syntax", Loc(source, at, at + 1), f"'{found}' does not close '{bracket}'; expected '{wanted}'", hint
         )
-    # On the same line the error itself is near enough.
+    # If the bracket is on the same line as the error, the error's own location is good enough.
     if source.position(last)[0] < source.position(at)[0]:
         line, column = source.position(at)
         hint = f"the first error behind it is at {line}:{column}"
@@ -188,8 +190,8 @@ def _bracket(source: Source, at: int, found: str) -> TileError | None:
 
 
 def _opened(text: str, at: int) -> list[int]:
-    """The offsets of the brackets that are open at `at`, outer ones first."""
-    # From the block's start alone: a bracket that an earlier block left open is that block's error.
+    """The offsets of the brackets that are open at offset `at`, the outermost first."""
+    # The search begins at the start of the block. A bracket that an earlier block left open is that block's error.
     start = block_start(text, at)
     opened: list[int] = []
     for match in re.finditer(r'"[^"\n]*"|#[^\n]*|[()\[\]]', text[start:at]):
@@ -204,8 +206,8 @@ _PIECE = re.compile(r'"[^"\n]*"|#[^\n]*|[()\[\]]|^[A-Za-z_]\w*', re.M)
 
 
 def block_starts(text: str) -> list[int]:
-    """The offsets at which blocks start: at unindented lines that begin with the word of a block. Outside of brackets a
-    misspelt word counts, too."""
+    """The offsets at which blocks start. A block starts at an unindented line that begins with a block keyword. Outside
+    of brackets, a misspelt keyword counts as well."""
     starts: list[int] = []
     depth = 0
     for match in _PIECE.finditer(text):
@@ -224,25 +226,26 @@ def _is_meant(word: str) -> bool:
 
 
 def block_of(text: str, at: int) -> tuple[int, int]:
-    """Where the block that holds offset `at` starts and ends."""
+    """The start and end offsets of the block that contains offset `at`."""
     starts = block_starts(text)
     later = [start for start in starts if start > at]
     return max((start for start in starts if start <= at), default=0), later[0] if later else len(text)
 
 
 def block_start(text: str, at: int) -> int:
-    """Where the block that holds offset `at` starts."""
+    """The start offset of the block that contains offset `at`."""
     return block_of(text, at)[0]
 
 
 def blank(text: str, start: int, end: int) -> str:
-    """`text` with spaces in place of a part of it, so that the rest keeps its places."""
+    """`text`, with the characters from `start` to `end` replaced by spaces. Line breaks stay, so the locations of the
+    rest do not change."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
 def names_of_block(block: str) -> set[str]:
-    """Names that a block which does not parse may define: the words of its first line ahead of its parameters (of
-    `kernelk(…)` also k), and the constants that a schedule sets."""
+    """The names that a block with syntax errors may define. The names are the words of the block's first line before
+    the parameters, and the constants that a schedule sets. For `kernelk(…)`, k is included as well."""
     words = re.findall(r"\w+", re.split(r"[(:\n]", block, maxsplit=1)[0])
     glued = {word.removeprefix(head) for word in words for head in BLOCKS}
     if block.startswith("schedule"):
@@ -252,8 +255,8 @@ def names_of_block(block: str) -> set[str]:
 
 
 def without_line(text: str, start: int, at: int) -> str | None:
-    """`text` with a valid line in place of the wrong one at offset `at`, to find what else is wrong with the block that
-    begins at `start`. None if the mistake may reach beyond its line."""
+    """`text`, with a valid line in place of the line with the error at offset `at`. Parsing the result finds further
+    errors in the block that begins at `start`. The result is None if the error may extend beyond its line."""
     first = text.rfind("\n", 0, at) + 1
     last = text.find("\n", at)
     last = len(text) if last < 0 else last
@@ -263,9 +266,9 @@ def without_line(text: str, start: int, at: int) -> str | None:
     if first <= start or not body or not whole or re.search(r"^[^(\[]*[)\]]", body):
         return None
     width = len(line) - len(body)
-    # A replacement that opens a block keeps the indented lines below valid. Else each would be an error of its own.
+    # If indented lines follow, the replacement opens a block. Otherwise each of the indented lines would be reported.
     following = re.compile(r"^([ \t]*)[^\s#]", re.M).search(text, last)
-    opens = following is not None and len(following[1]) > width  # the wrong line may lack its ':'
+    opens = following is not None and len(following[1]) > width  # The wrong line may be a block's head without ':'.
     instead = "if 0:" if opens else "x=0"
     if len(instead) > len(body) or (opens and not text.startswith(("kernel", "def"), start)):
         return None
@@ -273,19 +276,19 @@ def without_line(text: str, start: int, at: int) -> str | None:
 
 
 def mismatched_indentation(source: Source, end: int) -> TileError:
-    """For the line at offset `end`, further out than its block but at no outer one."""
+    """The error for the line at offset `end`, which is indented less than its block but aligned with no outer block."""
     loc = line_loc(source, source.position(end)[0])
     return TileError("syntax", loc, "this line's indentation fits no block above", "align it with a line above")
 
 
 def _line_before(source: Source, at: int) -> Loc:
-    """The last line ahead of an offset that is neither empty nor a comment."""
+    """The location of the last line before offset `at` that is neither empty nor a comment."""
     *_, last = re.finditer(r"^[ \t]*[^\s#]", source.text[:at], re.M)
     return line_loc(source, source.position(last.end() - 1)[0])
 
 
 def line_loc(source: Source, line: int) -> Loc:
-    """A line without its indentation."""
+    """The location of line number `line`, without its indentation."""
     start = source.starts[min(line, len(source.starts)) - 1]
     text = source.line(min(line, len(source.starts)))
     return Loc(source, start + len(text) - len(text.lstrip()), start + len(text))

@@ -1,4 +1,4 @@
-"""The terminal, and its tables: all are drawn by rich, as wide as what they hold, so that nothing is cut off."""
+"""Terminal output and tables, drawn by rich. Each table is as wide as its contents, so that nothing is cut off."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from rich.text import Text
 from dsl.lowering.ir.location import printable
 
 WIDE = 1 << 14
-"""Columns of an output that is not a terminal: more than any line has. 200 and 160 columns cut what was piped."""
+"""The width in columns of an output that is not a terminal. It exceeds every line, since widths of 160 and 200 cut
+piped output off."""
 
 
 class Terminal(Console):
-    """A console that breaks lines on a terminal alone: a pipe gets them whole. A closed pipe raises BrokenPipeError, so
-    that the command decides what that means."""
+    """A console that breaks long lines only on a terminal. A pipe gets whole lines. A closed pipe raises
+    BrokenPipeError, which the command handles."""
 
     def __init__(self) -> None:
         width = None if sys.stdout.isatty() else WIDE
-        # In a notebook, rich would show the text as HTML in place of printing it. `highlight` would colour numbers
-        # anywhere, in paths and source lines, too.
+        # In a notebook, rich would show the text as HTML instead of printing it. `highlight` would colour all numbers,
+        # even in paths and source lines.
         super().__init__(force_jupyter=False, highlight=False, width=width)
 
     def on_broken_pipe(self) -> None:
-        # rich would end the process with status 1, which means "the result differs" here.
+        # rich would end the process with status 1. Our commands use status 1 for "the result differs".
         raise BrokenPipeError
 
     def say(self, text: str, style: str = "") -> None:
-        """A line as it is, without markup."""
+        """Prints a line literally: rich interprets no markup in the text."""
         self.print(Text(printable(text), style), soft_wrap=True)
 
     def show(self, made: Table, indent: int = 2) -> None:
@@ -45,8 +46,8 @@ class Terminal(Console):
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]] = (), left: int = 1) -> Table:
-    """A table with these headings. The first `left` columns are texts, and so is the last one if it has no heading; the
-    others are numbers. A narrow terminal breaks texts over lines, never numbers."""
+    """A table with these headings. The first `left` columns hold text, and the others hold numbers. The last column
+    holds text if it has no heading. A narrow terminal wraps text but never numbers."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(heads), header_style="bold")
     for at, head in enumerate(heads):
         is_text = at < left or (at == len(heads) - 1 and not head)
@@ -62,11 +63,11 @@ def add(made: Table, row: Iterable[object]) -> None:
 
 
 def lines(made: Table, width: int = WIDE) -> list[Text]:
-    """The lines of a table at this width, or at the least width that cuts nothing off."""
+    """The lines of a table at `width`. A width that would cut off text is increased."""
     console = Console(file=io.StringIO(), width=WIDE, force_jupyter=False)
     for column in made.columns:
-        # rich takes two words of a heading for two lines. It then reckons too little width, cuts the second word off
-        # ('wavefronts' lost its end) and leaves no room for the names.
+        # rich assumes that a heading of two words takes two lines, so it computes too small a width. It then cuts off
+        # the second word ('wavefronts' lost its end) and leaves no room for the names.
         if column.no_wrap:
             column.min_width = max(console.measure(cell).maximum for cell in (column.header, *column.cells))
     least = Measurement.get(console, console.options, made).minimum
@@ -75,5 +76,5 @@ def lines(made: Table, width: int = WIDE) -> list[Text]:
 
 
 def plain(made: Table) -> str:
-    """The lines of a table without styles."""
+    """The text of a table, without styles."""
     return "".join(f"{line.plain.rstrip()}\n" for line in lines(made))

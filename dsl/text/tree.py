@@ -1,4 +1,5 @@
-"""The syntax tree: one small class a construct. Every node knows its place; nothing here knows what a name means."""
+"""The syntax tree, with one small class for each construct. Every node has its source location `loc`. This module does
+not resolve names."""
 
 from __future__ import annotations
 
@@ -9,22 +10,23 @@ from typing import Any, Union, dataclass_transform
 from dsl.lowering.ir.location import Loc, Source, TileError
 
 MAX_BYTES = 1 << 20
-# Readers of the tree recurse, some with several frames a level. 200 levels are more than anybody writes.
+# Code that walks the tree is recursive, and some of it takes several stack frames per level. No program in practice
+# has 200 levels.
 MAX_NESTING = 200
 
 
 @dataclass_transform()
 def node(cls: type) -> Any:
-    """A class of the tree: a slotted dataclass, compared by identity."""
+    """Makes `cls` a node class: a slotted dataclass whose instances are compared by identity."""
     cls.__doc__ = cls.__doc__ or cls.__name__
-    # Nothing uses `==` and `repr`. Leaving them out makes importing this file 10 ms faster.
+    # Nothing uses `==` and `repr` of nodes. Without them, this file imports 10 ms faster.
     made: type = dataclass(slots=True, eq=False, repr=False)(cls)
     PARTS[made] = [each.name for each in fields(made) if each.name != "loc"]
     return made
 
 
 PARTS: dict[type, list[str]] = {}
-"""The fields of each class, but for the place."""
+"""The names of each class's fields, without `loc`."""
 
 
 # ---- expressions --------------------------------------------------------------------------------
@@ -65,7 +67,8 @@ class Binary:
 
 @node
 class Compare:
-    """`a < b <= c`: n operators between n + 1 operands, true when each comparison is."""
+    """A chain of comparisons such as `a < b <= c`. A chain has n operators between n + 1 operands, and is true if every
+    comparison is true."""
 
     loc: Loc
     ops: list[str]
@@ -81,7 +84,7 @@ class Attribute:
 
 @node
 class WithSchedule:
-    """`kernel with schedule`, an argument of `fits`."""
+    """The expression `kernel with schedule`, which is an argument of `fits`."""
 
     loc: Loc
     kernel: Expr
@@ -90,7 +93,7 @@ class WithSchedule:
 
 @node
 class Call:
-    """A call. rest: the place of `...`, which passes on all other constants of the caller."""
+    """A call. `rest` is the location of `...`, which passes on all other constants of the caller."""
 
     loc: Loc
     function: Expr
@@ -130,7 +133,7 @@ Expr = Union[Name, Number, String, Unary, Binary, Compare, Attribute, WithSchedu
 
 @node
 class Assign:
-    """`targets = value`; `op` is set for `target op= value`."""
+    """An assignment `targets = value`. `op` is None except in `target op= value`."""
 
     loc: Loc
     targets: list[Expr]
@@ -165,7 +168,8 @@ class Assert:
 
 @node
 class Shared:
-    """`shared names: dtype[ring R, extents …]`; `ring`: the first extent counts the stages of a ring."""
+    """The declaration `shared names: dtype[ring R, extents …]`. With `ring`, the first extent is the ring's number of
+    stages."""
 
     loc: Loc
     names: list[str]
@@ -200,7 +204,8 @@ class While:
 
 @node
 class ConstantParameter:
-    """A constant after `;`: `NAME`, `NAME in f16|f32` (a type parameter) or `NAME = default`."""
+    """A constant after the `;` of a parameter list: `NAME`, `NAME = default`, or the type parameter
+    `NAME in f16|f32`."""
 
     loc: Loc
     name: str
@@ -253,7 +258,7 @@ class KernelParameter:
 
     @property
     def is_optional(self) -> bool:
-        """Whether it is a tensor that a call may leave out."""
+        """Whether the parameter is a tensor that a call may omit."""
         return isinstance(self.type, TensorAnnotation) and self.type.optional
 
 
@@ -275,7 +280,8 @@ class Tune:
 
 @node
 class LayoutLine:
-    """`layout a, b.copy: vector [1, 8], lanes [1, 32]`: names with their suffix, parts by key."""
+    """A line such as `layout a, b.copy: vector [1, 8], lanes [1, 32]`. A name includes its suffix, as in `b.copy`. Each
+    key, such as `vector`, is mapped to its list."""
 
     loc: Loc
     names: list[str]
@@ -284,7 +290,8 @@ class LayoutLine:
 
 @node
 class Property:
-    """`maxnreg 64`, `evict x: first`: the values before and after the colon. is_static: the values follow `static`."""
+    """A property line such as `maxnreg 64` or `evict x: first`. `subject` comes before the colon, and `values` come
+    after it. Without a colon, there is no subject. `is_static` states that the values follow the word `static`."""
 
     loc: Loc
     name: str
@@ -295,8 +302,9 @@ class Property:
 
 @node
 class Contract:
-    """`expect sectors(y) <= 1.05 on "H200"`: the term, its subject (`of`), its bound, and a part of the devices' names.
-    In `expect choice KEY == OPTION` the key is the subject and the option the bound."""
+    """A contract such as `expect sectors(y) <= 1.05 on "H200"`. Here `of` is y, and `device` is "H200". A contract
+    applies to devices whose names contain `device`. In `expect choice KEY == OPTION`, `of` is the key, and `bound` is
+    the option."""
 
     loc: Loc
     term: str
@@ -307,12 +315,12 @@ class Contract:
 
     @property
     def name(self) -> str:
-        """`registers`, `sectors(y)`, `choice swizzle.sa`."""
+        """The term with its subject, such as `registers`, `sectors(y)` or `choice swizzle.sa`."""
         return f"choice {self.of}" if self.term == "choice" else self.term + (f"({self.of})" if self.of else "")
 
     @property
     def text(self) -> str:
-        """The source text, on one line."""
+        """The source text of the contract, on one line."""
         return self.loc.text
 
 
@@ -355,9 +363,11 @@ class Require:
 
 @node
 class When:
-    """A branch of a dispatch; `condition` is None in `otherwise`. name: by which a caller selects it. bound: in a
-    branch made from a `match`, the arguments of the choice by parameter, which the condition reads. guards: in a branch
-    made from a call of another dispatch, the conditions that must hold first."""
+    """A branch of a dispatch. `condition` is None for `otherwise`. A caller can select the branch by `name`.
+
+    A branch that was expanded from a `match` has `bound`. `bound` maps the choice's parameters, which the condition
+    uses, to arguments. A branch that was expanded from a call of another dispatch has `guards`. `guards` are the
+    conditions of the calling branch, which must hold as well."""
 
     loc: Loc
     condition: Expr | None
@@ -369,7 +379,7 @@ class When:
 
 @node
 class Case:
-    """`when CONDITION: NAME` of a choice; `condition` is None in `otherwise`."""
+    """The line `when CONDITION: NAME` of a choice. `condition` is None for `otherwise`."""
 
     loc: Loc
     condition: Expr | None
@@ -378,7 +388,7 @@ class Case:
 
 @node
 class ChoiceBlock:
-    """A choice among names that several dispatches share."""
+    """A `choice` block, which selects one of several names. Several dispatches may use the same block."""
 
     loc: Loc
     name: str
@@ -388,7 +398,7 @@ class ChoiceBlock:
 
 @node
 class Arm:
-    """`NAMES: launches` of a `match`; without names it takes all that is left."""
+    """The line `NAMES: launches` of a `match`. An arm without names handles all remaining cases."""
 
     loc: Loc
     names: list[str]
@@ -397,7 +407,7 @@ class Arm:
 
 @node
 class Match:
-    """`match CHOICE(arguments):` with its arms. `branches.py` makes branches of it."""
+    """The block `match CHOICE(arguments):` with its arms. `branches.py` expands it to branches."""
 
     loc: Loc
     name: str
@@ -415,7 +425,8 @@ class Dispatch:
 
 @node
 class Expect:
-    """`expect actual ~= wanted within bound`, or `expect condition` with `wanted` None."""
+    """The line `expect actual ~= wanted within bound`, or `expect condition`. In the second form, `actual` is the
+    condition and `wanted` is None."""
 
     loc: Loc
     actual: Expr
@@ -425,7 +436,7 @@ class Expect:
 
 @node
 class Cost:
-    """`moves bytes` or `computes operations` of the launch above."""
+    """The line `moves BYTES` or `computes OPERATIONS`, which states a cost of the launch above it."""
 
     loc: Loc
     kind: str
@@ -441,7 +452,7 @@ class Example:
 
 @node
 class Import:
-    """`import "path" as alias`; without an alias its blocks are the file's own."""
+    """The line `import "path" as alias`. Without an alias, the imported blocks become blocks of the importing file."""
 
     loc: Loc
     path: str
@@ -455,12 +466,13 @@ class File:
 
 
 def is_none(node: Any) -> bool:
-    """Whether this is `None`: a new axis of a tile, an optional tensor that is left out."""
+    """Whether the node is the name `None`, which stands for a new axis of a tile or an omitted optional tensor."""
     return isinstance(node, Name) and node.id == "None"
 
 
 def choice_key(node: Expr) -> str:
-    """The key of a choice as text: `swizzle.s`, `vector.x.load[1]`. TileError for another expression."""
+    """The text of a choice's key, such as `swizzle.s` or `vector.x.load[1]`. Raises TileError for an expression that is
+    not a key."""
     match node:
         case Name():
             return node.id
@@ -472,7 +484,7 @@ def choice_key(node: Expr) -> str:
 
 
 def walk(tree: Any) -> Iterator[Any]:
-    """All nodes of a tree, or of the trees in a list or dict, each before its parts."""
+    """Yields all nodes of a tree, or of the trees in a list or dict. A node comes before its children."""
     open_parts = [tree]
     while open_parts:
         part = open_parts.pop()
@@ -484,7 +496,7 @@ def walk(tree: Any) -> Iterator[Any]:
 
 
 def names_in(node: Expr) -> set[str]:
-    """All names that an expression reads. The name of a function that it calls is not among them."""
+    """All names that an expression reads. The names of called functions are not included."""
     found: set[str] = set()
     open_parts: list[Any] = [node]
     while open_parts:
@@ -501,7 +513,7 @@ def names_in(node: Expr) -> set[str]:
 
 
 def dotted(node: Expr) -> str | None:
-    """`a.b` as text, if it is names all through."""
+    """The text of a dotted name such as `a.b`. The result is None for any other expression."""
     if isinstance(node, Name):
         return node.id
     if isinstance(node, Attribute) and (base := dotted(node.value)) is not None:

@@ -1,1 +1,1 @@
-"""What expressions of the language come to: one walk over the syntax tree, and a domain for each kind of values."""
+"""Evaluates expressions of the language. One class walks the syntax tree, and a subclass handles each kind of value."""

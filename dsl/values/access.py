@@ -1,6 +1,6 @@
-"""Subscripts → offsets and masks: `x[r : r + N, c]` becomes one tile of element offsets, and a mask.
+"""Offsets and masks of subscripts: `x[r : r + N, c]` becomes one tile of element offsets and one mask.
 
-Slices and scalars are masked at both edges of their axis automatically; an index tile is masked by `mask=` alone.
+The compiler masks slices and scalars at both edges of their axis. An index tile is masked only by `mask=`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dsl.values.linear_index import IndexTerm, joined
 
 @dataclass(slots=True)
 class Span:
-    """A slice: first element and constant extent."""
+    """A slice, as its first element and its constant extent."""
 
     start: Value | int
     extent: int
@@ -35,18 +35,18 @@ class Span:
 
 @dataclass(slots=True)
 class Place:
-    """A resolved access: the operands of a memory operation."""
+    """The operands that a memory operation needs for one access."""
 
     memory: Value
     stage: Value | None
     offset: Value
     mask: Value | None
-    bounds: list[tuple[int, Value]] = field(default_factory=list)  # (axis, where an index tile lies inside of it)
-    subscripts: list[Subscript] | str | None = None  # for a TMA box, or the reason that there is none
+    bounds: list[tuple[int, Value]] = field(default_factory=list)  # (axis, i1 tile: true where the index is in bounds)
+    subscripts: list[Subscript] | str | None = None  # for a TMA box; a str states why no TMA box is possible
 
 
 def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
-    """A subscript, or a bound of one: a number, or an integer scalar or tile."""
+    """A subscript or the bound of a slice, checked to be an integer. The result is a number, a scalar or a tile."""
     binding = builder.value_or_number(binding, loc)
     if isinstance(binding, bool | float):
         builder.error("type", loc, f"an index is an integer; this is {str(binding).lower()}")
@@ -56,8 +56,8 @@ def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
 
 
 def index_value(builder: Building, value: Value | int, loc: Loc) -> Value | int:
-    """An integer as `index`. A number beyond all elements stays beyond them; it is clamped, since cutting off its upper
-    bits could make it a valid index."""
+    """An integer converted to type `index`. A wider integer is clamped first: without its upper bits, an out-of-bounds
+    number could become a valid index."""
     bits = builder.function.index_bits
     most = most_elements(bits)
     if isinstance(value, int):
@@ -65,14 +65,14 @@ def index_value(builder: Building, value: Value | int, loc: Loc) -> Value | int:
     if value.dtype is INDEX:
         return value
     builder.place(loc)
-    # A u32 has no place in 32 bits of index, nor has a s64: those alone need the clamp.
+    # With a 32-bit `index`, only u32 and 64-bit integers can exceed its range, so only they are clamped.
     if value.dtype.bits > bits or (value.dtype.bits == bits and not value.dtype.is_signed):
         value = _held(builder, value, most)
     return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
 
 
 def _held(builder: Building, value: Value, most: int) -> Value:
-    """`value` clamped to -most … most; each end alone where facts already give the other."""
+    """`value` clamped to -most … most. No instruction is emitted for a limit that known facts already guarantee."""
     facts = builder.facts.of(value)
     ends = [("minimum", most, facts.high is not None and facts.high <= most)]
     ends.append(("maximum", -most, not value.dtype.is_signed or (facts.low is not None and facts.low >= -most)))
@@ -83,20 +83,20 @@ def _held(builder: Building, value: Value, most: int) -> Value:
 
 
 def stage_value(builder: Building, value: Value | int, stages: int, loc: Loc) -> Value | int:
-    """The number of a stage of a ring as `index`. A wider integer is taken modulo `stages` first."""
+    """The stage number of a ring, converted to type `index`. A wider integer is reduced modulo `stages` first."""
     if isinstance(value, int) or value.tile.shape or value.dtype is INDEX:
         return value if isinstance(value, int) else index_value(builder, value, loc)
     builder.place(loc)
     if value.dtype.bits > 32 or value.dtype is U32:
-        # The ring takes the number modulo its stages anyway, and 2^32 is no multiple of three stages: cutting off bits
-        # first would choose another one.
+        # A ring reduces the stage number modulo `stages`. Truncating to 32 bits first would select another stage where
+        # `stages` does not divide 2^32, as with three stages.
         value = builder.ir.value("mod", value, builder.ir.constant(stages, value.dtype))
     return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
 
 
 def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
-    """The subscripts of a tensor, shared tile or table as ints, Values and Spans. A missing one takes the whole
-    axis."""
+    """The subscripts of a tensor, shared tile or table, as ints, Values and Spans. An axis without a subscript gets a
+    Span over the whole axis."""
 
     if isinstance(memory, Table):
         extents: list[Any] = [memory.length]
@@ -126,8 +126,8 @@ def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast
 
 
 def _check_number(builder: Building, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for a literal index that is never inside: the automatic mask would hide it. A tile of one number is checked
-    with its own mask."""
+    """Error for a literal index that is out of bounds, since the automatic mask would hide the mistake. Index tiles
+    are not checked here: `_check_tile` checks them."""
     number = constant_of(index) if isinstance(index, Value) else index
     if not isinstance(number, int) or (isinstance(index, Value) and index.tile.shape):
         return
@@ -140,8 +140,8 @@ def _check_number(builder: Building, index: Value | int, extent: int | Value, ax
 
 
 def _check_span(builder: Building, span: Span, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for a slice between literals without an element inside. A slice that lies partly inside is masked at the
-    edges."""
+    """Error for a slice with literal bounds that lies wholly outside of its axis. A slice that lies partly inside is
+    masked instead."""
     start = constant_of(span.start) if isinstance(span.start, Value) else span.start
     if not isinstance(start, int) or not span.extent:
         return
@@ -151,7 +151,7 @@ def _check_span(builder: Building, span: Span, extent: int | Value, axis: int, l
 
 
 def _check_tile(builder: Building, index: Value, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for an index tile of literals, without a mask, that has elements outside of its axis."""
+    """Error for an unmasked index tile that is known at compile time to exceed its axis."""
     if not _is_literal(index):
         return
     facts = builder.facts.of(index)
@@ -163,12 +163,12 @@ def _check_tile(builder: Building, index: Value, extent: int | Value, axis: int,
 
 
 def _is_literal(index: Value) -> bool:
-    """Whether the tile is one number, or an `arange` moved and scaled by numbers. Such a tile reaches both ends of its
-    range, so a range beyond the axis is certain to be an error."""
+    """Whether the tile is a constant, or an `arange` that is scaled and shifted by constants. Such a tile reaches both
+    ends of its known range, so it is certain to be out of bounds if that range exceeds the axis."""
     op = index.op
     if constant_of(index) is not None:
         return True
-    # Other operations may leave their ends out: `t % 8` of facts 0 … 7 need not reach 7.
+    # Other operations may never reach the ends of their known range: `t % 8` has the range 0 … 7 but may never be 7.
     if op is None or op.spec.elements.form is None:
         return False
     others = [each for each in op.operands if constant_of(each) is None]
@@ -204,7 +204,7 @@ def _slice(builder: Building, node: ast.Slice, extent: int | Value, loc: Loc, ri
 
 
 def _difference(stop: Value | int, start: Value | int) -> int | None:
-    """stop - start if it is constant, as in `r : r + 8`; else None."""
+    """`stop - start` if the difference is constant, as in `r : r + 8`. Otherwise None."""
     upper = ({}, stop) if isinstance(stop, int) else linear(stop)
     lower = ({}, start) if isinstance(start, int) else linear(start)
     return upper[1] - lower[1] if upper[0] == lower[0] else None
@@ -212,7 +212,8 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
 
 @dataclass(slots=True)
 class _Axis:
-    """An axis of an access: its number in the memory, subscript, extent, stride. beyond: as SharedTile.windows."""
+    """One axis of an access. `number` is the axis of the memory. `beyond` is this axis's entry of
+    `SharedTile.windows`."""
 
     number: int
     sub: Any
@@ -223,7 +224,8 @@ class _Axis:
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of an access: summands of its offset, terms of index tiles, conditions of its mask, bounds."""
+    """Data that `resolve` collects from the axes of an access: summands of the offset, terms of index tiles, conditions
+    of the mask, and bounds that `strict_bounds` asserts."""
 
     offsets: list[Value] = field(default_factory=list)
     terms: list[IndexTerm] = field(default_factory=list)
@@ -232,8 +234,8 @@ class _Parts:
 
 
 def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place:
-    """The offsets of an access, in elements, and the mask of its edges. The offsets have the shape of the access.
-    is_masked: the user gave a mask."""
+    """The offsets of an access, in elements, and the mask at the edges of its axes. The offsets have the shape of the
+    access. `is_masked` states that the user gave a mask."""
     ir, found = builder.ir, _Parts()
     builder.place(access.loc)
     stage, axes = _axes(builder, access, found)
@@ -259,12 +261,13 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
 
 
 def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | str | None:
-    """The subscripts of a tensor that the schedule copies by TMA, or the reason that they make no TMA box; None if no
-    line of the schedule says so."""
+    """The subscripts of a tensor that TMA may copy. A str states why the subscripts form no TMA box. The result is None
+    if neither the schedule nor the compiler's plan asks for TMA."""
     memory, found, spans = access.memory, [], 0
     if not isinstance(memory, Tensor):
         return None
-    if builder.function.by_subject("stage", str).get(memory.parameter.name) != "tma":
+    way = builder.function.by_subject("stage", str).get(memory.parameter.name)
+    if way != "tma" and not (builder.finds_boxes and way is None):
         return None
     if memory.axes is None:
         return "it is read through a view that has other axes"
@@ -289,7 +292,8 @@ def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> 
 
 
 def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | None, list[_Axis]]:
-    """The stage that an access chooses, and its axes. Offset and masks that the memory itself brings go to `found`."""
+    """The stage that an access selects, and its axes. If the memory is a part of a shared tile, the offset and masks of
+    that part are added to `found`."""
     memory, subs = access.memory, list(access.subscripts)
     if isinstance(memory, Table):
         return None, [_Axis(0, subs[0], memory.length, 1)]
@@ -309,7 +313,8 @@ def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | Non
 
 
 def _stage_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[Value]) -> Value:
-    """The stage that a scalar chooses. A ring wraps around; elsewhere a stage outside is masked off."""
+    """The stage that a scalar selects. The stage number of a ring wraps around. Otherwise an out-of-range stage is
+    masked off."""
     stage = _indexed(builder, axis.sub)
     if not tile.value.type.ring:  # type: ignore[union-attr]
         masks += _edges(builder, axis.sub, axis.extent)
@@ -317,8 +322,8 @@ def _stage_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[
 
 
 class _Form:
-    """The shape of an access, by numpy's rules: index tiles broadcast to one shape. It stands in their place if they
-    are neighbours, else in front. Each slice keeps its axis."""
+    """The shape of an access, by numpy's rules. Each slice keeps its axis. All index tiles broadcast to one shape. The
+    broadcast shape replaces the index tiles if they are adjacent subscripts, and otherwise comes first."""
 
     def __init__(self, builder: Building, subs: list[Any], loc: Loc):
         tiles = [number for number, sub in enumerate(subs) if _is_tile(sub)]
@@ -334,7 +339,7 @@ class _Form:
             builder.error("limit", loc, f"a tile of {prod(self.shape)} elements; the limit is {MAX_TILE}")
 
     def place_of_span(self, number: int) -> int:
-        """The axis of the access that belongs to the slice of this number."""
+        """The axis of the access's shape that belongs to slice `number`. Slices are counted from 0."""
         return number if number < len(self.before) else number + len(self.tile)
 
     def placed(self, builder: Building, tile: Value) -> Value:
@@ -347,8 +352,8 @@ class _Form:
 def _resolve_span(builder: Building, axis: _Axis, place: int, rank: int, found: _Parts) -> None:
     ir, sub = builder.ir, axis.sub
     assert isinstance(sub, Span)
-    # Start and place in the slice are scaled apart: the product of the start is a scalar, computed once for all
-    # elements.
+    # The start and the position within the slice are multiplied by the stride separately. The product with the start is
+    # a scalar, so it is computed once for all elements.
     index = _aligned(ir.value("arange", extent=sub.extent), place, rank, builder)
     whole = index
     if not (isinstance(sub.start, int) and sub.start == 0):
@@ -360,15 +365,16 @@ def _resolve_span(builder: Building, axis: _Axis, place: int, rank: int, found: 
 
 
 def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | None, found: _Parts) -> None:
-    """unmasked: the place of an access for which the user gave no mask, else None."""
+    """Adds the offset and masks of an index tile to `found`. `unmasked` is the location of an access without a user
+    mask, and None if the user gave a mask."""
     ir, sub = builder.ir, axis.sub
     assert isinstance(sub, Value)
     index = form.placed(builder, sub)
-    # The edges of the part itself are the user's `mask=`. Those of the tile around it are not: the part may begin
-    # anywhere.
+    # The user's `mask=` has to respect the edges of the part. The compiler masks the edges of the enclosing shared
+    # tile, since the part may begin anywhere in that tile.
     found.masks += _outside_edges(builder, index, axis.beyond)
     if unmasked is not None and not builder.in_tile_if:
-        # Within a tile `if`, the branch may be the mask.
+        # Within a tile `if`, the branch's condition may exclude the elements that are out of bounds.
         _check_tile(builder, sub, axis.extent, axis.number, unmasked)
     if builder.function.attrs.get("strict_bounds"):
         found.bounds += [(axis.number, ir.broadcast(edge, form.shape)) for edge in _edges(builder, index, axis.extent)]
@@ -380,7 +386,8 @@ def _is_tile(sub: Any) -> bool:
 
 
 def _with_room(builder: Building, start: Value) -> Value:
-    """The start of a slice for the comparisons of its mask, clamped so that start + place does not overflow."""
+    """The start of a slice, clamped for the comparisons of the slice's mask. After clamping, start plus a position
+    within the slice does not overflow."""
     facts, most = builder.facts.of(start), most_elements(builder.function.index_bits)
     if (facts.high is not None and facts.high <= most) or counts_elements(start):
         return start
@@ -388,7 +395,7 @@ def _with_room(builder: Building, start: Value) -> Value:
 
 
 def _aligned(index: Value, axis: int, rank: int, builder: Building) -> Value:
-    """A rank-1 tile as axis `axis` of a tile of `rank`."""
+    """A rank-1 tile reshaped to rank `rank`: its elements lie along `axis`, and the other extents are 1."""
     return builder.ir.reshape(index, (1,) * axis + index.tile.shape + (1,) * (rank - axis - 1))
 
 
@@ -400,7 +407,8 @@ def _scaled(builder: Building, index: Value, stride: int | Value) -> Value:
 
 
 def _sum(builder: Building, parts: list[Value]) -> Value:
-    """The sum of the parts, small shapes first: scalars are added once, not for each element."""
+    """The sum of all summands. Small shapes are added first, so that scalars are added once and not for each
+    element."""
     ir = builder.ir
     total: Value | None = None
     for part in sorted(parts, key=lambda p: p.tile.size if p.tile.shape else 0):
@@ -409,12 +417,12 @@ def _sum(builder: Building, parts: list[Value]) -> Value:
 
 
 def _edges(builder: Building, index: Value | int, extent: int | Value) -> list[Value]:
-    """The conditions `0 <= index` and `index < extent` that facts do not prove."""
+    """The conditions `0 <= index` and `index < extent`. A condition that known facts prove is left out."""
     return [each for each in _both_edges(builder, index, extent) if each is not None]
 
 
 def _both_edges(builder: Building, index: Value | int, extent: int | Value) -> tuple[Value | None, Value | None]:
-    """The conditions `0 <= index` and `index < extent`; None in place of one that facts prove."""
+    """The conditions `0 <= index` and `index < extent`. A condition that known facts prove is None."""
     ir = builder.ir
     low, high = _bounds(builder, index)
     least, _ = _bounds(builder, extent)
@@ -430,7 +438,7 @@ def _both_edges(builder: Building, index: Value | int, extent: int | Value) -> t
 
 
 def _bounds(builder: Building, index: Value | int) -> tuple[int | None, int | None]:
-    """The least and the greatest value of an index, as far as they are known."""
+    """The least and the greatest value of an index. An unknown bound is None."""
     if isinstance(index, int):
         return index, index
     facts = builder.facts.of(index)
@@ -445,13 +453,13 @@ def _indexed(builder: Building, index: Value | int) -> Value:
 
 
 def operands_of(place: Place, more: dict[str, Value | None]) -> dict[str, Value | None]:
-    """The operands of a memory operation by name."""
+    """The operands of a memory operation by name: memory, stage, offset and the operands in `more`."""
     return {"memory": place.memory, "stage": place.stage, "offset": place.offset} | more
 
 
 def join_masks(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
-    """The mask of the edges and the user's mask, joined. With `strict_bounds`, an assert checks that elements which are
-    not masked off lie inside of their axes."""
+    """The conjunction of the edge mask and the user's mask. With `strict_bounds`, the kernel asserts that each active
+    element is in bounds."""
     joined = _joined(builder, place, mask, loc)
     for axis, inside in place.bounds:
         builder.place(loc)
@@ -477,7 +485,7 @@ def _joined(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value |
 
 
 def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: str, loc: Loc) -> None:
-    """Error unless `value` can be broadcast to the `shape` of an access."""
+    """Raises an error unless `value` can be broadcast to the `shape` of an access."""
     have = value.tile.shape
     padded = (1,) * (len(shape) - len(have)) + have
     if len(have) > len(shape) or any(h not in (1, e) for h, e in zip(padded, shape, strict=True)):
@@ -486,7 +494,7 @@ def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: st
 
 
 def _reshaped_hint(value: Value, shape: tuple[int, ...]) -> str:
-    """A hint: how the value gets the shape of the part of memory."""
+    """A hint that says how to give `value` the shape of the part of memory."""
     op = value.op
     if op is not None and op.spec.algebra.unordered:
         whole, axis = op.operands[0].tile.shape, op.attrs["axis"]
@@ -506,7 +514,7 @@ def read(
     evict: str | None = None,
     is_masked: bool = False,
 ) -> Value:
-    """A load of an access. is_masked: its indices may lie outside, as under a mask."""
+    """Emits the load of an access. `is_masked` allows out-of-bounds indices, as a user's mask does."""
     place = resolve(builder, access, is_masked or not (mask is None or mask is True))
     dtype = place.memory.dtype
     joined = join_masks(builder, place, mask, loc)
@@ -528,7 +536,7 @@ def read(
 
 @dataclass(slots=True)
 class PassedPart:
-    """A part of memory given to a def: its place, and the value that was read when the call began."""
+    """A part of memory that is passed to a def. `value` is the result of a load at the start of the call."""
 
     access: Access
     value: Value
@@ -536,8 +544,8 @@ class PassedPart:
     in_tile_if: bool
 
     def check(self, builder: Building) -> None:
-        """Error for an index outside. Checked only if the def reads the value: one that names the memory may mask
-        it."""
+        """Error for an index that is out of bounds. The check runs only if the def reads the value. A def that uses the
+        part as memory may mask the access itself."""
         memory = self.access.memory
         extents = memory.dims if isinstance(memory, Tensor) else getattr(memory, "extents", ())
         for axis, (sub, extent) in enumerate(zip(self.access.subscripts, extents, strict=False)):
@@ -546,7 +554,8 @@ class PassedPart:
 
 
 def read_for_def(builder: Building, access: Access, loc: Loc) -> PassedPart:
-    """A load of an access given to a def. It is removed at the end if the def only names the memory."""
+    """Loads a part of memory that is passed to a def. If the def names only the memory and never the value,
+    `end_of_build` removes the load."""
     before = len(builder.ir.block.ops)
     value = read(builder, access, loc, is_masked=True)
     load, others = value.op, builder.ir.block.ops[before:]
@@ -558,7 +567,8 @@ def read_for_def(builder: Building, access: Access, loc: Loc) -> PassedPart:
 def _named_box(
     builder: Building, access: Access, place: Place, mask: Binding, windows: bool
 ) -> tuple[dict[str, Value | None], dict[str, object]]:
-    """The operands and attributes of an access for its TMA box, or the attribute with the reason that it has none."""
+    """The operands and attributes of an access's TMA box. If the access has no TMA box, the attribute `no_box` states
+    why."""
     box = _box(builder, access, place, mask, windows)
     if isinstance(box, CopiedBox):
         return box.operands, box.attrs
@@ -566,8 +576,8 @@ def _named_box(
 
 
 def _box(builder: Building, access: Access, place: Place, mask: Binding, windows: bool) -> CopiedBox | str | None:
-    """The TMA box of an access that only its edges mask, or the reason that there is none; None if no schedule wants
-    one."""
+    """The TMA box of an access that is masked only at the tensor's edges. A str states why there is no TMA box. The
+    result is None if neither the schedule nor the compiler's plan asks for TMA."""
     if place.subscripts is None or isinstance(place.subscripts, str):
         return place.subscripts
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
@@ -577,8 +587,8 @@ def _box(builder: Building, access: Access, place: Place, mask: Binding, windows
     try:
         check_mask(digits, said, place.subscripts)
         contiguous = isinstance(access.memory, Tensor) and not access.memory.parameter.strided
-        # A store that begins ahead of the tensor's first element is an illegal instruction on a device, which no manual
-        # says (17 corners tried on an H200, driver 580.159.04). Loads give zeros there.
+        # A TMA store that begins before the tensor's first element raises an illegal instruction on the GPU. No manual
+        # documents this fault (17 corners tried on an H200, driver 580.159.04). TMA loads give zeros there.
         if not windows:
             check_begin(builder.facts, place.subscripts)
         return box_of_access(digits, place.subscripts, shape, windows, contiguous)
@@ -596,7 +606,8 @@ def write(
     evict: str | None = None,
     order: str | None = None,
 ) -> None:
-    """A store to an access. order: "none" promises that all such stores to a tensor touch different elements."""
+    """Emits the store to an access. `order="none"` promises that all such stores to a tensor write different
+    elements."""
 
     if isinstance(access.memory, Table):
         builder.error("type", loc, "a table cannot be written")
@@ -617,7 +628,8 @@ def write(
 
 
 def policy(builder: Building, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
-    """Cache operator and eviction priority: of the access, else of the tensor's lines in the schedule."""
+    """The cache operator and the eviction priority of an access. If the call states neither, the tensor's lines in the
+    schedule decide."""
     parameter = getattr(access.memory, "parameter", None)
     if parameter is None or cache or evict:
         return cache, evict
@@ -644,7 +656,7 @@ def stored_value(builder: Building, value: Binding, dtype: DType, place: Place, 
 
 
 def whole(builder: Building, tile: SharedTile, loc: Loc) -> Access:
-    """An access to all of a shared tile."""
+    """An access to all elements of a shared tile."""
 
     for extent in tile.extents:
         builder.check_extent(extent, loc, "an extent")
@@ -652,7 +664,8 @@ def whole(builder: Building, tile: SharedTile, loc: Loc) -> Access:
 
 
 def narrow(builder: Building, access: Access) -> SharedTile:
-    """A part of a shared tile as a shared tile: a scalar drops its axis, a slice keeps it."""
+    """The accessed part of a shared tile, as a SharedTile of its own. A scalar subscript drops its axis, and a slice
+    keeps its axis."""
 
     tile = access.memory
     assert isinstance(tile, SharedTile)
@@ -687,20 +700,21 @@ def narrow(builder: Building, access: Access) -> SharedTile:
 
 
 def _moved(builder: Building, index: Value | int, by: Value | int) -> Value | int:
-    """`index + by`, as a number if both are."""
+    """`index + by`. The sum is a Python number if both summands are."""
     if isinstance(index, int) and isinstance(by, int):
         return index + by
     return builder.ir.value("add", *builder.ir.same_shape([_indexed(builder, by), _indexed(builder, index)]))
 
 
 def _holds(builder: Building, size: int, start: Value | int, extent: int) -> bool:
-    """True if `size` elements from `start` on are known to be inside of an extent."""
+    """Whether known facts prove that the `size` elements from `start` on lie within `extent`."""
     low, high = _bounds(builder, start)
     return low is not None and low >= 0 and high is not None and high + size <= extent
 
 
 def _outside_edges(builder: Building, index: Value | int, windows: tuple[tuple[Value | int, int], ...]) -> list[Value]:
-    """Conditions that an index of a part lies inside of each tile that the part may reach beyond."""
+    """The conditions that an index of a part is within bounds of each shared tile in `windows`. An entry of `windows`
+    holds the part's first index in a shared tile, and the extent of the tile."""
     return [edge for at, extent in windows for edge in _edges(builder, _moved(builder, index, at), extent)]
 
 
@@ -708,12 +722,13 @@ NO_ADDRESS = "elements of a register tile have no address: use where, reduce or 
 
 
 def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
-    """Subscripts of a tile in registers. `t[:, None]` adds axes of extent 1; `t[:, 16:32]` and `t[3]` take a part."""
+    """The result of subscripts on a tile in registers. `t[:, None]` adds an axis of extent 1. `t[:, 16:32]` and `t[3]`
+    take a part of the tile."""
     axes = list(tile.tile.shape)
     rank = len(axes)
     if sum(not ast.is_none(sub) for sub in node.subscripts) > rank:
         builder.error("shape", node.loc, f"{tile.tile} has {len(axes)} axes", "None adds one")
-    shape: list[int] = []  # of the result, up to the axis that is being worked on
+    shape: list[int] = []  # extents of the result, for the subscripts handled so far
     for sub in node.subscripts:
         loc = sub.loc if sub.loc.end else node.loc
         if ast.is_none(sub):
@@ -739,8 +754,8 @@ def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
 
 
 def _constant_part(builder: Building, sub: Any, extent: int, axis: int, loc: Loc) -> tuple[int, int]:
-    """(start, size) of a slice or an index of a register tile. Both are constants, since they choose registers, and the
-    start is a multiple of the size."""
+    """(start, size) of a slice or index into a register tile. Both numbers are constants, since they select registers.
+    `start` must be a multiple of `size`."""
     bounds = (sub.start, sub.stop) if isinstance(sub, ast.Slice) else (sub, None)
     numbers: list[int] = []
     for bound, default in zip(bounds, (0, extent), strict=True):

@@ -1,4 +1,4 @@
-"""Arithmetic on compile-time numbers: constants of kernels, schedules and dispatch. Integers are exact."""
+"""Exact integer and float arithmetic on compile-time numbers: constants of kernels, schedules and dispatch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ Number = int | float | bool
 
 
 class ConstantError(ValueError):
-    """An operation without a value. The message is for the user; hint: what to write in its place."""
+    """An operation on constants that has no result. The message is for the user. `hint` says what to write instead."""
 
     def __init__(self, message: str, hint: str | None = None):
         super().__init__(message)
         self.hint = hint
 
 
-# Twice the widest type, so that a product of two u64 is exact. Without a limit, shifts and powers could fill memory.
+# Twice the width of the widest type, so that a product of two u64 is exact. Without this limit, the results of shifts
+# and powers could exhaust memory.
 MAX_INT_BITS = 128
 
 
@@ -55,7 +56,7 @@ def _shift(function: Callable) -> Callable:
 
 
 def power(a: Number, b: Number) -> Number:
-    # Checked ahead of computing: an integer power of any size would be computed before `limited` sees it.
+    # The exponent is checked first. Otherwise Python would compute a huge integer before `limited` could refuse it.
     if isinstance(b, int) and abs(b) > 1024:
         raise ConstantError(f"exponent {b} is too large")
     if a == 0 and b < 0:
@@ -89,7 +90,7 @@ INFIX: dict[str, Callable[[Any, Any], Number]] = {
 
 
 def infix(op: str, a: Number, b: Number) -> Number:
-    """`a op b`; raises ConstantError."""
+    """The result of `a op b`. Raises ConstantError if the operation has no result."""
     if op not in INFIX:
         raise ConstantError(f"'{op}' takes tiles, not constants")
     if op in ("&", "|", "^", "<<", ">>") and (isinstance(a, float) or isinstance(b, float)):
@@ -102,7 +103,8 @@ def infix(op: str, a: Number, b: Number) -> Number:
 
 
 def limited(result: Number) -> Number:
-    """`result`. ConstantError for an integer beyond MAX_INT_BITS, and for a complex power of a negative number."""
+    """Returns `result` if it is a valid constant. Raises ConstantError for an integer of more than MAX_INT_BITS bits
+    and for a complex number. A power of a negative number may be complex."""
     if isinstance(result, int) and result.bit_length() > MAX_INT_BITS:
         raise ConstantError("an integer constant beyond 128 bits")
     if isinstance(result, complex):
@@ -121,7 +123,7 @@ def prefix(op: str, a: Number) -> Number:
 
 
 def next_pow2(n: int) -> int:
-    """The least power of two that is at least n (1 for n below 1).
+    """The least power of two that is at least n. The result is 1 for n below 1.
 
     >>> next_pow2(1000)
     1024
@@ -130,12 +132,12 @@ def next_pow2(n: int) -> int:
 
 
 def pow2_divisor(n: int) -> int:
-    """The greatest power of two that divides n; 2**30 for 0.
+    """The greatest power of two that divides n. The result is 2**30 for n = 0.
 
     >>> pow2_divisor(1000)
     8
     """
-    # Every power divides 0. 2^30 is more than any alignment, and still an s32.
+    # Every power of two divides 0. 2^30 exceeds every alignment and fits in an s32.
     return n & -n if n else 1 << 30
 
 
@@ -155,7 +157,8 @@ def log2(n: Number) -> Number:
 
 
 def extreme(pick: Callable) -> Callable[..., Number]:
-    """The least or the greatest number; NaN if one is, and -0 is less than 0, as at run time."""
+    """A function that returns the least or the greatest of its arguments, as `pick` does. As at run time, the result is
+    NaN if an argument is NaN, and -0 is less than 0."""
 
     def of_two(a: Number, b: Number) -> Number:
         if a != a or b != b:
@@ -175,7 +178,7 @@ def clamp(x: Number, low: Number, high: Number) -> Number:
 
 
 def sign(x: Number) -> Number:
-    """-1, 0 or 1, of the type of x; zeros and NaN stay."""
+    """-1 or 1, in the Python type of `x`. Zeros and NaN are returned unchanged."""
     return x if x == 0 or x != x else type(x)(math.copysign(1, x))
 
 
@@ -184,7 +187,8 @@ def rsqrt(x: Number) -> Number:
 
 
 def call(name: str, function: Callable[..., Number], args: list[Any]) -> Number:
-    """`name(*args)` on numbers; raises ConstantError."""
+    """The result of `function(*args)` on numbers. Raises ConstantError, with `name` in its message, if there is no
+    result."""
     try:
         return limited(function(*args))
     except (OverflowError, ValueError) as error:

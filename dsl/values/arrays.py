@@ -1,7 +1,7 @@
-"""Numbers and numpy arrays: `example`, `dispatch`, and the `def`s that they call.
+"""Evaluation with numbers and numpy arrays: for `example`, for `dispatch` and for the `def`s that they call.
 
-Expressions are never run as Python. They have operators, the functions of the table (`table.py`), `ref.NAME`, and the
-file's top-level `def`s. numpy is imported with the first array or random number.
+Expressions are never run as Python. An expression may use operators, functions of the table (`table.py`), `ref.NAME`
+and the file's top-level `def`s. numpy is imported when the first array or random number is made.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from dsl.values.scope import Closure, Scope, scope_of
 from dsl.values.walk import NUMBERS, Returned
 
 MAX_STEPS = 1_000_000
-"""The most statements that one evaluation may run: an endless `while` ends in a located error."""
+"""The limit of statements in one evaluation. With this limit, an endless `while` ends with an error at its line."""
 
 
 class Arrays(Host):
-    """Evaluates over `names`: numbers, types, numpy arrays, arrays of other frameworks (for their shape and bytes).
+    """Evaluates expressions of numbers, types and arrays with the bindings in `names`.
 
-    names: read at each expression, so the caller may add names line by line. functions: the file's top-level defs.
-    seed: as for Host. Errors are TileErrors with a place.
+    Arrays of other frameworks than numpy give only their shape and size. The caller may add to `names` between lines,
+    since each lookup reads the mapping. `functions` holds the file's top-level `def`s. `Host` describes `seed`. Errors
+    are TileErrors with a source location.
     """
 
     def __init__(self, names: Mapping[str, Any], functions: Mapping[str, ast.Def], seed: int = 0):
@@ -70,8 +71,9 @@ class Arrays(Host):
         return on_arrays.logic(self, "and", left, right, loc)
 
     def expectation(self, node: ast.Expr) -> Any:
-        """A condition of 'expect'. Unlike in other conditions, all arrays that it compares have one shape."""
-        # A result of shape [n, 1] against [n] would be compared as n × n elements by broadcasting.
+        """The value of an `expect` condition. Arrays that `expect` compares must have the same shape. Other conditions
+        do not require this."""
+        # Broadcasting would compare a result of shape [n, 1] with [n] as n × n elements.
         if isinstance(node, ast.Compare):
             values = [self.expr(o) for o in node.operands]
             self.same_shapes(node.operands, values)
@@ -129,7 +131,8 @@ class Arrays(Host):
         self.bind(node.targets, value, node.loc)
 
     def bind(self, targets: list[ast.Expr], value: Any, loc: Loc) -> None:
-        """Binds the names of an assignment in the innermost scope. No assignment changes an array."""
+        """Binds the names of an assignment in the innermost scope. An assignment to elements of an array is an
+        error."""
         if len(targets) > 1:
             for target, part in zip(targets, self.parts(value, len(targets), loc), strict=True):
                 self.bind([target], part, loc)
@@ -156,7 +159,7 @@ class Arrays(Host):
             self.error("constant", node.condition.loc, node.message or "the assertion is false")
 
     def truth(self, node: ast.Expr, what: str) -> bool:
-        """A condition: one number or truth value."""
+        """The truth value of a condition. Raises an error unless the condition is a single number or boolean."""
         value = self.expr(node)
         if not isinstance(value, bool | int | float):
             hint = "where(…) chooses by element; all(…) or any(…) give one" if is_array(value) else None
@@ -174,7 +177,7 @@ class Arrays(Host):
         if len(ends) == 3 and ends[2] == 0:
             self.error("constant", iterable.args[2].loc, "the step of a range is 0")
         for i in range(*ends):
-            self.steps += 1  # iterations count, too, even if the body returns at once
+            self.steps += 1  # Each iteration counts as a step in addition to the statements of its body.
             self.scope.names[node.name] = i
             self.statements(node.body)
 
@@ -205,5 +208,5 @@ class Arrays(Host):
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is a numpy array; does not import numpy."""
+    """Whether `value` is a numpy array. The check does not import numpy."""
     return hasattr(value, "__array_interface__") and type(value).__module__.startswith("numpy")

@@ -1,4 +1,4 @@
-"""The things that a name in a kernel may be bound to."""
+"""The kinds of value that a name in a kernel may be bound to."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dsl.values.table import Builtin
 
 
 class Suppressed(TileError):
-    """An error that follows from one already reported. It is never shown."""
+    """An error caused by an error that was already reported. It is never shown."""
 
 
 class _Poison:
-    """The binding of a name whose statement was wrong: uses of it raise Suppressed."""
+    """The binding of a name whose defining statement had an error. A use of the name raises Suppressed."""
 
 
 POISON = _Poison()
@@ -26,10 +26,12 @@ POISON = _Poison()
 
 @dataclass(slots=True)
 class Tensor:
-    """A tensor parameter, or a view of one: extents and element strides by axis. in_order: the strides are row-major.
-    axes: for each axis the parameter's own axis, or None for an added axis of one element. An own axis that is missing
-    is joined to the next one, as p to q in `reshape(y, [n, p * q, k])`. axes is None if the axes of the view are new
-    ones."""
+    """A tensor parameter or a view of it. `dims` and `strides` give each axis's extent and its stride in elements.
+
+    `in_order` states that the strides are row-major. `axes` maps each axis of the view to an axis of the parameter, or
+    to None for an added axis of extent 1. If `axes` skips an axis of the parameter, the view merges that axis with the
+    next one. For example, `reshape(y, [n, p * q, k])` merges p with q. `axes` is None if the view's axes have no such
+    mapping."""
 
     parameter: Parameter
     value: Value
@@ -45,10 +47,11 @@ class Tensor:
 
 @dataclass(slots=True)
 class SharedTile:
-    """A shared tile or a part of it: `stage` chosen, `base` elements in, extents and element strides by axis.
+    """A shared tile or a part of it. `stage` is the selected stage. `base` is the offset of the part in elements.
 
-    Elements of a part that lie beyond the tile are masked off. inside: conditions for all of the part. windows: for
-    each axis, a pair for each tile that the part may reach beyond: the first index in that tile, and its extent.
+    Elements of a part that lie beyond an enclosing tile are masked off. `inside` holds conditions that mask the whole
+    part. `windows` lists, for each axis, the enclosing tiles whose bounds the part may exceed. Each entry is the pair
+    (start, extent): the part begins at index `start` of that tile, whose extent along the axis is `extent`.
     """
 
     value: Value
@@ -73,14 +76,14 @@ class Table:
 
 @dataclass(slots=True)
 class Absent:
-    """An optional tensor that was not given."""
+    """An optional tensor that the caller did not pass."""
 
     name: str
 
 
 @dataclass(slots=True)
 class Access:
-    """`memory[subscripts]`, not read yet. Subscripts: int, Value, or (start, extent) of a slice."""
+    """The expression `memory[subscripts]` before any read or write. A subscript is an int, a Value or a Span."""
 
     memory: Tensor | SharedTile | Table
     subscripts: list[Any]
@@ -93,9 +96,9 @@ Binding = (
 
 
 def elements(binding: Binding, most: int) -> int:
-    """How many bindings a tuple holds, including those of tuples in it. Counting stops soon after `most`."""
+    """The number of bindings in a tuple, including nested tuples. Counting stops shortly after it exceeds `most`."""
     count, left = 0, [binding]
-    # `t = (t, t)` in a loop makes a small graph with 2^n paths: an unbounded count would not end.
+    # `t = (t, t)` in a loop of n iterations makes a small graph with 2^n paths, so an unbounded count would never end.
     while left and count <= most:
         each = left.pop()
         if isinstance(each, tuple):
@@ -105,7 +108,7 @@ def elements(binding: Binding, most: int) -> int:
 
 
 def describe(binding: Binding) -> str:
-    """A binding in words, for an error message."""
+    """A binding in words, for error messages."""
     if isinstance(binding, Value):
         return ("a scalar " if not binding.tile.shape else "a tile ") + str(binding.tile)
     if isinstance(binding, bool):

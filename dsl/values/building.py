@@ -1,4 +1,4 @@
-"""The services that functions use while a kernel is built: literals, operands of one type, checks, errors."""
+"""Helpers for functions that build a kernel: literals, operand types, checks and errors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from dsl.values.walk import NUMBERS, Walk
 OPERANDS = (Value, *NUMBERS)
 
 LEAST_PART = 16
-"""The least subtile, in elements, that a hint offers for an extent that is not a power of two."""
+"""The smallest subtile, in elements, that a hint suggests for an extent that is not a power of two."""
 
 
 class Building(Walk):
-    """Values of kernels: Python numbers as long as possible, values of the IR, tensors and parts of them."""
+    """Evaluates a kernel's values: values of the IR, tensors and parts of tensors. Compile-time numbers stay Python
+    numbers as long as possible."""
 
     domain = "tiles"
     operands = "numbers and tiles"
@@ -37,11 +38,13 @@ class Building(Walk):
         self.ir = Builder(loc)
         self.function: Function
         self.facts: Analysis
-        self.in_tile_if = 0  # open branches that threads or warps take one by one
-        self.in_divided_warp = 0  # open branches that may divide a warp
+        self.in_tile_if = 0  # number of open branches that diverge between threads or warps of the block
+        self.in_divided_warp = 0  # number of open branches that may diverge within a warp
+        self.multiplies = False  # whether the kernel has a matrix product
+        self.finds_boxes = False  # whether the compiler may use TMA for copies that the schedule does not mention
 
     def place(self, loc: Loc) -> None:
-        """Sets the source place of the operations that follow."""
+        """Sets the source location of the operations that are built next."""
         self.ir.place = loc, self.caller
 
     def describe(self, value: Any) -> str:
@@ -49,7 +52,7 @@ class Building(Walk):
 
     @abstractmethod
     def read(self, access: Access, loc: Loc) -> Value:
-        """A load of a part of a tensor, table or shared tile."""
+        """Emits a load of a part of a tensor, table or shared tile."""
 
     def operand(self, node: ast.Expr, op: str) -> Value | int | float | bool:
         value = self.expr(node)
@@ -58,7 +61,7 @@ class Building(Walk):
     # ---- literals and values ----
 
     def literal(self, value: int | float | bool, dtype: DType, loc: Loc) -> Value:
-        """A literal as a value of `dtype`."""
+        """A literal converted to a value of `dtype`. Raises an error if `dtype` cannot hold the literal."""
         if isinstance(value, bool):
             if dtype is I1 or dtype.is_int:
                 return self.ir.constant(value if dtype is I1 else int(value), dtype)
@@ -77,7 +80,7 @@ class Building(Walk):
         return self.ir.constant(value, dtype)
 
     def float_literal(self, value: int | float, dtype: DType, loc: Loc) -> Value:
-        """A number as a float of `dtype`, rounded once. Error for a finite number that would become infinite."""
+        """A number rounded once to the float type `dtype`. Error for a finite number that would become infinite."""
         near = nearest_number(value, dtype)
         if isinf(near) and abs(value) != inf:
             most = f"{greatest(dtype):.6g}"
@@ -85,18 +88,19 @@ class Building(Walk):
             hint = f"calculate in {wide}, or write inf where it is meant" if wide else "write inf where it is meant"
             written = str(value) if len(str(value)) <= 40 else f"{str(value)[:20]}…"
             self.error("type", loc, f"{written} does not fit {dtype} (-{most} … {most})", hint)
-        # The IR has no constants of FP8. The f32 holds the rounded number exactly, so the cast rounds nothing.
+        # The IR has no FP8 constants. An f32 holds the rounded number exactly, so the cast does not round again.
         if dtype in FP8:
             return self.cast(self.ir.constant(near, F32), dtype)
-        # An integer that no double holds would be rounded twice: to a double, then to `dtype`.
+        # A large integer is rounded to `dtype` here. As the IR's constant it would be rounded to a double first, and so
+        # twice.
         return self.ir.constant(near if isinstance(value, int) else value, dtype)
 
     def natural(self, value: int | float | bool, loc: Loc) -> Value:
-        """A literal without an operand that gives it a type: i1, index or f32."""
+        """A literal as a value, where no other operand determines its type. The type is i1, index or f32."""
         return self.literal(value, I1 if isinstance(value, bool) else F32 if isinstance(value, float) else INDEX, loc)
 
     def value(self, node: ast.Expr, like: DType | None = None) -> Value:
-        """An expression as a run-time value."""
+        """The run-time value of an expression. A literal takes the type `like`."""
         return self.as_value(self.expr(node), node.loc, like)
 
     def as_value(self, binding: Binding, loc: Loc, like: DType | None = None) -> Value:
@@ -109,7 +113,7 @@ class Building(Walk):
         self.error("type", loc, f"{describe(binding)} is no value")
 
     def value_or_number(self, binding: Binding, loc: Loc) -> Value | int | float | bool:
-        """An operand of arithmetic: a value or a number. An access is read."""
+        """An operand of arithmetic, as a value or a number. An access is read from memory."""
         if isinstance(binding, OPERANDS):
             return binding
         if isinstance(binding, SharedTile | Tensor):
@@ -125,7 +129,8 @@ class Building(Walk):
         return self.ir.value("cast", value, to=to, saturate=saturate, rounding=rounding)
 
     def agree(self, operands: list[Value | int | float | bool], loc: Loc) -> list[Value]:
-        """Operands of one type and shape. Literals take the type of the others; s32 and index meet as index."""
+        """The operands, converted to one type and shape. Literals take the type of the other operands. If s32 and index
+        are mixed, the result is index."""
         typed = [o for o in operands if isinstance(o, Value)]
         dtype = typed[0].dtype
         for other in typed[1:]:
@@ -136,8 +141,8 @@ class Building(Walk):
                 dtype = INDEX
             else:
                 hint = f"convert one with .to({dtype}) or .to({other.dtype})"
-                # The usual mistake of this kind: an accumulator of the operands' type, which holds f16 where the MMA
-                # adds in f32.
+                # The usual cause is an accumulator with the operands' type: for f16 operands, the MMA accumulates in
+                # f32.
                 made = [o.op for o in typed if o.op is not None and o.op.spec.product]
                 if made and {"f16", "bf16"} & names and made[0].result.dtype.name in names:
                     hint = f"products are summed in {made[0].result.dtype}: start with zeros({made[0].result.dtype}[…])"
@@ -164,11 +169,11 @@ class Building(Walk):
         return super().whole(value if number is None else number, loc, what)
 
     def constant(self, node: ast.Expr, what: str) -> int | float | bool:
-        """An expression that must have a value at compile time."""
+        """The value of an expression that must be known at compile time."""
         return self.known(self.expr(node), node.loc, what)
 
     def known(self, binding: Binding, loc: Loc, what: str) -> int | float | bool:
-        """A binding as a compile-time number. TileError `constant` if it is known only at run time."""
+        """A binding as a compile-time number. Raises TileError `constant` if the binding is known only at run time."""
         number = constant_of(binding) if isinstance(binding, Value) and not binding.tile.shape else binding
         if isinstance(number, bool | int | float):
             return number
@@ -176,7 +181,8 @@ class Building(Walk):
         self.error("constant", loc, f"{what} must be a constant; this is {describe(binding)}", hint)
 
     def extent(self, node: ast.Expr, what: str = "an extent") -> int:
-        """A constant power of two: an extent of a tile in registers."""
+        """The value of an expression as the extent of a tile in registers. Raises an error unless the value is a valid
+        constant extent."""
         return self.extent_of(self.expr(node), node.loc, what)
 
     def extent_of(self, binding: Binding, loc: Loc, what: str) -> int:
@@ -190,12 +196,13 @@ class Building(Walk):
     def check_extent(
         self, number: int, loc: Loc, what: str, written: str | None = None, remedy: str = "use it with a mask"
     ) -> None:
-        """Error unless `number` is a valid extent. written: the expression that gave it. remedy: what to do with the
-        next power of two."""
+        """Raises an error unless `number` is a valid extent. `written` is the source text of the extent. `remedy` is
+        the hint's advice on how to use the next power of two."""
         label = f"{written} = {number}" if written else str(number)
         if number < 1:
             self.error("extent", loc, f"{what} is at least 1; this is {label}")
-        # Layouts are linear over F2, so extents are powers of two. `loop` and `subtile` split others into such parts.
+        # Layouts are linear over F2, so extents are powers of two. `loop` and `subtile` split any other extent into
+        # subtiles of powers of two.
         if number & (number - 1) and not self.has_parts(number):
             hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
             if (part := number & -number) >= LEAST_PART:
@@ -207,25 +214,29 @@ class Building(Walk):
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")
 
     def has_parts(self, extent: int) -> bool:
-        """Whether the schedule may split a tile of this extent into parts of powers of two. The directive refuses a
-        tile that it cannot split."""
+        """Whether a directive may split a tile of this extent into powers of two. The candidates are the directives in
+        the schedule, and `subtile` for accumulators. If no directive can split the tile after all, a later pass reports
+        the error."""
         several = [part for _, part, _ in self.function.by_subject("loop", tuple).values()]
         several += [part for each in self.function.by_subject("subtile", tuple).values() for part in each]
+        if self.multiplies and extent % LEAST_PART == 0:
+            return True
         return usual_part(extent) > 1 or any(extent % part == 0 for part in several)
 
     def check_divisor(self, divisor: Value, loc: Loc) -> None:
-        """Error for an integer divided by a literal 0: the result is undefined on every machine."""
+        """Error for an integer division by a literal 0, which is undefined on every machine."""
         if divisor.dtype.is_int and constant_of(divisor) == 0:
             self.error("constant", loc, "division by zero")
 
     # ---- the budget ----
 
     def spend(self, steps: int, loc: Loc) -> None:
-        """Takes steps of the budget; TileError `limit` when it is spent."""
+        """Takes `steps` from the budget of build steps. Raises TileError `limit` if the budget is exhausted."""
         self.ir.budget.spend_steps(steps, loc, self.caller)
 
     def tuple_of(self, parts: Iterable[Binding], loc: Loc) -> tuple[Binding, ...]:
-        """A tuple; each element that it holds costs a step of the budget."""
+        """A tuple of the given bindings. Each element, including those of nested tuples, costs one step of the
+        budget."""
         made = tuple(parts)
         self.spend(elements(made, self.ir.budget.steps), loc)
         return made

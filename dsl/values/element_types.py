@@ -1,4 +1,4 @@
-"""Arrays of the language's element types in numpy: making them, widening them for arithmetic, narrowing results."""
+"""numpy arrays of the language's element types: creation, widening for arithmetic, and narrowing of results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import numpy as np
 from dsl.lowering.ir.types import DTYPES, DType, int_range
 from dsl.lowering.machine.formats import from_fp8, load, nearest, store, to_fp8
 
-# numpy has no bf16, e4m3 and e5m2. Here they are structured types with one field, the bits: they can be sliced, copied
-# and passed to a kernel. numpy refuses to calculate with them, so bits are never taken for numbers.
+# numpy has no bf16, e4m3 and e5m2. Here these types are structured types whose only field holds the bits. Arrays of
+# them can be sliced, copied and passed to a kernel. numpy refuses arithmetic on such arrays, so that bits are never
+# mistaken for numbers.
 BF16 = np.dtype([("bf16", np.uint16)])
 FP8 = {name: np.dtype([(name, np.uint8)]) for name in ("e4m3", "e5m2")}
 POISON = 0xA5
-"""Every byte of an integer array that `empty` makes. Floats are NaN, i1 is true."""
+"""The value of every byte of an integer array that `empty` makes. Floats are NaN instead, and i1 is true."""
 CHUNK = 1 << 22
-"""Elements that are made or converted at once: 32 MB of float64, where a whole array could be too large."""
+"""The number of elements that are made or converted at once. As float64, these elements take 32 MB. All elements of an
+array at once could exceed memory."""
 
 _NUMPY: dict[str, np.dtype] = {
     "i1": np.dtype(np.bool_), "s8": np.dtype(np.int8), "s16": np.dtype(np.int16), "s32": np.dtype(np.int32),
@@ -27,7 +29,7 @@ _NUMPY: dict[str, np.dtype] = {
 }  # fmt: skip
 _OURS = {dtype: name for name, dtype in _NUMPY.items() if name != "index"}
 _ELSEWHERE = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
-"""Names of the same types in ml_dtypes."""
+"""ml_dtypes' names of element types that numpy lacks, and the language's names of the same types."""
 
 
 def numpy_type(dtype: DType) -> np.dtype:
@@ -36,15 +38,16 @@ def numpy_type(dtype: DType) -> np.dtype:
 
 
 def element_type(array: np.ndarray) -> DType | None:
-    """The element type of a numpy array; None if the language has none."""
+    """The language's element type of a numpy array. The result is None if the language has no such type."""
     name = _ELSEWHERE.get(array.dtype.name) or _OURS.get(array.dtype)
     return None if name is None else DTYPES[name]
 
 
 def widen(array: np.ndarray) -> np.ndarray:
-    """float64, int64 or bool with the same values; uint64 where a value needs it. TypeError for other types."""
+    """The same values as float64, int64 or bool. The result is uint64 if a value does not fit in int64. Raises
+    TypeError for an array whose type the language lacks."""
     if array.dtype == BF16:
-        with np.errstate(invalid="ignore"):  # signalling NaNs
+        with np.errstate(invalid="ignore"):  # Converting a signalling NaN would warn.
             return load(array["bf16"], DTYPES["bf16"]).astype(np.float64)
     for name, structured in FP8.items():
         if array.dtype == structured:
@@ -61,15 +64,17 @@ def widen(array: np.ndarray) -> np.ndarray:
 
 
 def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarray:
-    """Widened values as elements of `dtype`: floats round to nearest even, float to integer drops the fraction and
-    clamps (NaN is 0), integer to integer wraps, or clamps with `saturate`."""
+    """Converts widened values to elements of `dtype`.
+
+    Floats round to nearest even. A float that becomes an integer loses its fraction and is clamped, and NaN becomes 0.
+    An integer that does not fit wraps around. With `saturate` it is clamped."""
     to = numpy_type(dtype)
     if dtype.kind == "bool":
         return values != 0
     if dtype.name == "bf16":
         out = np.empty(values.shape, BF16)
-        # Rounded here, not by ml_dtypes 0.6.0: that goes by way of float32 and rounds twice, so that 1 + 2^-8 + 2^-40
-        # becomes 1.0.
+        # Our own rounding is used, since ml_dtypes 0.6.0 converts through float32 and so rounds twice: it turns
+        # 1 + 2^-8 + 2^-40 into 1.0.
         out["bf16"] = np.where(
             np.isnan(values), 0x7FC0, store(nearest(values.astype(np.float64, copy=False), dtype), dtype)
         )
@@ -83,8 +88,8 @@ def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarr
             return values.astype(to)
     low, high = (-(1 << 63), (1 << 63) - 1) if dtype.kind == "index" else int_range(dtype)
     if values.dtype.kind == "f":
-        # astype of a float beyond the integers is undefined in C. `high` of 64 bits is no float64, so the ends are set
-        # apart.
+        # In C, converting a float beyond the integer range is undefined, so such floats are replaced by `low` or
+        # `high`. The largest 64-bit integer is not representable in float64, so it is assigned as an integer.
         whole = np.trunc(values)
         inside = (whole > float(low)) & (whole < float(high))
         limited = np.where(inside, whole, 0.0).astype(to)
@@ -98,7 +103,7 @@ def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarr
 
 
 def fill(shape: tuple[int, ...], dtype: DType, draw: Any) -> np.ndarray:
-    """A new array; `draw(n)` gives its next n elements as float64 or integers, in row-major order."""
+    """A new array. `draw(n)` returns the next n elements in row-major order, as float64 or integers."""
     out = np.empty(prod(shape), numpy_type(dtype))
     for start in range(0, out.size, CHUNK):
         part = out[start : start + CHUNK]
@@ -107,7 +112,8 @@ def fill(shape: tuple[int, ...], dtype: DType, draw: Any) -> np.ndarray:
 
 
 def poisoned(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """A new array whose elements mark that nothing has written them: NaN, or bytes of 0xA5."""
+    """A new array filled with values that mark unwritten elements: NaN for floats, true for i1, and bytes of 0xA5 for
+    integers."""
     out = np.empty(shape, numpy_type(dtype))
     if dtype.kind == "bool":
         out[...] = True

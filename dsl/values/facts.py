@@ -1,4 +1,4 @@
-"""Facts about an array: its type, shape and place in memory."""
+"""Facts about an array that are known before a run: its type, shape, strides and alignment."""
 
 from __future__ import annotations
 
@@ -10,42 +10,44 @@ from dsl.lowering.ir.types import DTYPES
 from dsl.lowering.layouts.layout import row_major
 
 ROW = 16
-"""Bytes of the widest access, which begins at a multiple of them. TMA wants the same of rows."""
+"""The size of the widest memory access in bytes, which is also its required alignment. TMA requires the same alignment
+of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """What a dispatch knows of an array argument. align: bytes that its pointer is a multiple of."""
+    """What a dispatch knows about an array argument. The address of the array is a multiple of `align` bytes."""
 
     shape: tuple[int, ...]
     dtype: str
     align: int = 16
     strides: tuple[int, ...] | None = None
-    """Of a view, or their class (`stride_class`) where a kernel takes it strided. None: row-major, as examples make
-    them."""
+    """The strides of a view, or the class of its strides (`stride_class`) if a kernel takes the array strided. The
+    field is None for row-major arrays, which examples make."""
     is_far: bool = False
-    """Whether offsets between its elements exceed 32 bits."""
+    """Whether an offset between two elements of the array may exceed 32 bits."""
 
     @property
     def bytes(self) -> int:
-        """Bytes of all its elements."""
+        """The size of all elements in bytes."""
         return prod(self.shape) * DTYPES[self.dtype].bytes
 
     @property
     def turned(self) -> ArrayFacts:
-        """`x.T`."""
+        """The facts of the transposed array `x.T`."""
         strides = tuple(self.strides or row_major(self.shape))
         return replace(self, shape=self.shape[::-1], strides=strides[::-1])
 
     @property
     def neighbours(self) -> int | None:
-        """The last axis along which elements are neighbours."""
+        """The last axis with stride 1, along which elements are contiguous. The result is None if there is no such
+        axis."""
         strides = self.strides or row_major(self.shape)
         return max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
 
     @property
     def rows_are_aligned(self) -> bool:
-        """Whether the array and each of its rows begin at multiples of 16 bytes. Rows lie along the axis of stride
+        """Whether the array and each of its rows begin at a multiple of 16 bytes. A row runs along the axis of stride
         1."""
         near, strides = self.neighbours, self.strides or row_major(self.shape)
         pitches = [stride * DTYPES[self.dtype].bits // 8 for axis, stride in enumerate(strides) if axis != near]
@@ -53,7 +55,8 @@ class ArrayFacts:
 
     @property
     def pitched(self) -> tuple[int, ...]:
-        """Strides for an array in the same order of axes, with rows padded to multiples of 16 bytes."""
+        """The strides of a padded copy of the array. The copy has the same contiguous axis, and its rows are padded to
+        multiples of 16 bytes."""
         near = self.neighbours if self.neighbours is not None else len(self.shape) - 1
         order = [near, *(axis for axis in reversed(range(len(self.shape))) if axis != near)]
         strides, step, each = [0] * len(self.shape), 1, max(1, 8 * ROW // DTYPES[self.dtype].bits)
@@ -65,7 +68,7 @@ class ArrayFacts:
 
 @dataclass(frozen=True, slots=True)
 class CallArray(ArrayFacts):
-    """An array of the call, as expressions of a dispatch see it: `argument` is its name there."""
+    """An array argument of a call, as the dispatch's expressions use it. `argument` is its name in the dispatch."""
 
     argument: str = field(default="", kw_only=True)
 
@@ -75,15 +78,15 @@ class CallArray(ArrayFacts):
 
 
 class Unknown:
-    """A value that is known only in a run."""
+    """A value that becomes known only when the program runs."""
 
 
 UNKNOWN = Unknown()
 
 
 def widened(*sides: Any) -> Any:
-    """The result of host arithmetic on arrays and numbers: f64 of the broadcast shape if an array has floats, else
-    UNKNOWN."""
+    """The facts of the result of host arithmetic on arrays and numbers. If an array has floats, the result is f64 and
+    has the broadcast shape. Otherwise it is UNKNOWN."""
     arrays = [side for side in sides if isinstance(side, ArrayFacts)]
     numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
     if len(arrays) + len(numbers) < len(sides) or not any(DTYPES[a.dtype].is_float for a in arrays):

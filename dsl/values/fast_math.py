@@ -1,8 +1,10 @@
-"""`math exp: fast`: functions that a schedule may replace by the hardware's approximation. `exp.approx` errs by up to
-2^-22 + |x| 2^-24 of the result, where `exp` errs by 2^-23, and takes 2 instructions for its 15: a softmax of f16 runs
-at 0.98 of a copy's rate with the approximation and at 0.67 to 0.89 without it (H200). Rounding to 16 bits hides the
-difference, so a kernel whose floats in memory all have 16 bits or fewer takes it by rule. The language's own functions
-keep the exact ones, since their error bounds depend on them.
+"""Functions that a schedule may replace by the hardware's approximation, as in `math exp: fast`.
+
+The relative error of `exp.approx` is at most 2^-22 + |x| 2^-24. The relative error of `exp` is 2^-23. `exp.approx`
+takes 2 instructions, and `exp` takes 15. On an H200, a softmax of f16 runs at 0.98 of a copy's rate with the
+approximation, and at 0.67 to 0.89 without it. Rounding to 16 bits hides the error. By default, a kernel therefore uses
+the approximation if all its floats in memory have 16 bits or fewer. Library functions always call the exact functions,
+since the library's error bounds depend on them.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Loc
 
 FAST = {name: f"{name}.approx" for name in ("exp", "log", "log2", "log10", "tanh")}
-"""Functions with an approximation for all of their arguments. `exp2` of f32 is the hardware's already."""
+"""Functions with an approximation that covers all arguments, and the names of the approximations. `exp2` is absent,
+since in f32 it is the hardware's instruction already."""
 BY_ITSELF = "exp"
 MOST_BITS = 16
 
 
 def is_fast(function: Function, name: str, loc: Loc) -> bool:
-    """Whether a kernel takes the approximation of a function. Decided once, at the first call."""
+    """Whether the kernel uses the approximation of function `name`. The first call decides for the whole kernel."""
     made = function.choices.keyed().get(f"math.{name}")
     if made is not None:
         return made.taken == "fast"
@@ -39,8 +42,8 @@ def is_fast(function: Function, name: str, loc: Loc) -> bool:
 
 
 def void_uncalled(function: Function) -> None:
-    """Marks the lines about functions that a variant does not call as void. They are no error: calls may depend on a
-    constant."""
+    """Marks `math` lines as void if this variant does not call their function. Such lines are no error, since another
+    variant may call the function."""
     asked = function.choices.keyed()
     uncalled = [each for each in function.lines.items() if each[0][0] == "math" and f"math.{each[0][1]}" not in asked]
     function.void += [(name, loc) for (_, name), loc in uncalled]

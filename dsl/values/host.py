@@ -1,4 +1,4 @@
-"""Additions to the walk for values on the host: counted memory, random numbers, words for messages."""
+"""Evaluation on the host: a walk that also limits memory, draws random numbers and describes arrays in messages."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAX_BYTES = 8 << 30
-"""The most bytes of all arrays of one example together."""
+"""The limit for the total size of all arrays of one example, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """`f32[rows, cols]`: an element type with extents."""
+    """An element type with extents, as in `f32[rows, cols]`."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Shaped:
 
 
 class Host(Walk):
-    """Numbers and arrays. seed: of randn, uniform and randint, which share one generator."""
+    """Evaluates numbers and arrays. `seed` initializes the generator that randn, uniform and randint share."""
 
     domain = "arrays"
     runs_library = True
@@ -46,8 +46,8 @@ class Host(Walk):
     def __init__(self, scope: Scope, seed: int = 0):
         super().__init__(scope)
         self.seed = seed
-        self.live = 0  # bytes of arrays that were made here and still exist
-        self.note_empty: Callable[[Any], None] = lambda array: None  # called with each array that nothing has written
+        self.live = 0  # bytes of the arrays that this host made and that still exist
+        self.note_empty: Callable[[Any], None] = lambda array: None  # called with each array that `empty` makes
 
     @cached_property
     def random(self) -> np.random.Generator:
@@ -64,16 +64,16 @@ class Host(Walk):
         return f"a {type(value).__name__}" if said == "this" else said
 
     def room(self, loc: Loc, size: int) -> None:
-        """TileError unless `size` more bytes stay within the limit."""
+        """Raises TileError `limit` if allocating `size` more bytes would exceed MAX_BYTES."""
         if self.live + size > MAX_BYTES:
             have = f", with {self.live / 2**30:.1f} GiB in use" if self.live else ""
             self.error("limit", loc, f"this needs {size / 2**30:.1f} GiB{have}; the limit is {MAX_BYTES >> 30} GiB")
 
     def hold(self, array: np.ndarray) -> None:
-        """Counts an array against the limit until it is gone."""
+        """Counts an array against MAX_BYTES until the array is freed."""
         size = array.nbytes
         self.live += size
-        # A strong reference would keep the host, and all its arrays, until the last of them is gone.
+        # A strong reference would keep the host and all its arrays alive until the last array is freed.
         owner = weakref.ref(self)
 
         def release() -> None:
@@ -81,5 +81,5 @@ class Host(Walk):
             if host is not None:
                 host.live -= size
 
-        # Views keep the base alive, not each other: the bytes are free when the base is.
+        # A view keeps its base array alive. The bytes are freed with the base.
         weakref.finalize(array if array.base is None else array.base, release).atexit = False

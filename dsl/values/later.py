@@ -1,4 +1,4 @@
-"""Modules that need numpy, loaded at the first use: `dsl check` works without numpy."""
+"""Lazy imports of numpy and of modules that need it, so that `dsl check` works without numpy."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 
 class Later:
-    """A module that is imported when one of its names is first used."""
+    """A stand-in for a module. The stand-in imports the module when an attribute is first used."""
 
     def __init__(self, name: str):
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(import_module(self._name), name)
-        # The next use finds the attribute and does not come here.
+        # Later uses find the stored attribute, so Python does not call `__getattr__` for them.
         setattr(self, name, found)
         return found
 

@@ -1,5 +1,7 @@
-"""Offsets of accesses by index tiles: `y[spot // q, spot % q]` is `spot` steps along the last axis from `y[0, 0]`, if
-the first axis has its elements q such steps apart.
+"""Simplifies the offsets of accesses by index tiles.
+
+If the first axis's stride is q times the last axis's stride, the offset of `y[spot // q, spot % q]` is `spot` times the
+last axis's stride. Computing this offset needs no division.
 """
 
 from __future__ import annotations
@@ -14,16 +16,18 @@ from dsl.lowering.ir.function import Value
 
 @dataclass(frozen=True, slots=True)
 class IndexTerm:
-    """A term of an offset: an index, and the elements between neighbouring indices."""
+    """One term of an offset: `index * stride`, in elements."""
 
     index: Value
     stride: int | Value
 
 
 def joined(b: Builder, terms: list[IndexTerm]) -> list[IndexTerm]:
-    """The same sum with fewer terms: a quotient and a remainder of one number are replaced by that number, once."""
-    # One pair alone. With images joined to their pixels, too, all stores of a thread use one pointer, and ptxas takes
-    # 188 registers in place of 142 (int8, 1 x 1, 64 to 256 channels: 131 us in place of 95).
+    """Terms with the same sum. If two terms index by the quotient and the remainder of one number, a single term that
+    indexes by the number replaces them."""
+    # Only one pair is joined. If images were joined with their pixels as well, all stores of a thread would use one
+    # pointer, and ptxas would take 188 registers instead of 142 (int8 1 x 1 convolution, 64 to 256 channels: 131 us
+    # instead of 95).
     for low, high in permutations(terms, 2):
         whole = _whole(b, high, low)
         if whole is not None:
@@ -46,7 +50,7 @@ def _whole(b: Builder, high: IndexTerm, low: IndexTerm) -> IndexTerm | None:
 
 
 def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
-    """The number and the divisor, if an index is their quotient or remainder; else None."""
+    """The operands (number, divisor) if `index` is the result of operation `name` on them. Otherwise None."""
     while (
         index.op is not None and index.op.spec.elements.reshapes and index.op.operands[0].tile.size == index.tile.size
     ):
@@ -58,7 +62,7 @@ def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
 
 
 def _one(value: Value) -> Value | None:
-    """The scalar that a tile repeats, or None."""
+    """The scalar that all elements of a tile repeat. The result is None if the tile is not a broadcast scalar."""
     while value.op is not None and value.op.spec.elements.reshapes:
         value = value.op.operands[0]
     return None if value.tile.shape else value

@@ -1,4 +1,4 @@
-"""Numbers and types: expressions of schedules, defaults, literal dims, options."""
+"""Evaluation of expressions of numbers and types: in schedules, defaults, literal dims and options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.values.walk import Walk
 
 
 class Numbers(Walk):
-    """Evaluates expressions of numbers over `names`."""
+    """Evaluates expressions of numbers with the bindings in `names`."""
 
     domain = "numbers"
 

@@ -1,7 +1,7 @@
 """Arithmetic on numpy arrays and numbers, for examples, dispatch and the `def`s that they call.
 
-Floats calculate in float64. Integers are exact: a result that does not fit in 64 bits is an error. All functions take
-the host, whose `error` raises, and the place for messages.
+Float arithmetic uses float64. Integer arithmetic is exact, and a result that may not fit in 64 bits is an error. Each
+function takes `host`, whose `error` method raises, and `loc`, the source location for messages.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dsl.values.reference import abs_max, matmul
 
 
 def plain(value: Any) -> Any:
-    """A numpy scalar, or an array without axes, as a Python number."""
+    """Converts a numpy scalar, or an array without axes, to a Python number. Other values are returned unchanged."""
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return widen(np.asarray(value)).item()
     return value
 
 
 def wide(host: Host, loc: Loc, value: Any, what: str = "an operand") -> np.ndarray:
-    """A number or array as float64, int64, uint64 or bool. A number's array has no axes."""
+    """A number or array as an array of float64, int64, uint64 or bool. A number becomes an array without axes."""
     if isinstance(value, np.ndarray):
         host.room(loc, 0 if value.dtype in (np.float64, np.int64, np.bool_) else value.size * 8)
         try:
@@ -50,7 +50,8 @@ def wide(host: Host, loc: Loc, value: Any, what: str = "an operand") -> np.ndarr
 
 
 def together(host: Host, loc: Loc, values: list) -> list[np.ndarray]:
-    """Values widened, all to float64 if one is. Checks that there is memory for their common shape."""
+    """The widened values. If one value is float64, all become float64. Raises an error if a result of their common
+    shape would exceed the memory limit."""
     arrays = [wide(host, loc, v) for v in values]
     shape = common_shape(host, loc, arrays)
     host.room(loc, math.prod(shape) * 8)
@@ -67,12 +68,12 @@ def common_shape(host: Host, loc: Loc, arrays: list[np.ndarray]) -> tuple[int, .
 
 
 def bounds(array: np.ndarray) -> tuple[int, int]:
-    """The least and the greatest element of an array of integers; (0, 0) if it is empty."""
+    """The least and the greatest element of an array of integers. The result is (0, 0) for an empty array."""
     return (int(array.min()), int(array.max())) if array.size else (0, 0)
 
 
 def fitting(host: Host, loc: Loc, low: int, high: int, what: str) -> type:
-    """The 64-bit type that holds low … high."""
+    """The 64-bit integer type that holds low … high. Error, with `what` in its message, if no type holds both."""
     if low >= -(1 << 63) and high < 1 << 63:
         return np.int64
     if low >= 0 and high < 1 << 64:
@@ -97,7 +98,7 @@ _BITS: dict[str, Callable] = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.b
 
 
 def infix(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
-    """`left op right` where at least one side is an array."""
+    """The result of `left op right`, where at least one side is an array."""
     if op == "@":
         return product(host, loc, left, right)
     a, b = together(host, loc, [left, right])
@@ -132,7 +133,7 @@ def _integers(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np
         host.error("constant", loc, f"a shift by {bl if bl < 0 else bh}")
     if op == "**" and bl < 0:
         host.error("constant", loc, "a negative power of integers", "convert to a float type first")
-    # numpy wraps in silence. The ends of the result are computed in Python's integers first.
+    # numpy wraps around silently. So the bounds of the result are first computed with Python's integers.
     ends = _ENDS.get(op, _ends_of_a_power)(al, ah, bl, bh)
     type_ = fitting(host, loc, min(*ends, al, bl), max(*ends, ah, bh), f"the result of '{op}'")
     x: np.ndarray = a.astype(type_, copy=False)
@@ -146,7 +147,7 @@ def _integers(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np
 
 
 def _quotient(host: Host, loc: Loc, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """`/` of integers. TileError if a quotient is not an integer, as for numbers."""
+    """The quotient `x / y` of integers. Raises TileError if a quotient is not an integer, as for Python numbers."""
     quotient = np.floor_divide(x, y)
     rest = quotient * y != x
     if rest.any():
@@ -175,11 +176,13 @@ _ENDS: dict[str, Callable[[int, int, int, int], list[int]]] = {
     ">>": lambda al, ah, bl, bh: [al, ah],
     **dict.fromkeys(("//", "/", "%"), _ends_of_a_quotient),
 }
-"""Bounds of an integer result from the bounds of its operands: operator → (al, ah, bl, bh) → numbers around it."""
+"""For each operator, a function that bounds the operator's integer result. Its arguments are the bounds of the left
+operand (al, ah) and of the right operand (bl, bh). The result lies between the least and the greatest number that the
+function returns."""
 
 
 def product(host: Host, loc: Loc, left: Any, right: Any) -> Any:
-    """`left @ right`, over the last two axes."""
+    """The matrix product `left @ right` over the last two axes."""
     a, b = wide(host, loc, left), wide(host, loc, right)
     if a.ndim < 1 or b.ndim < 1:
         host.error("shape", loc, "'@' takes arrays, not numbers")
@@ -202,7 +205,7 @@ def product(host: Host, loc: Loc, left: Any, right: Any) -> Any:
 
 
 def prefix(host: Host, op: str, value: Any, loc: Loc) -> Any:
-    """A prefix operator on an array."""
+    """The result of a prefix operator on an array."""
     x = wide(host, loc, value)
     if op == "not":
         if x.dtype.kind != "b":
@@ -218,7 +221,7 @@ def prefix(host: Host, op: str, value: Any, loc: Loc) -> Any:
 
 
 def logic(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
-    """`and`, `or` of which at least one side is an array, element by element."""
+    """The elementwise result of `and` or `or`, where at least one side is an array."""
     a, b = together(host, loc, [left, right])
     for side in (a, b):
         if side.dtype.kind != "b":
@@ -230,7 +233,8 @@ def logic(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
 
 
 def shaped(host: Host, loc: Loc, value: Any, name: str) -> tuple[DType, tuple[int, ...]]:
-    """The type and shape of an argument like f32[m, n]. Checks that there is memory for it."""
+    """The type and shape that an argument such as f32[m, n] states. Raises an error if such an array would exceed the
+    memory limit."""
     loc = host.place_of(0, loc)
     if isinstance(value, DType):
         value = Shaped(value, ())
@@ -241,7 +245,7 @@ def shaped(host: Host, loc: Loc, value: Any, name: str) -> tuple[DType, tuple[in
 
 
 def made(host: Host, array: np.ndarray) -> Any:
-    """A new array, counted against the memory limit as long as it lives; a number if it has no axes."""
+    """A new array, counted against the memory limit until it is freed. An array without axes becomes a number."""
     if array.ndim == 0:
         return plain(array)
     host.hold(array)
@@ -249,7 +253,7 @@ def made(host: Host, array: np.ndarray) -> Any:
 
 
 def constant(host: Host, loc: Loc, name: str, given: Any, value: Any) -> Any:
-    """A new array of one number."""
+    """A new array whose elements all have one value. `given` states the type and the shape."""
     dtype, shape = shaped(host, loc, given, name)
     if isinstance(value, np.ndarray) or not isinstance(value, bool | int | float):
         host.error("type", host.place_of(1, loc), f"{name} takes a number")
@@ -259,7 +263,7 @@ def constant(host: Host, loc: Loc, name: str, given: Any, value: Any) -> Any:
         most = f"{greatest(dtype):.6g}"
         host.error("type", host.place_of(1, loc), f"{value} does not fit {dtype} (-{most} … {most})")
     element = narrow(wide(host, loc, value), dtype)
-    # Pages of zeros cost nothing until they are touched; any other value is written. -0.0 is another value.
+    # The OS allocates pages of zeros only when they are touched, so zeros are not written. -0.0 has to be written.
     array = np.zeros(shape, numpy_type(dtype))
     if value != 0 or math.copysign(1.0, value) < 0:
         array[...] = element
@@ -272,7 +276,7 @@ def fits(value: int, dtype: DType) -> bool:
 
 
 def drawn(host: Host, loc: Loc, given: Any, name: str, draw: Callable[[int], np.ndarray]) -> Any:
-    """A new array of random floats; `draw(n)` gives the next n."""
+    """A new array of random floats. `draw(n)` returns the next n floats."""
     dtype, shape = shaped(host, loc, given, name)
     if not dtype.has_fractions:
         hint = f"randint({dtype}[…], low, high)"
@@ -281,7 +285,7 @@ def drawn(host: Host, loc: Loc, given: Any, name: str, draw: Callable[[int], np.
 
 
 def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> Any:
-    """A new array of random integers from `least` to below `most`, as numpy's."""
+    """A new array of random integers that are at least `least` and below `most`."""
     dtype, shape = shaped(host, loc, given, "randint")
     ends = enumerate((least, most), 1)
     low, high = (host.whole(v, host.place_of(i, loc), "a bound of randint") for i, v in ends)
@@ -289,7 +293,7 @@ def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> A
         host.error("constant", loc, f"randint from {low} to below {high} has no values")
     if dtype.is_int and not (fits(low, dtype) and fits(high - 1, dtype)):
         host.error("type", loc, f"{low} to below {high} is beyond {dtype}")
-    # The end is included, since `high` of 2^64 is no number of 64 bits.
+    # `endpoint=True` is used, since `high` may be 2^64, which no 64-bit type holds.
     type_ = fitting(host, loc, low, high - 1, "a bound of randint")
     return made(host, fill(shape, dtype, lambda n: host.random.integers(low, high - 1, n, dtype=type_, endpoint=True)))
 
@@ -298,14 +302,14 @@ def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> A
 
 
 def floats(host: Host, loc: Loc, apply: Callable, *values: Any) -> Any:
-    """A function of float64."""
+    """The result of `apply`, a function of float64 arrays."""
     arrays = together(host, loc, list(values))
     with np.errstate(all="ignore"):
         return plain(apply(*(x.astype(np.float64, copy=False) for x in arrays)))
 
 
 def whole(host: Host, loc: Loc, apply: Callable, of_integers: Callable, value: Any) -> Any:
-    """A function of float64 with another definition for integers."""
+    """The result of `apply` for floats, or of `of_integers` for an array of integers."""
     (x,) = together(host, loc, [value])
     if x.dtype.kind not in "iu":
         return floats(host, loc, apply, x)
@@ -314,7 +318,7 @@ def whole(host: Host, loc: Loc, apply: Callable, of_integers: Callable, value: A
 
 
 def either(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
-    """`left op right` on arrays or numbers."""
+    """The result of `left op right` on arrays or numbers. Error for an operand of another kind."""
     for side in (left, right):
         if not isinstance(side, bool | int | float | np.ndarray):
             host.error("type", loc, f"an operand is {host.describe(side)}, not a number or an array")
@@ -322,7 +326,7 @@ def either(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
 
 
 def extreme(host: Host, loc: Loc, values: Sequence[Any], name: str) -> Any:
-    """The least (`minimum`) or the greatest, element by element."""
+    """The elementwise least or greatest of the values. `name` is numpy's `minimum` or `maximum`."""
     pick = getattr(np, name)
     arrays = together(host, loc, list(values))
     if arrays[0].dtype.kind != "f":
@@ -333,7 +337,7 @@ def extreme(host: Host, loc: Loc, values: Sequence[Any], name: str) -> Any:
     total = arrays[0]
     for a in arrays[1:]:
         chosen = pick(total, a)
-        # numpy takes either of two zeros. The hardware, and so the language, take -0 for the smaller one.
+        # Given -0 and 0, numpy may return either. The hardware and this language treat -0 as the smaller.
         if chosen.dtype.kind == "f":
             first = np.signbit(total) == (pick is np.minimum)
             chosen = np.where(total == a, np.where(first, total, a), chosen)
@@ -354,7 +358,7 @@ def where(host: Host, loc: Loc, condition: Any, yes: Any, no: Any) -> Any:
 
 
 def absolute(host: Host, loc: Loc, value: Any) -> Any:
-    """Magnitudes."""
+    """The elementwise absolute value."""
     x = wide(host, loc, value)
     if x.dtype.kind == "i":
         x = x.astype(fitting(host, loc, min(0, bounds(x)[0]), abs_max(x) if x.size else 0, "abs"), copy=False)
@@ -365,7 +369,7 @@ WHOLE = {"nearest": np.rint, "zero": np.trunc, "up": np.ceil, "down": np.floor}
 
 
 def convert(host: Host, loc: Loc, value: Any, dtype: DType, saturate: bool, rounding: str | None) -> Any:
-    """`value.to(TYPE)`; a sequence of numbers, as in `[0, 64].to(s32)`, becomes an array."""
+    """The result of `value.to(TYPE)`. A sequence of numbers, as in `[0, 64].to(s32)`, becomes an array."""
     if isinstance(value, list | tuple) and value:
         x = np.stack(together(host, loc, list(value)))
     else:
@@ -381,13 +385,14 @@ def convert(host: Host, loc: Loc, value: Any, dtype: DType, saturate: bool, roun
 # ---- reductions and scans --------------------------------------------------------------------------------------------
 
 KINDS = {"numbers": "biuf", "integers": "iu", "i1": "b"}
-"""The types that a reduction takes → numpy's letters for their kinds."""
+"""For each class of types that a reduction takes, numpy's letters for the kinds of these types."""
 
 
 def reduced(
     host: Host, loc: Loc, value: Any, axis: Any, keepdims: Any, name: str, apply: Callable, takes: str, empty: bool
 ) -> Any:
-    """A reduction. empty: whether it has a result for no elements."""
+    """The result of a reduction. `apply` computes it. `empty` states whether the reduction is defined for zero
+    elements."""
     if isinstance(axis, np.ndarray):
         hint = f"{name}imum(a, b) joins two arrays" if name in ("max", "min") else f"{name}(array, axis=1)"
         host.error("call", loc, f"{name} reduces one array", hint)
@@ -403,8 +408,8 @@ def reduced(
         host.error("shape", loc, f"{name} of no elements")
     if name == "sum" and x.dtype.kind in "iu" and x.size and abs_max(x) * terms >= 1 << 63:
         host.error("limit", loc, "the sum may not fit in 64 bits", "convert to f64 first")
-    # Bounded in float64, by 2^62 and not 2^63: the product of magnitudes is rounded there. Zeros count as 1, since a
-    # partial product may overflow ahead of them.
+    # The product of magnitudes is computed in float64, which rounds. So the limit is 2^62 rather than 2^63. Zeros count
+    # as 1, since a partial product may overflow before a zero is reached.
     if name == "prod" and x.dtype.kind in "iu" and x.size:
         with np.errstate(all="ignore"):
             if float(np.abs(np.prod(np.maximum(np.abs(x.astype(np.float64)), 1.0), axis=along)).max()) >= 2.0**62:
@@ -416,7 +421,7 @@ def reduced(
 def running(
     host: Host, loc: Loc, value: Any, name: str, ufunc: np.ufunc, axis: Any = None, reverse: Any = False
 ) -> Any:
-    """A scan by numpy's function of two values."""
+    """The running reduction (scan) of an array by `ufunc`, numpy's function of two values."""
     x = wide(host, loc, value)
     along = _along(host, loc, name, x.ndim, axis)
     terms = x.shape[along]
@@ -448,7 +453,8 @@ def sort(host: Host, loc: Loc, value: Any, axis: Any = None, reverse: Any = Fals
 
 
 def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """A reduction by a function of the user's. It joins neighbours pairwise: log2(extent) calls on whole arrays."""
+    """A reduction by the user's `function`. Each step combines adjacent pairs in one call on whole arrays, so there are
+    about log2(extent) calls."""
     tiles, many = _joined(host, loc, value, "reduce")
     keep = host.flag(keepdims, loc, "keepdims")
     if axis is None:
@@ -461,7 +467,7 @@ def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, ke
         host.error("shape", loc, "reduce of no elements")
     tiles = [np.moveaxis(t, along, 0) for t in tiles]
     while (extent := tiles[0].shape[0]) > 1:
-        # An odd last element waits for the next step, so that the order of joining is that of the elements.
+        # With an odd count, the last element waits for the next step. So elements are combined in their order.
         pairs = extent // 2 * 2
         joined = _apply(host, loc, function, [t[0:pairs:2] for t in tiles], [t[1:pairs:2] for t in tiles])
         tiles = [np.concatenate([j, t[pairs:].astype(j.dtype)]) for j, t in zip(joined, tiles, strict=True)]
@@ -470,7 +476,8 @@ def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, ke
 
 
 def scan(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, reverse: Any = False) -> Any:
-    """An inclusive scan by a function of the user's, with doubling distances: log2(extent) calls on whole arrays."""
+    """An inclusive scan by the user's `function`. Each step combines elements at twice the previous distance. A step is
+    one call on whole arrays, so there are about log2(extent) calls."""
     tiles, many = _joined(host, loc, value, "scan")
     along = _along(host, loc, "scan", tiles[0].ndim, axis)
     backwards = host.flag(reverse, loc, "reverse")
@@ -517,7 +524,8 @@ def extents(host: Host, loc: Loc, value: Any) -> tuple[int, ...]:
 
 
 def alike(host: Host, loc: Loc, values: Sequence[Any], broadcast: bool) -> list[np.ndarray]:
-    """Arrays of one type: unchanged if their types agree, else widened. Checks that there is memory for them."""
+    """The values as arrays of one type. The values stay unchanged if their types agree, and are widened otherwise.
+    Raises an error if the arrays would exceed the memory limit."""
     arrays = [v if isinstance(v, np.ndarray) else wide(host, loc, v) for v in values]
     host.room(loc, sum(a.size for a in arrays) * 8)
     if any(a.dtype != arrays[0].dtype for a in arrays):
@@ -528,7 +536,8 @@ def alike(host: Host, loc: Loc, values: Sequence[Any], broadcast: bool) -> list[
 
 
 def subscript(host: Host, node: ast.Index, value: np.ndarray) -> Any:
-    """`array[i, a : b, None, indices]` as in numpy."""
+    """The result of subscripts on an array, such as `x[i, a : b, None, indices]`. The subscripts mean the same as in
+    numpy."""
     keys: list[Any] = []
     axes = 0
     for sub in node.subscripts:
@@ -576,7 +585,7 @@ def transpose(host: Host, loc: Loc, value: Any, order: Any = None) -> Any:
 
 
 def turned(host: Host, loc: Loc, value: Any) -> np.ndarray:
-    """`value.T`."""
+    """The transposed array `value.T`."""
     x = array(host, loc, value, ".T")
     if x.ndim != 2:
         host.error("shape", loc, f".T takes an array of rank 2; this has rank {x.ndim}")
@@ -584,7 +593,8 @@ def turned(host: Host, loc: Loc, value: Any) -> np.ndarray:
 
 
 def stack(host: Host, loc: Loc, values: Sequence[Any], axis: Any = -1) -> Any:
-    """Arrays of one shape along a new axis: the last, as on tiles, unless axis= says otherwise."""
+    """Stacks arrays of one shape along a new axis. By default, the new axis is the last axis of the result, as for
+    tiles."""
     arrays = alike(host, loc, _each(values), True)
     shape = common_shape(host, loc, arrays)
     along = host.axis(axis, loc, len(shape) + 1)
@@ -602,7 +612,7 @@ def concatenate(host: Host, loc: Loc, values: Sequence[Any], axis: Any = 0) -> A
 
 
 def _each(values: Sequence[Any]) -> Sequence[Any]:
-    """The arguments, or the items of the only argument if that is a sequence."""
+    """The items of `values`, or the items of its only item if that item is a sequence."""
     return values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
 
 
@@ -619,7 +629,7 @@ def broadcast(host: Host, loc: Loc, value: Any, given: Any) -> Any:
 
 
 def refer(host: Host, loc: Loc, name: str, values: Sequence[Any], named: dict[str, Any]) -> Any:
-    """`ref.NAME(…)`."""
+    """The result of `ref.NAME(…)`, where `name` is NAME."""
     given = [wide(host, loc, v) if isinstance(v, np.ndarray) else v for v in values]
     more = {k: wide(host, loc, v) if isinstance(v, np.ndarray) else v for k, v in named.items()}
     arrays = [a for a in (*given, *more.values()) if isinstance(a, np.ndarray)]

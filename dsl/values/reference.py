@@ -1,7 +1,7 @@
-"""Library references of examples: `ref.NAME(…)`, in float64, or in int64 where the inputs are integers.
+"""The reference functions `ref.NAME(…)` that examples compare with.
 
-Every function takes and returns arrays of float64, int64 or bool. Layouts and formulas are PyTorch's. ValueError for
-arguments that do not fit.
+The functions compute in float64, or in int64 if all inputs are integers. All functions take and return arrays of
+float64, int64 or bool. Layouts and formulas are PyTorch's. Unsuitable arguments raise ValueError.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def _floats(x: Array) -> np.ndarray:
 
 
 def softmax(x: Array, axis: int = -1) -> np.ndarray:
-    """exp(x - max) / sum(exp(x - max)) along an axis; NaN where all are -inf."""
+    """exp(x - max) / sum(exp(x - max)) along an axis. A row whose elements are all -inf gives NaN."""
     x = _floats(x)
-    # `initial` lets rows of no elements pass: numpy's max of nothing raises.
+    # `initial` allows empty rows, for which numpy's max would raise.
     e = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
     return e / e.sum(axis=axis, keepdims=True)
 
@@ -38,13 +38,13 @@ def log_softmax(x: Array, axis: int = -1) -> np.ndarray:
 
 
 def softmax_backward(y: Array, dy: Array, axis: int = -1) -> np.ndarray:
-    """dx of y = softmax(x): y * (dy - sum(y * dy))."""
+    """The gradient dx of y = softmax(x): y * (dy - sum(y * dy))."""
     y, dy = _floats(y), _floats(dy)
     return y * (dy - (y * dy).sum(axis=axis, keepdims=True))
 
 
 def log_softmax_backward(y: Array, dy: Array, axis: int = -1) -> np.ndarray:
-    """dx of y = log_softmax(x): dy - exp(y) * sum(dy)."""
+    """The gradient dx of y = log_softmax(x): dy - exp(y) * sum(dy)."""
     y, dy = _floats(y), _floats(dy)
     return dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)
 
@@ -74,14 +74,14 @@ def erf(x: Array) -> np.ndarray:
 
 
 def erfc(x: Array) -> np.ndarray:
-    """1 - erf(x), also where that is small."""
+    """1 - erf(x). The result is accurate where it is small, too."""
     return np.asarray(_erfc(_floats(x)), np.float64)
 
 
 def gelu(x: Array) -> np.ndarray:
-    """x * Φ(x), exact."""
+    """x * Φ(x), the exact gelu rather than its tanh approximation."""
     x = _floats(x)
-    # 1 + erf(…) would be 0 for x below -8.3.
+    # The form with 1 + erf(…) would give 0 for x below -8.3.
     return 0.5 * x * erfc(-x * math.sqrt(0.5))
 
 
@@ -92,7 +92,7 @@ def gelu_tanh(x: Array) -> np.ndarray:
 
 
 def sigmoid(x: Array) -> np.ndarray:
-    # The exponent is never positive, so nothing overflows.
+    # The exponent is never positive, so `exp` does not overflow.
     e = np.exp(-np.abs(_floats(x)))
     return np.where(_floats(x) >= 0, 1.0, e) / (1.0 + e)
 
@@ -103,7 +103,7 @@ def silu(x: Array) -> np.ndarray:
 
 
 def relu(x: Array) -> np.ndarray:
-    """max(x, 0), also of integers; NaN stays."""
+    """max(x, 0) of floats or integers. NaN gives NaN."""
     return np.maximum(x, 0)
 
 
@@ -126,7 +126,7 @@ def mean(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
 
 
 def logsumexp(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
-    """log(sum(exp(x))); -inf if all are -inf, inf if one is inf."""
+    """log(sum(exp(x))). The result is -inf if all elements are -inf, and inf if one element is inf."""
     x = _floats(x)
     most = np.max(x, axis=axis, keepdims=True)
     shift = np.where(np.isfinite(most), most, 0.0)
@@ -136,7 +136,7 @@ def logsumexp(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray
 
 
 def sort(x: Array, axis: int = -1) -> np.ndarray:
-    """Rising along an axis; NaN last."""
+    """The elements in ascending order along an axis. NaNs come last."""
     return np.sort(x, axis=axis)
 
 
@@ -149,7 +149,7 @@ def min(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
 
 
 def argmax(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
-    """The first index of the greatest element; a NaN is greater than all."""
+    """The first index of the greatest element. A NaN counts as greater than every number."""
     return np.argmax(x, axis=axis, keepdims=keepdims)
 
 
@@ -167,7 +167,8 @@ def cumsum(x: Array, axis: int = -1) -> np.ndarray:
 
 
 def matmul(a: Array, b: Array) -> np.ndarray:
-    """a[…, m, k] @ b[…, k, n]; the product of integers is exact, or ValueError."""
+    """a[…, m, k] @ b[…, k, n]. A product of integers is exact. Raises ValueError if a product of integers may not fit
+    in 64 bits."""
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim < 1 or b.ndim < 1:
         raise ValueError("a product takes arrays, not numbers")
@@ -185,7 +186,7 @@ def matmul(a: Array, b: Array) -> np.ndarray:
 
 
 def abs_max(x: np.ndarray) -> int:
-    """The greatest magnitude of an array of integers that is not empty."""
+    """The greatest magnitude of the elements of `x`, a nonempty array of integers."""
     low, high = int(x.min()), int(x.max())
     return high if high >= -low else -low
 
@@ -199,9 +200,10 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> np.ndarray:
-    """x[N, C, H, W] with weight[K, C / groups, R, S] → [N, K, P, Q]; no flipped filters.
+    """The convolution of x[N, C, H, W] with weight[K, C / groups, R, S]. The result has the shape [N, K, P, Q].
 
-    `stride`, `pad` (zeros on both sides) and `dilation` are numbers or pairs (height, width).
+    Filters are not flipped. `stride`, `pad` and `dilation` are numbers or pairs (height, width). `pad` adds zeros on
+    both sides of an axis.
     """
     x, weight = np.asarray(x), np.asarray(weight)
     if x.ndim != 4 or weight.ndim != 4:
@@ -235,7 +237,7 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def nc32hw32(x: Array) -> np.ndarray:
-    """[N, C, H, W] → [N, C / 32, H, W, 32]; C is padded with zeros to a multiple of 32."""
+    """Converts [N, C, H, W] to [N, C / 32, H, W, 32]. C is first padded with zeros to a multiple of 32."""
     x = np.asarray(x)
     if x.ndim != 4:
         raise ValueError(f"nc32hw32 takes [N, C, H, W]; got {x.shape}")
@@ -246,7 +248,7 @@ def nc32hw32(x: Array) -> np.ndarray:
 
 
 def nchw(x: Array) -> np.ndarray:
-    """[N, C / 32, H, W, 32] → [N, C, H, W]: the inverse of nc32hw32."""
+    """Converts [N, C / 32, H, W, 32] to [N, C, H, W]. This is the inverse of `nc32hw32`."""
     x = np.asarray(x)
     if x.ndim != 5 or x.shape[4] != 32:
         raise ValueError(f"nchw takes [N, C / 32, H, W, 32]; got {x.shape}")
@@ -255,9 +257,10 @@ def nchw(x: Array) -> np.ndarray:
 
 
 def attention(q: Array, k: Array, v: Array, scale: float | None = None, causal: bool = False) -> np.ndarray:
-    """softmax(q @ kᵀ * scale) @ v for q[…, lq, d], k[…, lk, d] and v[…, lk, dv]; scale is 1 / sqrt(d) by default.
+    """softmax(q @ kᵀ * scale) @ v for q[…, lq, d], k[…, lk, d] and v[…, lk, dv].
 
-    With `causal`, row i sees the columns up to i + lk - lq. A row that sees none is zero.
+    `scale` is 1 / sqrt(d) by default. With `causal`, row i attends to the columns up to i + lk - lq. A row that attends
+    to no column is zero.
     """
     q, k, v = _floats(q), _floats(k), _floats(v)
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * (scale if scale is not None else 1.0 / math.sqrt(q.shape[-1]))
@@ -266,7 +269,7 @@ def attention(q: Array, k: Array, v: Array, scale: float | None = None, causal: 
         seen = np.arange(lk)[None, :] <= np.arange(lq)[:, None] + lk - lq
         scores = np.where(seen, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    # A row that sees no key has -inf as its greatest score, and -inf - -inf is NaN.
+    # In a row that attends to no key, the greatest score is -inf. Subtracting that score would give NaN.
     e = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
     total = e.sum(axis=-1, keepdims=True)
     return np.matmul(e / np.where(total == 0.0, 1.0, total), v)

@@ -1,4 +1,4 @@
-"""Names and what they are bound to; `def`s as values."""
+"""Scopes, which bind names to values, and `def`s as values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MISSING = object()
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one block. names: a mapping to which its owner may add names later."""
+    """The names of one block. The mapping's owner may add entries to `names` later."""
 
     parent: Scope | None
     names: MutableMapping[str, Any] = field(default_factory=dict)
 
     def find(self, name: str, default: Any = None) -> Any:
-        """The binding of a name in this scope or an outer one."""
+        """The binding of `name` in this scope or the nearest outer scope that has it. `default` if none has it."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.names.get(name, MISSING)
@@ -40,21 +40,22 @@ class Scope:
 
 @dataclass(slots=True)
 class Closure:
-    """A `def` with the scope that it is defined in."""
+    """A `def` and the scope that defines it."""
 
     node: ast.Def
     scope: Scope
 
 
 def scope_of(functions: dict[str, ast.Def]) -> Scope:
-    """The outermost scope of a file: its `def`s, each of which sees all others."""
+    """The outermost scope of a file. The scope holds the file's `def`s, and each `def` can call all others."""
     top = Scope(None)
     top.names.update({name: Closure(node, top) for name, node in functions.items()})
     return top
 
 
 def library_closure(name: str) -> Closure | None:
-    """A function of the language that is written in the language. It sees the names of its own file, not the user's."""
+    """The library function `name`, written in the language, or None. The function resolves names in its own file, not
+    in the user's file."""
     definitions = library_functions(name)
     found = scope_of(definitions).names[name] if name in definitions else None
     assert found is None or isinstance(found, Closure)
@@ -62,8 +63,8 @@ def library_closure(name: str) -> Closure | None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two names are bound to one thing."""
+    """Whether two bindings are the same value."""
     if isinstance(a, Closure) and isinstance(b, Closure):
         return a.node is b.node and a.scope is b.scope
-    # 1, 1.0 and true are equal in Python. Branches that bind them bind different things.
+    # Python's `==` treats 1, 1.0 and true as equal, but here they are different bindings.
     return type(a) is type(b) and a == b

@@ -1,4 +1,5 @@
-"""Values as far as they are known before a run: numbers, and the types and shapes of arrays. Does not load numpy."""
+"""Evaluation before a run, when only numbers and the types and shapes of arrays are known. This module does not load
+numpy."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from dsl.values.walk import Walk, are_numbers
 
 
 class Shapes(Walk):
-    """Evaluates numbers. Arrays are ArrayFacts. Everything else is Unknown, but its names are checked."""
+    """Evaluates numbers exactly and arrays as ArrayFacts. Any other expression gives UNKNOWN, but its names are still
+    checked."""
 
     domain = "shapes"
     home = "arrays"
@@ -73,7 +75,7 @@ class Shapes(Walk):
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        # Numbers alone are known before a run, too: extents of arrays are computed from them.
+        # A function whose arguments are all numbers is computed before a run, since extents of arrays may depend on it.
         if function.numbers is not None and values and not keywords and are_numbers(values):
             return super().of(function, values, keywords, loc)
         self.check(function, function.form, len(values) - function.is_method, keywords, loc)

@@ -1,8 +1,8 @@
-"""The table of the language's functions: a row for each, with its meaning in each domain.
+"""The table of the language's functions. Each function has one row, which holds its meaning in each domain.
 
-`row(…)` of a group (`rows`) adds a row, in a file of `dsl/values/functions/`; the operations of
-`dsl/lowering/ops/elementwise/` become rows there. `usage` alone states the number of arguments, their names and words:
-calls are checked by it, and hints and docs/functions.md show it.
+The files of `dsl/values/functions/` add rows with the `row(…)` that `rows(group)` returns. The same files add a row for
+each operation of `dsl/lowering/ops/elementwise/`. A row's `usage` is the only statement of the number of arguments,
+their names and their words. Calls are checked against `usage`, and hints and docs/functions.md show it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from dsl.lowering.ir.location import closest
 
 Meaning = Callable[..., Any]
 PLACES = {"tiles": "kernels", "numbers": "schedules", "trees": "launches", "arrays": "examples and dispatch"}
-"""The places of a file where the values of a domain stand, for messages."""
+"""For each domain, the constructs of a file that it evaluates, in words for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The arguments of a function, as in `name(a, [b], [axis=], …, mode=one|two, [block|warp])`. Arguments in brackets
-    are optional; `…` stands for more of the kind before it; `a=` is given by name, `[a=]` by name or by place; words
-    behind `=`, between bars or in quotes are literal."""
+    """The arguments of a function, as in `name(a, [b], [axis=], …, mode=one|two, [block|warp])`.
+
+    An argument in brackets is optional. `…` allows more arguments like the one before it. `a=` is passed by name.
+    `[a=]` is passed by name or by position. Words after `=`, between bars or in quotes are literal."""
 
     name: str
     least: int
@@ -34,7 +35,8 @@ class Form:
     words: dict[str | int, tuple[str, ...]]
 
     def misfit(self, given: int, keywords: Iterable[str]) -> tuple[str, str | None] | None:
-        """The error and a hint for a call with `given` arguments by place and `keywords` by name; None if it is right.
+        """The error and the hint for a call with `given` positional arguments and the keyword arguments `keywords`. The
+        result is None if the call is valid.
 
         >>> form("wait(groups)").misfit(0, [])
         ('wait takes 1 argument; got 0', None)
@@ -55,7 +57,7 @@ class Form:
 
 
 def form(usage: str) -> Form:
-    """The form that a usage states.
+    """Parses a usage into a Form.
 
     >>> form("barrier([block|warp])").words
     {0: ('block', 'warp')}
@@ -86,14 +88,18 @@ def form(usage: str) -> Form:
 class Builtin:
     """A function of the language.
 
-    usage, means, types, error: for documents; the usage also for the checks of calls. Meanings, by domain: `numbers`
-    for Python numbers alone, the same everywhere; `trees` for the header's expressions, which a launch evaluates;
-    `arrays` for numpy arrays, in float64 and 64-bit integers; `shapes` for facts about arrays before a run; `tiles` for
-    bindings of kernels; `always` for every domain. A meaning takes the domain (a Walk), the place of the call and the
-    arguments; `numbers` and `trees` take the arguments alone. of_numbers: the usage with numbers alone, if it differs.
-    unread: the meaning takes the call itself, and its arguments are not evaluated. memory: the arguments that name
-    memory; a part of a tensor is not read there. shared: the arguments that may name shared memory; a part of a tensor
-    is read there.
+    The documentation shows `usage`, `means`, `types` and `error`. Calls are also checked against `usage`. `of_numbers`
+    is the usage of a call with numbers only, if it differs.
+
+    Each domain has its own meaning of the function. `numbers` takes only Python numbers and is the same in every
+    domain. `trees` builds the header's expressions, which a launch evaluates. `arrays` takes numpy arrays and computes
+    in float64 and 64-bit integers. `shapes` takes facts about arrays before a run. `tiles` takes bindings of kernels.
+    `always` serves every domain. A meaning takes the domain (a Walk), the location of the call and the arguments.
+    `numbers` and `trees` take only the arguments.
+
+    With `unread`, the meaning takes the call expression, and the arguments are not evaluated. `memory` lists the
+    arguments that name memory. A part of a tensor is not read for these arguments. `shared` lists the arguments that
+    may name shared memory. A part of a tensor is read for these arguments.
     """
 
     usage: str
@@ -126,16 +132,18 @@ class Builtin:
 
     @property
     def is_method(self) -> bool:
-        """Whether it is a method, as `x.to(T)`: the value before the dot is not an argument of the usage."""
+        """Whether the function is a method, as in `x.to(T)`. The usage does not count the value before the dot as an
+        argument."""
         return self.usage.startswith(".")
 
     @property
     def short(self) -> str:
-        """The usage without the words of its keyword arguments."""
+        """The usage without the literal words of its keyword arguments."""
         return re.sub(r"=[\w|]+", "=", self.usage)
 
     def meaning(self, domain: str) -> Meaning | None:
-        """The meaning for values of a domain, or None. Numbers alone have `numbers`."""
+        """The function's meaning in `domain`, or None. The field `numbers` is not returned, since callers use it
+        directly."""
         return (None if domain == "numbers" else getattr(self, domain)) or self.always
 
     def stands_in(self, domain: str) -> bool:
@@ -144,15 +152,16 @@ class Builtin:
 
 ROWS: dict[str, Builtin] = {}
 FAMILIES: dict[str, Callable[[str], Builtin | None]] = {}
-"""Functions named after instructions: the prefix of the names → what gives the function of a whole name, or None."""
+"""Families of functions that are named after instructions. The key is the prefix of their names. The value is called
+with a full name and returns the function, or None."""
 
 
 def rows(group: str) -> Callable[..., Builtin]:
-    """Returns the `row(usage, means, types, error, **meanings)` that adds functions to a group."""
+    """Returns the function `row(usage, means, types, error, **meanings)`, which adds one function to `group`."""
 
     def row(usage: str, means: str = "", types: str = "", error: str = "", /, **meanings: Any) -> Builtin:
         made = Builtin(usage, means, types, error, **meanings, group=group)
-        # A second row would replace the first in silence.
+        # A second row of the same name would silently replace the first.
         assert made.name not in ROWS, made.name
         ROWS[made.name] = made
         return made
@@ -161,7 +170,7 @@ def rows(group: str) -> Callable[..., Builtin]:
 
 
 def find(name: str) -> Builtin | None:
-    """The function of this whole name."""
+    """The function with the full name `name`, or None."""
     found = ROWS.get(name)
     if found is None:
         for prefix, member in FAMILIES.items():
@@ -171,5 +180,5 @@ def find(name: str) -> Builtin | None:
 
 
 def named(domain: str) -> list[str]:
-    """The names of the functions of a domain."""
+    """The names of all functions that have a meaning in `domain`."""
     return [name for name, each in ROWS.items() if each.stands_in(domain)]

@@ -1,7 +1,7 @@
-"""Expressions of kernels → values of the IR; `def`s are inlined.
+"""Lowers a kernel's expressions to values of the IR. Calls of `def`s are inlined.
 
-A compile-time number stays a Python number until an operation needs a value. `bindings.py` lists the things that a name
-may be bound to; `dsl/kernels/build.py` has the statements.
+A compile-time number stays a Python number until an operation needs an IR value. `bindings.py` lists the kinds of value
+that a name may be bound to. `dsl/kernels/build.py` lowers the statements.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS, WORDS
 
 STEPS_OF_CALL = 4
-MAX_MULTIPLIED = 16  # exponents up to here become multiplications, each with an error of half a unit
+MAX_MULTIPLIED = 16  # greatest exponent that becomes multiplications, each of which errs by half a unit
 COUNTER = "as the counter of a loop"
 
 FOREIGN = {
@@ -52,11 +52,11 @@ FOREIGN = {
     "__syncthreads": "barrier(); the compiler puts those between reads and writes of tiles",
     "float": "x.to(f32)", "int": "x.to(s32)", "sigmoid": "1.0 / (1.0 + exp(-x))",
 }  # fmt: skip
-"""Names of other languages → what to write in their place."""
+"""Names from other languages, and what to write instead of each."""
 
 
 class Tiles(Building):
-    """The names, values and expressions of one variant of one kernel. functions: the file's top-level defs."""
+    """Evaluates the names and expressions of one variant of a kernel. `functions` holds the file's top-level `def`s."""
 
     runs_library = True
 
@@ -65,17 +65,17 @@ class Tiles(Building):
         super().__init__(Scope(self.top), kernel.loc)
         self.kernel = kernel
         self.errors: list[TileError] = []
-        self.left_behind: dict[str, str] = {}  # names that ended with their block → that block, in words
-        self.entry_depths = [1]  # how many regions deep the function being inlined started
-        self.in_library = 0  # open library functions: a schedule pins no value by a name in them
-        self.host_names: dict[str, Any] = {}  # names that the host knows, too: dims, constants, scalars
+        self.left_behind: dict[str, str] = {}  # name that went out of scope → the block that defined it, in words
+        self.entry_depths = [1]  # for each `def` being inlined: the region depth at the start of its call
+        self.in_library = 0  # number of open library functions: a schedule cannot refer to names inside of them
+        self.host_names: dict[str, Any] = {}  # names that the host also knows: dims, constants, scalars
         self.requires: list[ast.Assert] = []
-        self.passed_parts: dict[Value, PassedPart] = {}  # by the value that was read
-        self.same_dims: dict[Value, Value] = {}  # dims that are equal in each launch → the one that replaces them
+        self.passed_parts: dict[Value, PassedPart] = {}  # keyed by the value of the load
+        self.same_dims: dict[Value, Value] = {}  # dim → the dim that replaces it, since both are equal in each launch
         self.grid: list[ast.Expr] = []
 
     def expr(self, node: ast.Expr) -> Binding:
-        # Counted inline: the two calls of `spend` for each expression took a tenth of the time of building.
+        # The step is counted inline, since calling `spend` for each expression took a tenth of the build time.
         budget = self.ir.budget
         budget.steps -= 1
         if budget.steps < 0:
@@ -92,7 +92,7 @@ class Tiles(Building):
 
     def _name(self, node: ast.Name) -> Binding:
         found = self.scope.find(node.id)
-        # The mistake behind it is reported already.
+        # The statement that defines this name had an error, which was already reported.
         if found is POISON:
             raise Suppressed("name", node.loc, f"'{node.id}' is wrong")
         if found is not None:
@@ -118,7 +118,7 @@ class Tiles(Building):
         super().unknown_member(root, dotted, loc)
 
     def closure_named(self, name: str) -> Closure:
-        """A top-level function of the file, else one of the library."""
+        """The file's top-level function `name`, or else the library's function of that name."""
         found = self.top.names.get(name) or library_closure(name)
         assert isinstance(found, Closure)
         return found
@@ -166,7 +166,8 @@ class Tiles(Building):
         return self.ir.value(self._OPS[op], a, b)
 
     def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
-        """`left ** right`: multiplications for a small constant integer exponent, else the library's pow."""
+        """The value of `left ** right`. A small constant integer exponent gives multiplications. Otherwise the
+        library's `pow` is inlined."""
         exponent = constant_of(right) if isinstance(right, Value) else right
         number = None
         if exponent is not None and abs(exponent) <= MAX_MULTIPLIED and float(exponent).is_integer():
@@ -205,7 +206,7 @@ class Tiles(Building):
         return self.tuple_of((self.expr(i) for i in node.items), node.loc)
 
     def _index(self, node: ast.Index) -> Binding:
-        """`x[…]` as a value: memory is read here, once, whatever uses the value."""
+        """The value of `x[…]`. If x is memory, this expression reads it once, however often the value is used."""
         found = self.part(node)
         return self.read(found, node.loc) if isinstance(found, Access) else found
 
@@ -223,8 +224,8 @@ class Tiles(Building):
         return access if access is not None and isinstance(access.memory, SharedTile) else found
 
     def passed(self, node: ast.Expr) -> Binding:
-        """An argument of a def. `x[…]` is the value in memory when the call begins; where the def names memory, it is
-        that part of x."""
+        """The value of an argument of a `def`. An argument `x[…]` is read from memory when the call begins. If the body
+        of the `def` uses the parameter as memory, the parameter names that part of x."""
         found = self.part(node) if isinstance(node, ast.Index) else self.expr(node)
         if not isinstance(found, Access):
             return found
@@ -233,18 +234,19 @@ class Tiles(Building):
         return part.value
 
     def end_of_build(self, body: Block) -> None:
-        """Removes loads that nothing uses, and checks the parts of memory that defs were given and read."""
+        """Removes unused loads. Checks the bounds of each part of memory that a `def` received and read."""
         gone = self.ir.leave_out_unused(body)
         for part in self.passed_parts.values():
             if part.value.op not in gone:
                 part.check(self)
 
     def part(self, node: ast.Index) -> Binding:
-        """`x[…]`: an unread access if x is memory, else a value."""
+        """The result of `x[…]`: an Access if x is memory, and otherwise a value. The caller decides whether the Access
+        is read."""
         base = self.memory(node.value)
         if isinstance(base, Access):
             narrows = isinstance(base.memory, SharedTile) and not any(map(ast.is_none, node.subscripts))
-            was_read = isinstance(node.value, ast.Name)  # a parameter of a def: read when the call began
+            was_read = isinstance(node.value, ast.Name)  # A parameter of a `def` was read when the call began.
             base = narrow(self, base) if narrows else self.expr(node.value) if was_read else self.read(base, node.loc)
         if isinstance(base, tuple):
             first = node.subscripts[0]
@@ -264,7 +266,8 @@ class Tiles(Building):
         return Access(base, subscripts(self, base, node), node.loc)
 
     def tile_type(self, dtype: DType, node: ast.Index) -> Shaped:
-        """`f32[M, N]`, an argument of zeros and full."""
+        """The type and shape that an expression such as `f32[M, N]` states. `zeros` and `full` take such an
+        argument."""
         if any(isinstance(sub, ast.Slice) for sub in node.subscripts):
             self.error("shape", node.loc, "an extent, not a slice")
         made = Shaped(dtype, tuple(self.extent(sub) for sub in node.subscripts if not isinstance(sub, ast.Slice)))
@@ -284,7 +287,7 @@ class Tiles(Building):
         return super().of(function, values, keywords, loc, node)
 
     def meaning(self, function: Builtin, loc: Loc) -> Callable[..., Any]:
-        """The meaning of a function. In the user's code a schedule may replace it by its approximation."""
+        """The meaning of a function. In user code, a schedule may replace the function by its approximation."""
         exact = super().meaning(function, loc)
         if function.name not in FAST or self.in_library:
             return exact
@@ -316,7 +319,8 @@ class Tiles(Building):
         except TileError as error:
             if not is_library or error.code == "limit":
                 raise
-            # The language's own functions are right, so the arguments are wrong. A line of the library would not help.
+            # Library functions are correct, so the user's arguments must be wrong. The error therefore points to the
+            # call and not to a line of the library.
             given = " and ".join(map(describe, values))
             hint = error.hint if len(values) > 1 else "convert it with .to(f32)"
             raise TileError(error.code, self.at(loc), f"{closure.node.name} does not take {given}", hint) from None

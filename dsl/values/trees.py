@@ -1,4 +1,4 @@
-"""Expressions that a launch evaluates, as the JSON trees of the header (docs/architecture.md)."""
+"""Converts expressions that a launch evaluates to the header's JSON trees (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ KNOWN = "dims, constants, scalar parameters and 'sms' are known to a launch"
 
 
 def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]) -> Any:
-    """An expression as a tree. names: the names that the launch knows. Each stands for itself, or for its number if
-    that is not None. `given(x)` among them says whether the optional tensor x is given."""
+    """An expression as a JSON tree. `names` holds the names that the launch knows. A name whose value is None stays a
+    name in the tree, and any other name becomes its value. The entry `given(x)` tells whether the optional tensor x is
+    passed."""
     tree = Trees(names, types).operand(node, "a launch")
     if (limit := beyond(tree)) is not None:
         raise TileError("limit", node.loc, f"what a launch evaluates {limit}", "a constant, or a shorter expression")
@@ -26,10 +27,12 @@ def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]
 
 
 def beyond(tree: Any) -> str | None:
-    """The limit of a header's expressions that a tree exceeds, in words; None if it exceeds none."""
+    """The limit of header expressions that a tree exceeds, in words. The result is None if the tree is within all
+    limits."""
     from dsl.runtime.expressions import MAX_DEPTH, MAX_NODES
 
-    # A part that stands in several places counts each time: definitions that each name another twice double the text.
+    # A shared subtree counts once for each use, since it is written out each time. A chain of definitions that use the
+    # previous definition twice doubles the text at each step.
     left, count = [(tree, 1)], 0
     while left:
         node, depth = left.pop()
@@ -45,7 +48,7 @@ def beyond(tree: Any) -> str | None:
 
 class Trees(Walk):
     domain = "trees"
-    NAMED = (DType,)  # a str is a name that the launch knows, not a word
+    NAMED = (DType,)  # A str is a name that the launch knows, so `alike` must not compare it as a word.
 
     def __init__(self, names: Mapping[str, Any], types: Mapping[str, DType]):
         known = {name: name if value is None else value for name, value in names.items()}

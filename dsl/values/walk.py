@@ -1,8 +1,8 @@
-"""One walk over the syntax tree: names, operators, calls, `def`s. A domain, which is a subclass, defines the values.
+"""Evaluation of the syntax tree: names, operators, calls and `def`s. A subclass, called a domain, defines the values.
 
-Numbers are the same in all domains: operators and functions of numbers alone are computed here. Operators with other
-operands go to the domain's `joined`, `both` and `prefixed`; functions go to their row's meaning in the domain
-(`table.py`).
+Numbers are the same in all domains, so this class computes operators and functions whose operands are all numbers.
+The domain's methods `joined`, `both` and `prefixed` compute operators with other operands. For a call of a function,
+the walk looks up the meaning for its domain in the function's row (`table.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dsl.values.table import PLACES, Builtin, Form, named
 
 NUMBERS = (int, float)  # bool is an int
 MAX_CALLS = 64
-"""The greatest depth of nested calls of `def`s. A def cannot recurse: calls are inlined in kernels."""
+"""The maximum nesting depth of `def` calls. A `def` cannot recurse, since kernels inline its calls."""
 WORDS: dict[str, Any] = {
     "true": True,
     "false": False,
@@ -38,24 +38,25 @@ def are_numbers(values: list[Any]) -> bool:
 
 
 class Returned(Exception):
-    """Carries a def's value out of its body."""
+    """Raised by `return`: carries the return value out of a `def`'s body."""
 
     def __init__(self, value: Any):
         self.value = value
 
 
 class Walk:
-    """Evaluates expressions, and calls of `def`s, over the names of `scope`. Errors are TileErrors with a place."""
+    """Evaluates expressions and calls of `def`s with the names of `scope`. Errors are TileErrors with a source
+    location."""
 
     domain: ClassVar[str]
     home: ClassVar[str]
-    """The domain whose functions may be used here; `domain` itself unless a class says otherwise."""
+    """The domain whose functions may be called here. It is `domain` unless a subclass overrides it."""
     runs_library: ClassVar[bool] = False
-    """Whether a function without a meaning in this domain runs as its `def` in `dsl/library/`."""
+    """Whether a function that has no meaning in this domain is evaluated as its `def` in `dsl/library/`."""
     operands: ClassVar[str] = "numbers"
-    """The operands of operators in this domain, for messages."""
+    """What operators in this domain take, in words for error messages."""
     many: ClassVar[str] = "an array"
-    """A value with axes, for messages."""
+    """What this domain calls a value with axes, in words for error messages."""
 
     def __init__(self, scope: Scope):
         self.scope = scope
@@ -63,7 +64,9 @@ class Walk:
         self.depth = 0
         self.calls = 0
         self.node: ast.Call | None = None  # the call whose meaning is being computed
-        self.chosen = 0  # statements so far that chose by a constant: they may do nothing here, and something elsewhere
+        # The number of statements so far that depended on a constant (`if`, loops, `assert`). In such a statement, a
+        # line without an effect for these constants may have an effect for other constants.
+        self.chosen = 0
 
     # ---- errors ----
 
@@ -74,7 +77,7 @@ class Walk:
         return loc.under(self.caller)
 
     def describe(self, value: Any) -> str:
-        """A value in words, for messages."""
+        """A value in words, for error messages."""
         if isinstance(value, bool | int | float):
             return str(value).lower() if isinstance(value, bool) else str(value)
         if isinstance(value, str):
@@ -116,8 +119,8 @@ class Walk:
         self.error("syntax", node.loc, "this has no value here")
 
     def check_used(self, node: ast.ExprStatement, value: Any) -> None:
-        """Error for a line that is an expression without an effect. A string may stand alone, as a comment does; a def
-        without a value returns ()."""
+        """Error for a line that is an expression whose value is unused. A string is allowed as a comment. A call of a
+        `def` without a return value, which gives (), is also allowed."""
         asked = node.value
         call = asked if isinstance(asked, ast.Call) else None
         if value is None or isinstance(value, str) or (call is not None and isinstance(value, tuple) and not value):
@@ -145,7 +148,8 @@ class Walk:
         return self.function_of(node.id, node.loc) or self.unknown("name", node.id, node.loc)
 
     def function_of(self, name: str, loc: Loc) -> Builtin | None:
-        """The function of the language of this name; an error for one that has no meaning in this domain."""
+        """The language's function `name`, or None if there is no such function. Raises an error if the function has no
+        meaning in this domain."""
         found = table.find(name)
         if found is not None and not found.stands_in(self.home) and not (self.runs_library and name in library_names()):
             places = [place for domain, place in PLACES.items() if found.stands_in(domain)]
@@ -174,14 +178,14 @@ class Walk:
         return self.member(node, self.expr(node.value))
 
     def unknown_member(self, root: str, dotted: str, loc: Loc) -> None:
-        """Error for an unknown function of a known family, such as `shfl.` or `ref.`."""
+        """Error for an unknown function whose prefix is known, such as `shfl.` or `ref.`."""
         family = [name for name in named(self.home) if name.startswith(f"{root}.")]
         if family:
             what = "reference" if root == "ref" else "function"
             self.error("name", loc, f"unknown {what} '{dotted}'", closest(dotted, family) or ", ".join(family))
 
     def member(self, node: ast.Attribute, value: Any) -> Any:
-        """`value.name`: the row `.T` is the only one."""
+        """The value of `value.name`. `.T` is the only such member."""
         found = table.find(f".{node.name}")
         meaning = None if found is None or found.form.most else found.meaning(self.domain)
         if meaning is None:
@@ -191,7 +195,7 @@ class Walk:
     # ---- operators ----
 
     def operand(self, node: ast.Expr, op: str) -> Any:
-        """An operand of an operator: a number, or a value of the domain."""
+        """The value of an operand: a number, or another value that this domain's operators take."""
         return self.side(self.expr(node), node, op)
 
     def side(self, value: Any, node: ast.Expr, op: str) -> Any:
@@ -200,7 +204,7 @@ class Walk:
         return value
 
     def joins(self, value: Any) -> bool:
-        """Whether operators take this value, which is not a number."""
+        """Whether this domain's operators take `value`, which is not a number."""
         return False
 
     def _unary(self, node: ast.Unary) -> Any:
@@ -221,7 +225,8 @@ class Walk:
         return self.joined(op, left, right, loc)
 
     def logic(self, node: ast.Binary, side: Callable[[ast.Expr], Any]) -> Any:
-        """`and`, `or`. If a number on the left decides, the right side is not evaluated."""
+        """The value of `and` or `or`. If the left side is a number and decides the result, the right side is not
+        evaluated."""
         left = side(node.left)
         if isinstance(left, NUMBERS) and bool(left) == (node.op == "or"):
             return bool(left)
@@ -234,7 +239,7 @@ class Walk:
         return self.compared(node, [self.expr(o) for o in node.operands])
 
     def compared(self, node: ast.Compare, values: list[Any]) -> Any:
-        """`a < b < c`: comparisons of neighbours, joined by 'and'."""
+        """The value of a chain such as `a < b < c`: each adjacent pair is compared, and `and` joins the results."""
         if not any(isinstance(value, self.NAMED) for value in values):
             values = [self.side(v, n, node.ops[0]) for v, n in zip(values, node.operands, strict=True)]
         result: Any = True
@@ -250,7 +255,8 @@ class Walk:
         return result
 
     def alike(self, op: str, a: Any, b: Any, loc: Loc) -> bool | None:
-        """Compares types, words and functions by == and !=; None for other values."""
+        """The result of `==` or `!=` on types, words and functions. The result is None if neither side is such a
+        value."""
         if not isinstance(a, self.NAMED) and not isinstance(b, self.NAMED):
             return None
         if op not in ("==", "!="):
@@ -260,19 +266,19 @@ class Walk:
     NAMED: ClassVar[tuple[type, ...]] = (DType, str, Closure, Builtin)
 
     def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
-        """A prefix operator on a value of the domain."""
+        """The result of a prefix operator on a value that is not a number."""
         raise NotImplementedError
 
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
-        """An operator with a value of the domain on at least one side."""
+        """The result of an operator where at least one operand is not a number."""
         raise NotImplementedError
 
     def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
-        """'and', 'or' with a value of the domain on the left."""
+        """The result of `and` or `or` where the left operand is not a number."""
         raise NotImplementedError
 
     def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:
-        """Two comparisons of a chain, both values of the domain, joined by 'and'."""
+        """The conjunction of two comparisons of a chain, neither of which is a number."""
         raise NotImplementedError
 
     # ---- calls ----
@@ -280,7 +286,7 @@ class Walk:
     def _call(self, node: ast.Call) -> Any:
         values: list[Any] = []
         if isinstance(node.function, ast.Attribute) and (found := table.find(f".{node.function.name}")) is not None:
-            # A method: the value before the dot is its first argument.
+            # This is a method call. The value before the dot is the first argument.
             values, function = [self.expr(node.function.value)], found
         else:
             function = self.callee(node.function)
@@ -308,7 +314,7 @@ class Walk:
         return self.of(function, values, keywords, node.loc, node)
 
     def callee(self, node: ast.Expr) -> Any:
-        """The function that a call names."""
+        """The function that a call expression calls."""
         if isinstance(node, ast.Name):
             found = self.scope.find(node.id, MISSING)
             if isinstance(found, Closure):
@@ -318,7 +324,8 @@ class Walk:
         return self.expr(node)
 
     def argument_at(self, function: Builtin, place: int, node: ast.Expr) -> Any:
-        """The argument at a place of a call: a word, memory, or a value."""
+        """The positional argument number `place` of a call. The function's row says whether it is a word, memory or a
+        value."""
         if place in function.form.words:
             return self.word(function, node, function.form.words[place])
         if place in function.shared:
@@ -326,15 +333,16 @@ class Walk:
         return self.memory(node) if place in function.memory else self.expr(node)
 
     def memory(self, node: ast.Expr) -> Any:
-        """An argument that names memory: the place, not the value there."""
+        """An argument that names memory. The result is the access itself, not the value stored there."""
         return self.expr(node)
 
     def shared_memory(self, node: ast.Expr) -> Any:
-        """An argument that may name shared memory. Of other memory it is the value there."""
+        """An argument that may name shared memory. Shared memory gives the access itself, and other memory gives the
+        value stored there."""
         return self.expr(node)
 
     def word(self, function: Builtin, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
-        """An argument that is one of a few words, as in `cache=global`."""
+        """An argument that must be one of the words in `known`, as in `cache=global`."""
         said = node.id if isinstance(node, ast.Name) else node.value if isinstance(node, ast.String) else None
         if said not in known:
             what = f"{function.name} takes {' or '.join(known)} here"
@@ -346,17 +354,17 @@ class Walk:
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        """The value of a function of the language. node: the call, if there is one."""
+        """The result of calling a function of the language. `node` is the call expression, if there is one."""
         if function.numbers is not None and values and not keywords and are_numbers(values):
             self.check(function, function.form_of_numbers, len(values), keywords, loc)
             return call(function.name, function.numbers, values)
         self.check(function, function.form, len(values) - function.is_method, keywords, loc)
-        # For `place_of`: a meaning reports an error at the argument, not at the call.
+        # `place_of` needs the call to report errors at an argument rather than at the whole call.
         self.node = node
         return self.meaning(function, loc)(self, loc, *values, **keywords)
 
     def place_of(self, argument: int | str, loc: Loc) -> Loc:
-        """The place of an argument of the current call; `loc` if it has none."""
+        """The source location of an argument of the current call, or `loc` if the call does not have that argument."""
         parts = () if self.node is None else self.node.args if isinstance(argument, int) else self.node.keywords
         try:
             return parts[argument].loc  # type: ignore[index, call-overload]
@@ -364,7 +372,7 @@ class Walk:
             return loc
 
     def check(self, function: Builtin, form: Form, count: int, keywords: Any, loc: Loc) -> None:
-        """Error for a call that its usage does not allow."""
+        """Error for a call whose arguments do not match the function's usage."""
         if form.least == count == form.most and not keywords:
             return
         wrong = form.misfit(count, keywords)
@@ -381,7 +389,7 @@ class Walk:
         return lambda walk, loc, *values: walk.inlined(closure, list(values), {}, loc)
 
     def apply(self, function: Any, values: list[Any], loc: Loc) -> Any:
-        """Applies a def or a function of the language that was passed as a value."""
+        """Calls `function`, which was passed as a value: a def or a function of the language."""
         if isinstance(function, Closure):
             return self.inlined(function, values, {}, loc)
         if not isinstance(function, Builtin):
@@ -398,12 +406,13 @@ class Walk:
         return self.inlined(closure, values, keywords, node.loc)
 
     def passed(self, node: ast.Expr) -> Any:
-        """An argument of a def."""
+        """The value that a def receives for an argument expression."""
         return self.expr(node)
 
     def rest(self, loc: Loc, definition: ast.Def, count: int, keywords: dict[str, Any]) -> dict[str, Any]:
-        """The arguments that `...` stands for behind `count` others: the caller's values under the names of the
-        parameters and constants that no keyword gives. Error for a name that is unknown and has no default."""
+        """The arguments that `...` stands for after the first `count` arguments. Each parameter or constant without a
+        keyword takes the caller's value of the same name. Raises an error if the caller has no such name and there is
+        no default."""
         defaults = {c.name: c.default for c in definition.constants}
         wanted = [name for name in (*definition.params[count:], *defaults) if name not in keywords]
         found = {name: value for name in wanted if (value := self.scope.find(name)) is not None}
@@ -414,7 +423,7 @@ class Walk:
         return found
 
     def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Any:
-        """The value of a `def` for these arguments."""
+        """The return value of a `def` for these arguments, or () if the `def` has no `return`."""
         bound = self.bound(closure.node, values, keywords, loc)
         if self.calls >= MAX_CALLS:
             message = f"calls of '{closure.node.name}' are nested more than {MAX_CALLS} deep"
@@ -423,7 +432,8 @@ class Walk:
         self.scope, self.caller, self.depth = Scope(closure.scope, bound), self.at(loc), 0
         self.calls += 1
         try:
-            for constant in closure.node.constants:  # a default sees the parameters and constants before it
+            # The default of a constant may use the parameters and the constants before it.
+            for constant in closure.node.constants:
                 if constant.name not in bound and constant.default is not None:
                     bound[constant.name] = self.expr(constant.default)
             missing = [c.name for c in closure.node.constants if c.name not in bound]
@@ -438,7 +448,7 @@ class Walk:
             self.calls -= 1
 
     def bound(self, definition: ast.Def, values: list[Any], keywords: dict[str, Any], loc: Loc) -> dict[str, Any]:
-        """The arguments of a call by parameter of the def. Constants with defaults may be missing."""
+        """The arguments of a call, keyed by the def's parameter names. Constants that have defaults may be missing."""
         names = [*definition.params, *(c.name for c in definition.constants)]
         if len(values) > len(definition.params):
             count = len(definition.params)
@@ -461,7 +471,7 @@ class Walk:
         return out
 
     def check_constant(self, definition: ast.Def, name: str, value: Any, loc: Loc) -> None:
-        """Error for a value that a constant of a def cannot have."""
+        """Raises an error if a constant of a def cannot have this value. Subclasses override this method."""
 
     def statements(self, body: list[ast.Statement]) -> None:
         raise NotImplementedError
@@ -469,7 +479,7 @@ class Walk:
     # ---- for statements of all domains ----
 
     def range_of(self, node: ast.For) -> ast.Call:
-        """The `range(…)` of a loop."""
+        """The call `range(…)` that a loop iterates over."""
         found = node.iterable
         if not (isinstance(found, ast.Call) and isinstance(found.function, ast.Name) and found.function.id == "range"):
             self.error("syntax", found.loc, "a loop runs over range(stop) or range(start, stop[, step])")
@@ -478,7 +488,8 @@ class Walk:
         return found
 
     def parts(self, value: Any, count: int, loc: Loc) -> tuple[Any, ...]:
-        """The values of an assignment to `count` names. TileError `shape` for another number of values."""
+        """The `count` values that are assigned to `count` names. Raises TileError `shape` if `value` holds another
+        number of values."""
         if not isinstance(value, tuple | list) or len(value) != count:
             have = f"{len(value)} values" if isinstance(value, tuple | list) else self.describe(value)
             self.error("shape", loc, f"{count} names for {have}")
@@ -487,7 +498,8 @@ class Walk:
     # ---- checks of arguments, for meanings ----
 
     def whole(self, value: Any, loc: Loc, what: str) -> int:
-        """An integer that is known here."""
+        """`value` as a Python integer. Raises an error if the value is not an integer or is not known at compile
+        time."""
         if isinstance(value, bool) or not isinstance(value, int):
             self.error("constant", loc, f"{what} is an integer; this is {self.describe(value)}")
         return value
@@ -515,7 +527,7 @@ class Walk:
         return self.whole(self.expr(node), node.loc, what)
 
     def argument(self, node: ast.Expr) -> Any:
-        """An argument of a launch: `None` leaves an optional tensor out."""
+        """The value of a launch argument. `None` in the source omits an optional tensor."""
         return None if ast.is_none(node) else self.expr(node)
 
     _KINDS: ClassVar[dict[type, str]] = {

@@ -45,11 +45,11 @@ class Builder:
 
     def __init__(self, loc: Loc, facts: Analysis | None = None):
         self.block = self.outermost = Block()
-        self.place: tuple[Loc, Loc | None] = loc, None  # of the next operations, and of the call that is inlined
+        self.place: tuple[Loc, Loc | None] = loc, None  # of the next operations, and of the inlined call
         self.facts = facts
         self.budget = Budget()
         self._shared: list[dict[tuple, Value]] = [{}]  # for each open region, the values that it can share
-        self._spare: list[tuple[Op, list[Op]]] = []  # operations that may turn out unused, and those that go with them
+        self._spare: list[tuple[Op, list[Op]]] = []  # operations that may be unused, each with others to remove
 
     @property
     def loc(self) -> Loc:

@@ -184,7 +184,7 @@ class LoopForms:
         if inside in exact[0]:
             return exact, EXACT
         whole, modulus = remainder(scalar.following)
-        if modulus is None and exact[1] == 0 and list(exact[0].values()) == [1]:  # an inner loop counts it, modulo
+        if modulus is None and exact[1] == 0 and list(exact[0].values()) == [1]:  # counted modulo by an inner loop
             (value,) = exact[0]
             modulus = self.forms.get(value, (exact, None))[1]
         if modulus is not None:

@@ -4,13 +4,15 @@
     top = max(v)                    →     top = maximum(max(v), max(w))
     y[start + c] = v - top, c < n         y[first + p] = v - top, p < whole         y[…] = w - top
 
-A row has a body, from its first multiple of 8 elements to its last multiple. Edges of fewer than 8 elements are in
-front of the body and behind it. The edges form one more part. A reduction joins the edges with the body's elements of
-the same thread. The rewrite covers all accesses with the same offsets, and `arange` along the row. With `loop`, the
-body is computed in parts. Rows that are known to begin at multiples of 8 elements are not changed.
+The body of a row begins at the row's first multiple of 8 elements and ends at its last multiple. Edges of fewer than 8
+elements are in front of the body and behind it. Both edges together are accessed as one more part. A reduction joins
+each thread's elements of the edges with its elements of the body. The rewrite covers all accesses with the same
+offsets, and `arange` along the row. With `loop`, the body is computed in parts. Rows that are known to begin at
+multiples of 8 elements are not changed.
 
-Each column of the tile occurs once, also past the end of the row, because a kernel may use those columns. Reductions
-ignore positions without a column, unless such positions change nothing, such as -∞ in a maximum.
+Each column of the tile occurs once, also past the end of the row, because a kernel may use those columns. A part may
+have positions without a column. Reductions ignore such a position, unless its value changes nothing, such as -∞ in a
+maximum.
 
 By default, rows that are reduced are accessed 16 bytes at a time.
 """
@@ -21,7 +23,6 @@ from dsl.lowering.directives.kept import Kept, kept_of, words_of
 from dsl.lowering.directives.loop import in_parts, named_tiles, unknown_tile, usual_part, way_of
 from dsl.lowering.directives.rows import AnyRows, is_aligned, rows_of
 from dsl.lowering.directives.stage import unstage
-from dsl.lowering.directives.tile_loads import is_load
 from dsl.lowering.directives.wide import (
     Surroundings,
     Wide,
@@ -35,6 +36,7 @@ from dsl.lowering.directives.wide import (
 from dsl.lowering.ir.function import Function, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
+from dsl.lowering.plan.tile_loads import is_load
 
 LEAST = 32
 """Default for the fewest elements of a row that is aligned without a line."""
@@ -75,8 +77,8 @@ def align(function: Function, target: Target) -> None:
 
 def _by_itself(function: Function, target: Target) -> None:
     """Aligns rows that are reduced and have no line, as far as possible."""
-    # 64 rows of 1023 columns of f16 take 23,808 warp instructions with aligned rows (softmax), and 33,152 element by
-    # element.
+    # A softmax of 64 rows of 1023 columns of f16 takes 23,808 warp instructions with aligned rows. It takes 33,152 if
+    # rows are accessed element by element.
     wide = [op for op in walk(function.body) if is_load(op) and op.result.shape[-1] >= LEAST]
     if not wide or not any(is_join(op) for op in walk(function.body)):
         return
@@ -91,7 +93,7 @@ def _by_itself(function: Function, target: Target) -> None:
             if region.names & said.keys() or not any(sink.results for sink in region.sinks):
                 continue
             rows, part = rows_of(region, None), _part(function, region)
-            rows.step = min(rows.step, part & -part)  # so that each part begins at a multiple
+            rows.step = min(rows.step, part & -part)  # so that each part begins at a multiple of the step
             if is_aligned(function, rows) or out_of_order(region, True):
                 continue
             rows.check_joins(part, function.threads)

@@ -2,8 +2,9 @@
 
 **l2_group.** Blocks start in the order of the grid's first axis. The blocks that run at once cover all rows of tiles
 and few columns, so together these blocks read nearly all of one operand. In groups of 8 rows of tiles, the blocks read
-about as much of one operand as of the other, and the L2 cache holds both parts. Groups are the default if an operand of
-an MMA in a loop depends on `block(0)` and not on `block(1)`, and another operand depends on `block(1)` alone.
+about as much of one operand as of the other, and the L2 cache holds what they read of both. Groups are the default if
+an operand of an MMA in a loop depends on `block(0)` and not on `block(1)`, and another operand depends on `block(1)`
+alone.
 
 **tile_order** (a choice). Blocks start in the order of their numbers, and the device waits for the last one.
 `descending` gives the first block the greatest `block(0)`. Descending order is the default if the trip count of a loop
@@ -11,8 +12,8 @@ grows with `block(0)`, as in causal attention. The longest blocks then start fir
 end. The choice is refused if blocks may wait for other blocks.
 
 **tile_columns** (a choice). In descending order each column of tiles (`block(1)`, such as a head) begins with its
-longest blocks. The longest blocks of the last column then still run when all others are done. So 4 columns go side by
-side, and the longest tiles of all 4 columns start first.
+longest blocks. The longest blocks of the last column would then still run when all other blocks are done. So 4 columns
+go side by side, and the longest tiles of all 4 columns start first.
 
 **persistent.** The launch has only as many blocks as run at once, N on each SM. Block i of B blocks takes tiles i, i +
 B, … in a loop around the whole kernel, and copies of `pipeline` continue from tile to tile. No kernel is persistent by
@@ -35,21 +36,25 @@ from typing import Any
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.places import also
 from dsl.lowering.directives.slices import located
-from dsl.lowering.directives.tile_loads import feeds_product, is_load, place_of
 from dsl.lowering.directives.tile_order import TileOrder
-from dsl.lowering.directives.tma import TMA
+from dsl.lowering.directives.tma import LEAST_ROW, TMA
+from dsl.lowering.hopper.warpgroup import chain
 from dsl.lowering.ir.choices import Forced
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.plugins import Opening
 from dsl.lowering.ir.types import INDEX, TileType
+from dsl.lowering.known.facts import facts_now
 from dsl.lowering.known.forms import Forms
 from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
+from dsl.lowering.plan.products import are_nested, has_wgmma, is_wgmma
+from dsl.lowering.plan.tile_loads import feeds_product, is_load, place_of, row_bytes
 
-USUAL, ABREAST = 8, 4
-"""Defaults: the number of rows in a group, and the number of columns that go side by side."""
+USUAL, USUAL_OF_WGMMA, ABREAST = 8, 16, 4
+"""Defaults: the number of rows in a group without wgmma, the number of rows in a group with wgmma, and the number of
+columns that go side by side."""
 # 64 causal heads of 4096 keys are 2048 blocks for 132 SMs. If columns follow one another, the last block ends at 1.06
 # times an equal share of the work. With four columns side by side it ends at 1.00 times that share. More columns read
 # more of the L2.
@@ -96,7 +101,8 @@ def _rows_of_group(function: Function) -> int:
         raise TileError("schedule", loc, message, "tiles of a grid of two axes are grouped")
     if not _may_group(function):
         return 1
-    rule = named or (1 if _wished(function, "tile_columns") else USUAL)  # groups of rows exclude groups of columns
+    usual = USUAL_OF_WGMMA if has_wgmma(function) else USUAL
+    rule = named or (1 if _wished(function, "tile_columns") else usual)  # groups of rows exclude groups of columns
     group: int = function.choices.choose(
         "l2_group",
         "grid",
@@ -292,8 +298,8 @@ def _axes_read(function: Function) -> set[int]:
 
 
 def _crosses(function: Function) -> bool:
-    """Whether MMAs in loops have one operand that depends on axis 0 of the grid alone, and one that depends on axis 1
-    alone."""
+    """Whether MMAs in loops have one operand that depends on axis 0 of the grid alone, and another operand that depends
+    on axis 1 alone."""
     users = uses(function.body)
     hang: set[frozenset[int]] = set()
     for loop in walk(function.body):
@@ -342,18 +348,42 @@ def _asks(function: Function) -> bool:
 def _blocks_of_cluster(function: Function) -> int:
     """Number of blocks that take neighbouring tiles together. The number is 1 if each block takes tiles by itself."""
     # Without TMA copies, blocks of a cluster share no copies. Blocks that wait for other blocks need a tile each.
-    is_tma = TMA in function.by_subject("stage", str).values()
+    is_tma = TMA in function.by_subject("stage", str).values() or _boxes_feed_wgmma(function)
     reads = any(_is_first(op) for op in walk(function.body))
     return function.number("cluster", 1) if is_tma and reads and _bond(function) is None else 1
+
+
+def _boxes_feed_wgmma(function: Function) -> bool:
+    """Whether the function has wgmma, and TMA can copy all of its operands that are loaded."""
+    products = [op for op in walk(function.body) if is_wgmma(op)]
+    loads = [ops[-1] for op in products for value in op.operands[:2] if (ops := chain(value)) and is_load(ops[-1])]
+    copying = [op for op in walk(function.body) if op.spec.control.counters and set(loads) & set(op.regions[0].ops)]
+    facts = facts_now(function) if loads and are_nested(copying) else None
+    return facts is not None and all("box" in load.attrs and row_bytes(facts, load) >= LEAST_ROW for load in loads)
+
+
+def may_persist(function: Function) -> bool:
+    """Whether the rule makes blocks persistent. Producer warps then copy operands of the next tile while consumer warps
+    store the current one."""
+    return (
+        _boxes_feed_wgmma(function)
+        and all(parts == 1 for parts in function.by_subject("split", int).values())
+        and function.number("blocks_per_sm", 0) < 2
+        and any(op.spec.elements.of_grid == "block" for op in walk(function.body))
+        and _bond(function) is None
+        and not _asks(function)
+    )
 
 
 def _blocks_at_once(function: Function, cluster: int) -> int:
     """Number of blocks per SM of a persistent kernel. The number is 0 if the launch has one block for each tile. Raises
     TileError `schedule`."""
     named, loc = function.number("persistent", 0), _line(function, "persistent")
-    if not named:
+    is_named = "persistent" in function.attrs
+    if not named and (is_named or not may_persist(function)):
         return 0
-    if (bond := _bond(function)) is not None:
+    bond = _bond(function)
+    if bond is not None:
         message = f"blocks wait for others or signal that they are done ({bond}): each needs its own tile"
         raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
     if function.number("cluster", 1) > cluster:
@@ -362,11 +392,12 @@ def _blocks_at_once(function: Function, cluster: int) -> int:
         "persistent",
         "grid",
         {str(each): each for each in dict.fromkeys((*AT_ONCE, named))},
-        str(named),
+        str(named if is_named else 1),
         loc=loc,
-        because="the schedule says so",
-        pinned=loc,
+        because="the schedule says so" if is_named else "a tile is stored while copies for the next one arrive",
+        pinned=loc if is_named else None,
         line="persistent {option}",
+        retreat=("persistent", "0", ("schedule",)),
     )
     return at_once
 
@@ -414,7 +445,8 @@ def _tile_of_block(
     known = constant_of(tiles)
     if known is not None and int(known) % cluster == 0:
         return number, None
-    # A block past the end repeats the last tile. A mask can disable its stores, but no other visible effect.
+    # A block past the end repeats the last tile. A mask can disable the block's stores, but not its other visible
+    # effects.
     for op in walk(function.body):
         of_program = (
             op.spec.control.flows
@@ -453,7 +485,8 @@ def _write_where(function: Function, there: Value | None) -> None:
 
 def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: int) -> None:
     """Puts a loop over tiles around the kernel. Each block starts at the tile of its own number, and steps by the
-    number of blocks. With clusters, each cluster does so."""
+    number of blocks. With clusters, each cluster starts at the tile of its own number, and steps by the number of
+    clusters."""
     body = function.body
     b = Builder(located(function, body.ops[0]))
     before, inside = Block(), Block()

@@ -1,4 +1,4 @@
-"""Overlapping TMA boxes of one iteration become one: the taps of a filter read a tile of pixels with a halo.
+"""Overlapping TMA boxes of one iteration become one box: a tile of pixels with a halo, which all taps of a filter read.
 
     copy sx, x[i - 1 : i + 7, j - 1 : j + 7]         copy sx, x[i - 1 : i + 9, j - 1 : j + 9]
     copy sx2, x[i - 1 : i + 7, j : j + 8]        →
@@ -25,7 +25,8 @@ from dsl.lowering.known.forms import linear
 @dataclass(frozen=True, slots=True)
 class Halo:
     """A box that covers several windows. In `box`, the columns of the tile come first, then the axes along its rows.
-    `starts` has the start of each window along these axes. `extents` has the extents of a window along these axes."""
+    `starts` has the start of each window along the axes of the rows. `extents` has the extents of a window along the
+    same axes."""
 
     box: CopiedBox
     starts: tuple[tuple[int, ...], ...]
@@ -65,8 +66,8 @@ def _over(b: Builder, value: Value, by: int) -> Value:
 
 
 def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
-    """The box that covers all windows with their halo. Returns None if there is no such box, or if it has as many rows
-    as all windows together or more."""
+    """The box that covers all windows with their halo. Returns None if there is no such box, or if all windows together
+    have no more rows than the box."""
     first = boxes[0]
     rows = [i for i, axis in enumerate(first.axes) if axis.along == 0]
     is_plain = len(boxes) > 1 and rows and not any(box.walks for box in boxes)

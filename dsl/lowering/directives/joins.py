@@ -214,8 +214,8 @@ def region_of(name: str, value: Value) -> Block:
 
 
 class RegionMatch:
-    """Matches operations against a region: whether they compute values in the same way as the region computes its
-    results. `args` maps the region's arguments to the matching values found so far. `ops` has the matching operations.
+    """Checks whether operations compute values in the same way as a region computes its results. `args` maps the
+    region's arguments to the matching values found so far. `ops` has the matching operations.
     """
 
     def __init__(self, region: Block):

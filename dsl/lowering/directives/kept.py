@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from math import prod
 
 from dsl.lowering.directives.rows import AnyRows
-from dsl.lowering.directives.tile_loads import is_load, place_of
 from dsl.lowering.directives.tma import TMA
 from dsl.lowering.directives.wide import Wide, WideRegion, WideSubject, slices
 from dsl.lowering.ir.fold import is_zero_of_bits
@@ -23,6 +22,7 @@ from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import INDEX, TensorType
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
+from dsl.lowering.plan.tile_loads import is_load, place_of
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 
 

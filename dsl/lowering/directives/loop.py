@@ -7,10 +7,10 @@
                                       for k: z = z + exp(load x[k · 512 + …] - top)
                                       …
 
-All operations between two reductions along the axis form one loop. Loops carry accumulators as wide as a part, which
-are reduced after the loop. `static` unrolls the parts, and values that are needed again stay in registers. A loop at
-run time recomputes such values, and repeats their loads, unless `stage v: shared` keeps them. By default, a tile whose
-extent is no power of two is computed in static parts.
+All operations between two reductions along the axis form one loop. Loops carry accumulators that are as wide as a part.
+These accumulators are reduced after the loop. `static` unrolls the parts, and values that are needed again stay in
+registers. A loop at run time recomputes such values, and repeats their loads, unless `stage v: shared` keeps them. By
+default, a tile whose extent is no power of two is computed in static parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dsl.lowering.directives.rows import AnyRows
 from dsl.lowering.directives.slices import without
 from dsl.lowering.directives.stage import WAYS, unstage
 from dsl.lowering.directives.subjects import no_such
-from dsl.lowering.directives.tile_loads import is_load
 from dsl.lowering.directives.wide import (
     Surroundings,
     Wide,
@@ -37,10 +36,11 @@ from dsl.lowering.ir.function import Function, Op, Value, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import TileType
+from dsl.lowering.plan.tile_loads import is_load
 
 
 def loop(function: Function, target: Target) -> None:
-    """Computes the values that the schedule names in parts. Raises TileError `name`, `schedule` or `extent` if a value
+    """Computes in parts the values that the schedule names. Raises TileError `name`, `schedule` or `extent` if a value
     cannot be computed in parts."""
     staged: set[str] = set()
     for name, (axis, part, static) in function.by_subject("loop", tuple).items():

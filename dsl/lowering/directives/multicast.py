@@ -69,7 +69,7 @@ def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None
 
 def _of_rank(block: Block) -> set[Value]:
     """The values that depend on the rank of a block in its cluster. If only the end of a loop depends on the rank, the
-    values in the loop do not."""
+    values in the loop do not depend on it."""
     found: set[Value] = set()
     count = -1
     while count < len(found):  # until nothing is added: loops carry dependence backwards

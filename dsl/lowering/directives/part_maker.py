@@ -8,7 +8,7 @@ from dsl.lowering.hopper.boxes import CopiedBox, with_box
 from dsl.lowering.ir.function import Block, Op, Value, clone, walk
 
 EDGES = "its rows begin anywhere, and their edges are parts of their own"
-"""Why accesses that `align` has rewritten cannot be TMA boxes."""
+"""The reason why accesses that `align` has rewritten cannot be TMA boxes."""
 
 
 class PartMaker:

@@ -33,18 +33,20 @@ from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew
 from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.choices import ON_OFF
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, replace_uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import I1, INDEX
 from dsl.lowering.known.forms import Forms, linear
+from dsl.lowering.plan.products import is_wgmma
 
+WHAT_IS_A_FLAG = "a flag is a named comparison of indices in the loop: seen = j + arange(64) < n"
 Range = tuple[Value, Value]
 """The least and the greatest element, as scalars."""
 
 
 def peel(function: Function) -> None:
-    """Splits the loops that the schedule names together with a flag. Raises TileError `name` for an unknown flag.
-    Raises `schedule` for a flag whose iterations are not known before the loop."""
+    """Splits the loops for which the schedule names a flag. Raises TileError `name` for an unknown flag. Raises
+    `schedule` for a flag whose iterations are not known before the loop."""
     budget = Budget()
     for name, flag in function.by_subject("peel", str).items():
         found = _find(function.body, name, flag)
@@ -52,7 +54,7 @@ def peel(function: Function) -> None:
         if not found and not _is_void(function, flag):
             named = {r.name for op in walk(function.body) for r in op.results if r.name and r.dtype is I1}
             message = f"no loop over '{name}' of kernel '{function.name}' computes a flag '{flag}'"
-            raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or None)
+            raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or WHAT_IS_A_FLAG)
         for block, loop, value in found:
             if constant_of(value):
                 continue  # true in all iterations: nothing to peel
@@ -63,6 +65,46 @@ def peel(function: Function) -> None:
                 # Each line doubles or triples the code of a loop, and several lines may name one loop.
                 budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
                 _FlagSplit(function, block, loop, value, loc).run()
+    if "peel" not in function.attrs:
+        _peel_by_itself(function, budget)
+
+
+def _peel_by_itself(function: Function, budget: Budget) -> None:
+    """Peels the loops with wgmma that select by one flag. In attention, the comparisons and selects of a whole tile
+    take as long as the exponentials (docs/measurements.md)."""
+    for block in blocks_of(function.body):
+        for loop in [op for op in block.ops if op.spec.control.counters and any(map(is_wgmma, op.regions[0].ops))]:
+            flags = dict.fromkeys(op.operands[0] for op in loop.regions[0].ops if _selects(op))
+            flag = next(iter(flags), None)
+            if len(flags) != 1 or flag is None or flag.op not in loop.regions[0].ops or constant_of(flag):
+                continue
+            split = _FlagSplit(function, block, loop, flag, None)
+            if split.is_refused():
+                continue
+            name, counter = _name_of(flag) or "mask", loop.regions[0].args[0].name or "loop"
+            if function.choices.choose(
+                "peel",
+                name,
+                ON_OFF,
+                "on",
+                loc=loop.loc,
+                because=f"the flag is true in most iterations of '{counter}'",
+                line=f"peel {counter}: {name}",
+            ):
+                budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
+                split.run()
+
+
+def _name_of(flag: Value) -> str | None:
+    """The name of a flag. A flag without a name has the name of the value that it broadcasts or converts."""
+    while flag.name is None and flag.op is not None and len(flag.op.operands) == 1:
+        flag = flag.op.operands[0]
+    return flag.name
+
+
+def _selects(op: Op) -> bool:
+    """Whether an operation selects elements of a tile by a flag that differs within the tile."""
+    return op.spec.algebra.selects and bool(op.operands[0].tile.shape) and _scalar(op.operands[0]) is None
 
 
 def _is_void(function: Function, flag: str) -> bool:
@@ -201,6 +243,18 @@ class _FlagSplit:
         self.counter = self.body.args[0]
         self.b = Builder(located(function, loop))
 
+    def is_refused(self) -> bool:
+        """Whether the iterations without the flag are not known before the loop."""
+        step = constant_of(self.loop.operands[2])
+        if step is None or step < 1 or self.counter.dtype is not INDEX:
+            return True
+        try:
+            with self.b.region(Block()):
+                self._ends(int(step))
+        except TileError:
+            return True
+        return False
+
     def run(self) -> None:
         step = constant_of(self.loop.operands[2])
         if step is None or step < 1 or self.counter.dtype is not INDEX:
@@ -279,14 +333,14 @@ class _FlagSplit:
         return made_anew(self.b, slice_of(scope, [margin.value]), zero, margin.value)
 
     def _turn(self, scope: list[Op], margin: _Margin, factor: int) -> Value:
-        """The bound as a value of the counter."""
+        """The margin for counter 0, divided by `factor`."""
         return self.b.value("floordiv", self._bound(scope, margin), self.b.index(abs(factor)))
 
     def _is_kept(self, scope: list[Op], margin: _Margin) -> Value:
         return self.b.value("ge", self._bound(scope, margin), self.b.index(0))
 
     def _unless(self, scope: list[Op], margin: _Margin, free: Value, bound: Value) -> Value:
-        """`bound`, or `free` where the flag `unless` of the margin is true."""
+        """Selects `free` if the flag `unless` of the margin is true, otherwise `bound`."""
         if margin.unless is None:
             return bound
         self._factor(scope, margin.unless, counts=False)  # called only for its errors

@@ -17,7 +17,6 @@ from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.rows import AnyRows, RowPart, RowParts
 from dsl.lowering.directives.slices import located
 from dsl.lowering.directives.staged import copy, shared_tile, taken_names
-from dsl.lowering.directives.tile_loads import is_load
 from dsl.lowering.directives.wide import Wide, WidePhase, WideRegion, made_in, slices, starts_with, tiles_of
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Op, Value, replace_uses, walk
@@ -25,6 +24,7 @@ from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import writes
+from dsl.lowering.plan.tile_loads import is_load
 from dsl.lowering.shared.atoms import offsets_within
 
 TOGETHER = 4
@@ -156,8 +156,8 @@ class PhaseMaker(PartMaker):
 
     def apart(self, sink: Op) -> dict[str, str]:
         """The attribute of a store whose parts need no order. The result is empty if the parts need an order."""
-        # Parts are different elements. They need no order if no other store writes these elements, and no iteration of
-        # a surrounding loop does.
+        # Parts are different elements. They need no order if no other store, and no other iteration of a surrounding
+        # loop, writes these elements.
         function, memory = self.region.function, sink.operands[0]
         stores = [op for op in walk(function.body) if writes(op) and op.operands[0] is memory]
         return {"order": "none"} if stores == [sink] and self.region.block is function.body else {}
@@ -284,8 +284,9 @@ class LoopOfParts(PhaseMaker):
         ]
         parts: list[_Part] = []
         if copied:
-            # Loads of the edges start before the copies, so that all are in flight together. So do loads of the parts,
-            # if there are few parts. ptxas does not move loads across the loop of copies.
+            # Loads of the edges start before the copies, so that loads and copies are in flight together. If there are
+            # few parts, loads of the parts also start before the copies. ptxas does not move loads across the loop of
+            # copies.
             if self.aligned is not None:
                 self.load_edges(self.loads(phase, ()))
             if loads and self.count <= AHEAD:
@@ -334,7 +335,7 @@ class LoopOfParts(PhaseMaker):
         loop."""
         # If the loop loads, TOGETHER parts share an iteration, so that their loads are in flight at once. The first
         # part is computed before the loop if no start value is known. The last parts are computed behind the loop if
-        # they may lack columns.
+        # some of their positions may have no column.
         first, together = 0, min(self.count, TOGETHER) if loads else 1
         if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
             starts, first = self.iteration(phase, loads, [self.b.index(0)], starts), 1

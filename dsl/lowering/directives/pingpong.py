@@ -19,22 +19,95 @@ previous iteration. For each group, the pipeline has an mbarrier that counts the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from dsl.lowering.hopper.warpgroup import WARPS
-from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.pipelines import rings_of
+from dsl.lowering.plan.products import is_wgmma
 
+MOST_WORK = 256
+"""Maximum number of multiplications for each computed element. Above it, MMAs take so much longer that turns do not
+pay. Attention of 4096 keys, f16, H200: with turns, heads of 64 (128 multiplications) take 0.87 of the time, heads of
+128 (256) take 0.86 of it, and heads of 256 (512) take 1.02 times the time.
+"""
 WAYS = {"one": True, "all": False}
 
 
 def pingpong(function: Function) -> None:
-    """Inserts the begin and end of a turn around each value that the schedule names. Raises TileError `schedule` if
-    warpgroups cannot take turns there."""
-    for name, holds in function.by_subject("pingpong", bool).items():
+    """Inserts the begin and end of a turn around each value that the schedule names, or around the value that the rule
+    picks. Raises TileError `schedule` if warpgroups cannot take turns at a named value."""
+    said = function.by_subject("pingpong", bool)
+    for name, holds in said.items():
         if holds:
             _take(function, name, function.lines.get(("pingpong", name)))
+    if not said:
+        _take_by_itself(function)
+
+
+def _take_by_itself(function: Function) -> None:
+    """Inserts turns if a wgmma takes a left operand that is computed from the result of another wgmma, as in attention.
+    This rule applies to two warpgroups only: four warpgroups keep the tensor cores busy without turns."""
+    roles = next((op for op in function.body.ops if op.spec.control.concurrent), None)
+    if roles is None or function.warps != 2 * WARPS:
+        return
+    found = [each for block in blocks_of(roles.regions[1]) if (each := _computed_operand(block)) is not None]
+    if not found or any(_work_of_element(block, op) > MOST_WORK for block, _, op, _ in found):
+        return
+    name = found[0][2].result.name or "operand"
+    taken = function.choices.choose(
+        "pingpong",
+        name,
+        WAYS,
+        "one",
+        loc=found[0][2].loc,
+        because="one group computes an operand while the MMAs of the other run",
+        line=f"pingpong {name}",
+        retreat=(f"pingpong.{name}", "all", ("schedule",)),
+    )
+    if taken:
+        _put_turns(function, roles, found)
+
+
+def _work_of_element(block: Block, op: Op) -> int:
+    """Number of multiplications by wgmma in a block of operations, for each element that `op` computes."""
+    products = [each for each in block.ops if is_wgmma(each)]
+    work = sum(prod(each.result.tile.shape) * each.operands[0].tile.shape[1] for each in products)
+    return work // prod(op.result.tile.shape)
+
+
+def _computed_operand(block: Block) -> tuple[Block, Op, Op, Op] | None:
+    """The left operand of a wgmma that is computed from the result of another wgmma of the same iteration. Returns the
+    block, the wait of the iteration, the operation that computes the operand, and the wgmma. Returns None if there is
+    no such operand."""
+    filled = next((op for op in block.ops if op.spec.access.at_pipeline == "wait"), None)
+    products = [op for op in block.ops if is_wgmma(op)]
+    for product in reversed(products):
+        op = product.operands[0].op
+        while op is not None and op.spec.algebra.keeps in ("number", "bits"):
+            op = op.operands[0].op
+        if filled is None or op is None or op not in block.ops or op.spec.product or op.spec.access.kind:
+            continue
+        if block.ops.index(filled) < block.ops.index(op) and _depends(op, {each.result for each in products}):
+            return block, filled, op, product
+    return None
+
+
+def _depends(op: Op, on: set[Value]) -> bool:
+    """Whether an operation is computed from some of these values."""
+    waiting, seen = [op], {op}
+    while waiting:
+        operands = waiting.pop().operands
+        if on.intersection(operands):
+            return True
+        makers = {each.op for each in operands if each.op is not None and each.op.spec.pure} - seen
+        waiting += makers
+        seen |= makers
+    return False
 
 
 def _take(function: Function, name: str, loc: Loc | None) -> None:
@@ -69,8 +142,14 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
         because=f"{groups} groups",
         line=f"pingpong {name}",
     )
-    if not taken:
-        return
+    if taken:
+        _put_turns(function, roles, ways)
+
+
+def _put_turns(function: Function, roles: Op, ways: Sequence[tuple[Block, Op, Op, Op | None]]) -> None:
+    """Inserts turns into the iterations of a pipeline. Each of `ways` has the block of an iteration, its wait, the
+    first operation of the turn, and the last MMA of the turn."""
+    groups = function.warps // WARPS
     pipeline, stages = roles.operands[0], sum(rings_of(roles))
     assert isinstance(pipeline.type, SharedType) and pipeline.op is not None
     # Each group adds one mbarrier, behind the two mbarriers of each stage.
@@ -93,7 +172,8 @@ def check_pingpong(function: Function) -> None:
         if op.spec.access.at_pipeline in ("begin", "end"):
             begun = op.spec.access.at_pipeline == "begin"
         elif begun and op.spec.orders == "threads" and op.attrs["scope"] != "warp":
-            ((name, _),) = [each for each in function.by_subject("pingpong", bool).items() if each[1]]
+            named = [name for name, holds in function.by_subject("pingpong", bool).items() if holds]
+            name = named[0] if named else "operand"
             message = f"warp groups take turns at '{name}', and a barrier for all of them stands within a turn"
             hint = "make what warps exchange before it"
             raise TileError("schedule", function.lines.get(("pingpong", name)) or op.loc, message, hint)

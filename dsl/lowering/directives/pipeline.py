@@ -32,20 +32,22 @@ from dsl.lowering.directives.roles import PipelinedLoop, around, roles
 from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
 from dsl.lowering.directives.staged import CopyHead
 from dsl.lowering.directives.staged import copy as make_copy
-from dsl.lowering.directives.tile_loads import feeds_product, is_load
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, clone, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
-from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.targets import RESERVED_SHARED, Target
 from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
 from dsl.lowering.known.facts import Analysis, Facts, facts_now
 from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import writes
+from dsl.lowering.plan.tile_loads import feeds_product, is_load
 
 USUAL = (3, 2)
 """Default numbers of stages. The rule takes the greatest number that fits and leaves an SM enough warps. Attention with
 heads of 128 takes 1.25 times as long with one block on an SM as with two."""
-MOST = 8
+MOST, MOST_OF_TMA = 8, 12
+MBARRIERS = 1024
+"""Bytes of shared memory that stay free beside a TMA ring, for two mbarriers of 8 bytes per stage and for alignment."""
 SPARE = 8
 """One eighth of the shared memory stays free for layout conversions, which later passes insert."""
 
@@ -67,8 +69,9 @@ class Nest:
     def drop_single_iterations(self, function: Function) -> None:
         """Inlines loops with a single iteration, such as the loop over the taps of a 1×1 filter."""
         # The loop over tiles stays, whatever its trip count. If threads copy ahead for the next tile, the loops inside
-        # it stay as well, because `_run_tiles` needs them. With TMA, an inlined loop lets the first MMA of a tile start
-        # the accumulators. That saves 32 of 320 instructions of the epilogue (convolution, 128 to 512 channels).
+        # the loop over tiles stay as well, because `_run_tiles` needs them. With TMA, an inlined loop lets the first
+        # MMA of a tile start the accumulators. That saves 32 of 320 instructions of the epilogue (convolution, 128 to
+        # 512 channels).
         of_tiles = bool(self.loops[0].attrs.get("tiles"))
         for loop in [] if of_tiles and not self.head.is_tma else self.loops[of_tiles:]:
             if len(self.loops) == 1 or known_iterations(loop) != 1:
@@ -106,7 +109,7 @@ class Nest:
 
 
 def pipeline(function: Function, target: Target) -> None:
-    """Pipelines the loops that the schedule names, and those whose loads `stage` has staged. Raises TileError
+    """Pipelines the loops that the schedule names, and the loops whose loads `stage` has staged. Raises TileError
     `schedule`, `shared` or `instruction` if a line cannot be honoured."""
     said = function.by_subject("pipeline", int)
     found = list(_nests(function, function.body, [], said))
@@ -126,7 +129,8 @@ def pipeline(function: Function, target: Target) -> None:
     for number, nest in enumerate(boxes, 1):
         if number == len(boxes):  # innermost loop only: no loop around it changes a resident operand
             nest.head.resident = choose_resident(function, around(function, nest.inner), nest.head.copies)
-        stages = _stages(function, target, facts, nest, said, [*boxes[number:], *copies])
+        outer = sum((level.stages - 1) * level.head.bytes for level in levels)
+        stages = _stages(function, target, facts, nest, said, [*boxes[number:], *copies], outer)
         levels.append(PipelinedLoop(nest.inner, nest.head, stages))
     resident = roles(function, target, levels) if levels else None
     # The loops with other copies are now inside the new operation, so they are found again.
@@ -197,7 +201,7 @@ def _head(loop: Op) -> CopyHead | None:
 
 def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> None:
     """Raises TileError for a named loop that has nothing to pipeline. No error is raised if only the shapes and types
-    of this variant prevent it: constants remove the loop, or its loads are too narrow to be staged."""
+    of this variant prevent the pipeline: constants remove the loop, or its loads are too narrow to be staged."""
     loc = function.lines.get(("pipeline", name))
     said, users = function.by_subject("stage", str), uses(function.body)
     for op in walk(function.body):
@@ -222,26 +226,34 @@ def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> No
 
 
 def _stages(
-    function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], others: Sequence[Nest]
+    function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], others: Sequence[Nest],
+    outer: int = 0,
 ) -> int:  # fmt: skip
     """Number of stages in the ring of a loop nest. `others` are the loop nests that are pipelined later. Some of these
-    nests have lines in the schedule."""
+    nests have lines in the schedule. `outer` is the number of bytes that the rings of the surrounding loops will
+    take."""
     name = nest.name
     loc = function.lines.get(("pipeline", name))
     named = said.get(name)
     wrong = _misfit(function, facts, nest)
     if wrong is not None and nest.loops[0].attrs.get("tiles") and len(nest.loops) > 1:
-        nest.leave_tiles()  # a pipeline that restarts at each tile is better than none
+        nest.leave_tiles()  # a pipeline that restarts at each tile is better than no pipeline
         wrong = _misfit(function, facts, nest)
     if named is not None:
         _check_named(nest, named, wrong, target, loc)
     # Later rings keep the stages that their lines request. Without this rule, a convolution in persistent blocks took
     # three stages of 32 KB for the outer loop, and the three stages of its inner loop did not fit.
-    held = _held(function, nest) + sum((said.get(each.name, 1) - 1) * each.head.bytes for each in others)
-    room = target.shared - held - target.shared // SPARE
-    fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
+    is_tma = nest.head.is_tma
+    reserved = sum((said.get(each.name, _reserved(is_tma, each)) - 1) * each.head.bytes for each in others)
+    held = outer + _held(function, nest) + reserved
+    if is_tma:
+        room = _most_shared(function, target, held + 2 * nest.head.bytes + MBARRIERS) - MBARRIERS - held
+    else:
+        room = target.shared - target.shared // SPARE - held
+    most = 0 if wrong is not None else MOST_OF_TMA if is_tma else MOST
+    fits = [n for n in range(2, most + 1) if n * nest.head.bytes <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
-    rule = named or _usual_stages(function, target, nest, fits, held)
+    rule = named or _usual_stages(function, target, nest, fits, held, any(each.head.is_tma for each in others))
     because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
     iterations = known_iterations(nest.inner) if len(nest.loops) == 1 else None
     if iterations and rule > iterations + 1:  # no iteration would fill further stages
@@ -258,13 +270,28 @@ def _stages(
         unit="bytes of shared memory",
         pinned=loc if named else None,
         line=f"pipeline {name}: {{option}}",
+        retreat=(f"pipeline.{name}", str(rule - 1), ("shared",)) if rule > 1 and not named else None,
     )
     return stages
 
 
+def _reserved(is_tma: bool, other: Nest) -> int:
+    """Minimum number of stages that the current ring leaves for the ring of a later loop nest. A TMA ring takes all
+    stages that fit, so it leaves two stages for another TMA ring, and the default number for `cp.async`."""
+    return (2 if other.head.is_tma else max(USUAL)) if is_tma else 1
+
+
+def _most_shared(function: Function, target: Target, least: int) -> int:
+    """Bytes of shared memory that a block may take if the SM is to hold the blocks that the schedule requests. If the
+    block needs more (`least`), the result is all the shared memory that a block can have."""
+    blocks = max(1, function.number("blocks_per_sm"))
+    most = min(target.shared, target.shared_per_sm // blocks - RESERVED_SHARED)
+    return most if most >= least else target.shared
+
+
 def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, target: Target, loc: Loc | None) -> None:
-    """Raises TileError if a loop nest cannot have `named` stages: `schedule` if the nest cannot be pipelined, `shared`
-    if the ring does not fit."""
+    """Raises TileError `schedule` if a loop nest cannot be pipelined. Raises TileError `shared` if a ring of `named`
+    stages does not fit."""
     name, bytes = nest.name, named * nest.head.bytes
     if wrong is not None and named > 1:
         raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
@@ -274,9 +301,16 @@ def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, target: 
         raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
 
 
-def _usual_stages(function: Function, target: Target, nest: Nest, fits: list[int], held: int) -> int:
-    """The greatest default number of stages that fits. It must leave an SM enough warps, or allow as many blocks on an
-    SM as fewer stages would."""
+def _usual_stages(
+    function: Function, target: Target, nest: Nest, fits: list[int], held: int, is_outer: bool
+) -> int:  # fmt: skip
+    """The default number of stages. With TMA, it is the greatest number that fits, since the producer copies that far
+    ahead. Without TMA, the ring must leave room for enough warps on an SM, or for as many blocks on an SM as a ring
+    with fewer stages. `is_outer` states that an inner loop has a pipeline, too."""
+    if nest.head.is_tma:
+        # A tile takes long, so copies for a few tiles ahead hide all latency.
+        most = 2 if is_outer else USUAL[0] if nest.inner.attrs.get("tiles") else MOST_OF_TMA
+        return max((n for n in fits if n <= most), default=1)
     # Copies that are written in the kernel stay as they are, unless a line names their loop.
     if not all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies):  # type: ignore[union-attr]
         return 1
@@ -298,7 +332,8 @@ def _held(function: Function, nest: Nest) -> int:
     loop = nest.loops[0]
     before = nest.block.ops[: nest.block.ops.index(loop) + 1]
     used = {v for op in (before if nest.block is function.body else function.body.ops) for v in _read_in(op)}
-    tiles = [op for op in walk(function.body) if op.spec.allocates and op.result in used]
+    # Stages that TMA fills share bytes with nothing (`dsl/lowering/plan/lifetimes.py`), so all other tiles count.
+    tiles = [op for op in walk(function.body) if op.spec.allocates and (nest.head.is_tma or op.result in used)]
     return sum(op.attrs["type"].bytes for op in tiles) - nest.head.bytes
 
 
@@ -337,7 +372,7 @@ def _misfit_of_loop(loop: Op) -> tuple[str, str] | None:
 
 
 def source_of(copy: Op) -> list[Value]:
-    """The operands that determine what a copy reads, and which part of its tile it writes."""
+    """The operands that determine what a copy reads, and which part of the shared tile the copy writes."""
     return [v for v in (operand(copy, name) for name in ("source", "mask", "offset")) if v is not None]
 
 
@@ -409,7 +444,7 @@ class _Pipeline:
     `b` builds operations. `rings` has the ring of each copy. `scope` has the operations in the loops. `kept` has
     scalars of the outer loops that need divisions: the loops carry them with the cursor. `splits` maps a copy to the
     part of its addresses that the loops do not change. `moves` maps a copy to the number that the current iteration
-    adds to that part. A copy has an entry only if the loop carries its number.
+    adds to that part. Only copies whose number is carried by the loop have an entry in `moves`.
     """
 
     function: Function
@@ -433,8 +468,9 @@ class _Pipeline:
 
     def run(self) -> None:
         self._make_rings()
-        # A single loop counts iterations: to carry the stage instead costs 1 to 16 instructions an iteration. But
-        # non-linear addresses, such as the addresses of pixels, are cheaper to carry than to compute from the counter.
+        # A single loop counts iterations. A loop that carries the stage instead takes 1 to 16 more instructions an
+        # iteration. But non-linear addresses, such as the addresses of pixels, are cheaper to carry than to compute
+        # from the counter.
         if len(self.nest.loops) == 1 and (self._is_linear() or not self._is_flat()):
             self._run_single()
         elif self.nest.is_tiles:
@@ -496,8 +532,8 @@ class _Pipeline:
         A tile with fewer than `stages - 1` iterations copies nothing for the next tile, which then starts with copies
         of its own.
         """
-        # A single loop that determines in each iteration for which tile it copies takes 337 µs, these two loops take
-        # 289.
+        # These two loops take 289 µs. A single loop, which determines in each iteration for which tile it copies, takes
+        # 337 µs.
         b, (tiles, loop), ahead = self.b, self.nest.loops, self.stages - 1
         outer, step = tiles.regions[0], self.steps[1]
         at, fetched = Value(TileType((), INDEX), name=f"{self.nest.name}_iteration"), Value(TileType((), I1))
@@ -528,7 +564,7 @@ class _Pipeline:
         self._surround(before.ops)
 
     def _begin_tile(self, at: Value, fetched: Value, this: _Iterations) -> None:
-        """Copies for the first iterations of a tile, unless the previous tile has done so."""
+        """Starts the copies for a tile's first iterations, unless the previous tile has started them."""
         b, then, other = self.b, Block(), Block()
         with b.region(other):
             b.op("wait", groups=0)  # masked copies of the previous tile write zeros to the same stages
@@ -697,8 +733,8 @@ class _Pipeline:
 
     def _kinds_of_moves(self) -> dict[Op, Op]:
         """Maps each copy with a moving address to the first copy that moves by the same number."""
-        # Equal operations give equal values, so building all moves for the same counters shows which are equal. The
-        # loop then carries one scalar for each distinct move.
+        # All moves are built for the same counters. Equal moves are then the same value, because the builder shares
+        # equal operations. The loop carries one scalar for each distinct move.
         firsts: dict[Value, Op] = {}
         with self.b.region(Block()):
             return {copy: firsts.setdefault(move, copy) for copy, move in self._moves(self.nest.counters).items()}
@@ -804,8 +840,8 @@ class _Pipeline:
         """
         bounds: list[tuple[int, Value, Value]] = []
         for level, loop in enumerate(self.nest.loops):
-            # The cursor leaves an inner loop only at its end. So an inner bound can fail only if that loop is empty,
-            # and the cursor is at its start.
+            # The cursor leaves an inner loop only at its end. So the cursor can be at or past the bound of an inner
+            # loop only if that loop is empty. The cursor is then at the loop's start.
             if not level or may_be_empty(self.facts, loop):
                 at = self._bound(level, 0, cursor) if level else cursor[0]
                 bounds.append((level, at, self._bound(level, 1, cursor)))

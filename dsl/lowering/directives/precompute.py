@@ -109,8 +109,8 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
     counter = around[-1][0].regions[0].args[0]
     leaves = leaves_of(part, [value]) - {counter}
     loop, block = around[-1]
-    # The bits move out of each loop on which the flag does not depend, apart from the counter. Outer iterations then
-    # reuse the bits.
+    # The bits move out of each loop that computes no input of the flag, except the counter. Outer iterations then reuse
+    # the bits.
     for outer, outside in reversed(around[:-1]):
         inside = {r for op in walk(outer.regions[0]) for r in op.results} | set(outer.regions[0].args)
         if leaves & inside:

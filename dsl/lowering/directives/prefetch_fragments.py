@@ -25,13 +25,13 @@ from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, located, made_anew, slice_of
 from dsl.lowering.directives.staged import copy as make_copy
-from dsl.lowering.directives.tile_loads import is_load
-from dsl.lowering.hopper.warpgroup import asks_for
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
+from dsl.lowering.plan.products import is_wgmma
+from dsl.lowering.plan.tile_loads import is_load
 
 COPY_BYTES = 16
 """Maximum number of bytes that one `cp.async` copies."""
@@ -88,10 +88,11 @@ def prefetch_fragments(function: Function) -> None:
 
 def _rule(function: Function, loop: Op) -> str:
     products = [op for op in walk(loop.regions[0]) if op.spec.product]
-    if any(asks_for(function, each.name) for op in (loop, *products) for each in op.results):
+    if any(map(is_wgmma, products)):
         return "whole"  # warpgroups read operands in shared memory: there are no fragments
-    # With `early`, a 64 × 64 tile a warp needs the registers of two steps. Four subtiles of 32 × 32 need half of them.
-    # f16 at 4096 (256×128×32, H200) takes 286 µs with subtiles, 304 with one tile, and 295 with whole iterations.
+    # With `early`, a warp with a tile of 64 × 64 needs the registers of two steps. Four subtiles of 32 × 32 need half
+    # of them. f16 at 4096 (256×128×32, H200) takes 286 µs with subtiles, 304 with one tile, and 295 with whole
+    # iterations.
     return "late" if sums_of_thread(function, loop) > MOST_SUMS else "early"
 
 
@@ -102,7 +103,7 @@ def sums_of_thread(function: Function, loop: Op) -> int:
 
 
 def _refuse(function: Function, name: str) -> None:
-    """Raises TileError for a named loop without a pipeline, unless its loads are too narrow for one."""
+    """Raises TileError for a named loop without a pipeline, unless its loads are too narrow for a pipeline."""
     loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
     line = function.lines.get(("prefetch_fragments", name))
     if not loops:
@@ -377,8 +378,8 @@ class _Stepping:
         iteration, count = self.iteration, self.iteration.steps
         self.sums = {op.operands[2]: op.operands[2] for op in iteration.products}
         last = {piece: i for i, op in enumerate(iteration.products) for piece in iteration.operands_of(op)}
-        # After `waits_at` MMAs, the iteration waits for the next stage. All copies must be issued by then, because that
-        # is where their group is committed.
+        # After `waits_at` MMAs, the iteration waits for the next stage. All copies must be issued by then, because
+        # their group is committed there.
         waits_at = (count - 1) * len(iteration.products) + (0 if self.early else min(last.values()) + 1)
         self.left = self._spread(waits_at)
         self.done, self.waited = 0, False

@@ -14,7 +14,8 @@ pipeline by itself, from tile to tile.
 
 Outer loops may copy, too: a persistent block copies the queries of each of its tiles. Each such loop then has its own
 pipeline, and one shared tile has the mbarriers of all pipelines. The consumer releases the data of an outer iteration
-after the last operation that reads it. So the copy for the next outer iteration overlaps the rest of this one.
+after the last operation that reads it. So the copy for the next outer iteration overlaps the rest of the current outer
+iteration.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
     """Moves the copies at the heads of nested loops into producer warps. `levels` has the loops, with the innermost
     last.
 
-    Returns the resident copies, which have no wait yet, or None. Raises TileError `instruction` if the copies cannot be
-    separated from the other operations.
+    Returns the resident copies, or None if there are no such copies. They have no wait yet. Raises TileError
+    `instruction` if the copies cannot be separated from the other operations.
     """
     inner = levels[-1]
     loops = around(function, inner.loop)
@@ -123,7 +124,8 @@ class Resident:
 
     def wait(self) -> None:
         """Inserts the wait for the resident copies directly before the loops, after the first copies by threads."""
-        # The iteration is released at once: stage 0 holds no data of it, because resident tiles are not in the ring.
+        # The iteration is released at once: stage 0 holds no data of this iteration, because resident tiles are not in
+        # the ring.
         with self.b.region(Block()) as made:
             number = self.b.index(0)
             self.b.op("consumer_wait", [self.pipeline.tile, number], **self.pipeline.attrs)
@@ -308,8 +310,8 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
     """Removes all operations from a block that its copies do not depend on. Raises TileError `instruction` if the
     copies depend on more than scalars, such as a tile, or a tensor that the kernel writes."""
     around = parents(block)
-    # `same`: a carried value has several forms: outside the loop, inside it and at the end of its body. Either all of
-    # these values stay, or none.
+    # A carried value has several forms: one outside the loop, one inside it, and one at the end of its body. `same`
+    # maps each form to all of them. Either all forms stay, or none.
     same: defaultdict[Value, list[Value]] = defaultdict(list)
     for column in (column for op in walk(block) for column in names(op)):
         for value in column:

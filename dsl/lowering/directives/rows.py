@@ -1,8 +1,8 @@
 """Unaligned rows, in parts that are aligned to `step` elements.
 
-A row has a body, from its first multiple of `step` elements to its last multiple. Edges of fewer than `step` elements
-are in front of the body and behind it. Each access to the body covers a whole part. The two edges together form one
-more part, with few elements.
+The body of a row begins at the row's first multiple of `step` elements and ends at its last multiple. Edges of fewer
+than `step` elements are in front of the body and behind it. Each access to the body covers a whole part. The two edges
+together form one more part, with few elements.
 
     x      . . . . . e e e B B B B B B B B B B B B B B B B e e . . .
            ^ multiple      ^ head                          ^ head + whole
@@ -114,7 +114,7 @@ class AnyRows:
     def check_joins(self, part: int, threads: int) -> None:
         """Raises TileError `schedule` if a reduction cannot ignore positions without a column."""
         lanes, edges = lanes_of(self, part, threads)
-        # A reduction keeps the previous accumulator at such positions, so an earlier part must exist. Otherwise it uses
+        # A reduction keeps the accumulator of an earlier part at such positions. If there is no earlier part, it uses
         # the neutral number, which must be known.
         if lanes == edges and self.region.extent // part > self.tail(part):
             return
@@ -185,7 +185,8 @@ def _offset(op: Op) -> Value:
 
 def _ends_of(region: WideRegion, mask: Value | None, said: bool) -> list[tuple[Value, Terms]]:
     """The row ends that the flags of a mask describe. If `said`, the schedule has an `align` line. With such a line, a
-    row may also end at another number that is uniform in the block. An example is the extent of a reshaped tensor."""
+    row may end not only at a dim, but also at another number that is uniform in the block. An example is the extent of
+    a reshaped tensor."""
     # Dims come first: no row has elements past a dim. A number of the kernel may describe a shorter range of the row.
     told = [end for flag in _flags(mask) if (end := _ENDS.told(flag)) is not None]
     dims = [end for end in told if end[0] in region.function.dims.values() or constant_of(end[0]) is not None]
@@ -321,7 +322,8 @@ class RowParts:
         return known | {(each, len(each.shape) - 1): own for each in self.of.inside}
 
     def grouped(self, accumulator: Value) -> tuple[tuple[int, ...], int, int, int]:
-        """How the lanes share a row: shape of all rows, runs of a lane, lanes, and contiguous elements in a run."""
+        """How the lanes share a row. Returns the shape of all rows, the number of runs of a lane, the number of lanes,
+        and the number of contiguous elements in a run."""
         extent = accumulator.shape[-1]
         near = self.of.step if extent == self.part else extent // self.lanes
         return self.of.rows, extent // (self.lanes * near), self.lanes, near

@@ -8,18 +8,18 @@
                                        acc = the blocks' sums, added in order
                                        c[…] = acc
 
-The parts extend the grid's last axis. Partial results and arrival counters are in workspaces, which the launch
-provides. The last block to arrive combines the parts in ascending order, so a result has the same bits on every call.
-No block waits for another one, so blocks may run in any order, even one after the other. `joins.py` finds the
-accumulators, and determines how their parts are combined. If only a reduction reads an accumulator, each block does
-that reduction before it stores its part. If parts are small, each thread of the last block combines some of them, and a
-reduction combines the threads' results.
+The number of parts multiplies the extent of the grid's last axis. Partial results and arrival counters are in
+workspaces, which the launch provides. The last block to arrive combines the parts in ascending order, so a result has
+the same bits on every call. No block waits for another one, so blocks may run in any order, even one after the other.
+`joins.py` finds the accumulators, and determines how their parts are combined. If only a reduction reads an
+accumulator, each block does that reduction before it stores its part. If parts are small, each thread of the last block
+combines some of them, and a reduction combines the threads' results.
 
 `split p: stream`, stream-K: the grid has as many blocks as run at once (`blocks_per_sm` on each SM, 1 by default). Each
 block loops over tiles. While at least as many tiles as blocks are left, each block computes a whole tile, so that
 neighbours finish together. The iterations of all remaining tiles form one sequence, which is divided into equal shares.
-A tile that one block computes alone does not go through memory. Stream-K with whole tiles first is from Osama et al.,
-PPoPP 2023.
+If one block computes a tile alone, the tile's sums are not stored in memory. Stream-K with whole tiles first is from
+Osama et al., PPoPP 2023.
 
 No loop is split by default. A split changes the order of the additions, and more blocks help only a small grid.
 """
@@ -34,22 +34,22 @@ from dsl.lowering.directives.grid import in_ir, replace_grid
 from dsl.lowering.directives.joins import PartialSums, Unsplit, inside, joined, partial_sums
 from dsl.lowering.directives.slices import impure, located, slice_of
 from dsl.lowering.directives.stage import unstage
-from dsl.lowering.directives.tile_loads import is_load
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, clone, in_line, replace_uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import I1, INDEX, S32, S64, U32, DType, TileType
 from dsl.lowering.ops import OPS, space_of
 from dsl.lowering.ops.memory import BONDS
+from dsl.lowering.plan.tile_loads import is_load
 from dsl.lowering.shared.atoms import offsets_within
 
 PARTS = (1, 2, 4)
 STREAM = 0
-"""Value of `parts` that means `stream`."""
+"""The number of shares that means `stream`."""
 Values = Sequence[Value]
 AXIS = 2
 """The grid axis that the parts extend. It is the last axis, so that the known facts of block(0) and block(1) stay
-valid, and with them masks and access widths."""
+valid. Masks and access widths depend on these facts."""
 MOST, AHEAD = 4, 4
 """`MOST` is the number of elements of parts that a thread of the last block combines at a time. `AHEAD` is the unroll
 factor of the loop over parts."""
@@ -162,8 +162,8 @@ def _check_effects(function: Function, loop: Op) -> None:
 
 
 def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
-    """The name of an operation that other blocks or users notice. Returns None for any other operation. Such an
-    operation prints, writes memory of one of these `spaces`, or orders accesses to memory."""
+    """The name of an operation that other blocks or users notice, because it prints, writes memory of one of these
+    `spaces`, or orders accesses to memory. Returns None for any other operation."""
     spec = op.spec
     for effect in spec.access.effects(op):
         if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
@@ -238,8 +238,8 @@ class _Meeting:
     def joined(
         self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
     ) -> Values:
-        """The sums of all parts, combined in ascending order. The part at `first` starts. A loop over the range `turns`
-        then adds the part at `place(turn)` in each iteration."""
+        """The sums of all blocks, combined in ascending order. The result starts with the sum at `first`. A loop then
+        adds the sum at `place(turn)` in each iteration."""
         b, results = self.b, self.results
         self._store(self.arrived, counter, b.constant(0, U32))  # ready for the next launch
         starts = self._parts(first)

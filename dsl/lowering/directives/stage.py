@@ -9,8 +9,8 @@
 Stores of a tensor can go through shared memory, too. A thread then stores 16 bytes of a row at once.
 
 A load before a loop is copied where it is, and each use in the loop reads the shared tile again. So `stage q: shared`
-keeps the queries of attention out of the registers. The copy of a load after a loop starts before the loop, and arrives
-during it. An example is `stage z: shared`, where z is added to accumulators.
+keeps the queries of attention out of the registers. If a load comes after a loop, its copy starts before the loop and
+arrives during the loop. An example is `stage z: shared`, where z is added to accumulators.
 
 `pipeline` then lets the copies run iterations ahead. By default, a load is staged if it feeds an MMA. A 16-bit result
 is staged by default if it comes from an MMA whose operand b is not contiguous along k.
@@ -18,7 +18,7 @@ is staged by default if it comes from an MMA whose operand b is not contiguous a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -26,21 +26,13 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, located, made_anew, slice_of, without
 from dsl.lowering.directives.staged import Staged, copy, copy_halo, shared_tile, side_by_side, taken_names, with_halos
-from dsl.lowering.directives.tile_loads import (
-    feeds_product,
-    is_load,
-    is_operand,
-    is_store,
-    offset_and_mask,
-    place_of,
-    stage_bytes,
-)
-from dsl.lowering.directives.tma import LEAST_RUN, SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
+from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
+from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox
-from dsl.lowering.hopper.warpgroup import asks_for, keeps_bits
+from dsl.lowering.hopper.warpgroup import keeps_bits
 from dsl.lowering.ir.fold import is_zero_of_bits
-from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, put, replace_uses, uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, put, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import SharedType, TensorType, TileType
@@ -48,6 +40,18 @@ from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.memory import writes
+from dsl.lowering.plan.products import are_nested, is_wgmma
+from dsl.lowering.plan.tile_loads import (
+    fed_products,
+    feeds_product,
+    is_load,
+    is_operand,
+    is_store,
+    offset_and_mask,
+    place_of,
+    row_bytes,
+    stage_bytes,
+)
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from dsl.lowering.shared.atoms import offsets_within
 from dsl.lowering.shared.shared_map import row_swizzle
@@ -57,8 +61,8 @@ WAYS = {"shared": True, "registers": False}
 
 
 def stage(function: Function, target: Target) -> None:
-    """Stages the loads of loops that the schedule names, and loads that feed MMAs. Raises TileError `name`, `schedule`,
-    `shared` or `instruction` if a line cannot be honoured."""
+    """Stages loads of loops: the loads that the schedule names, and loads that feed MMAs. Raises TileError `name`,
+    `schedule`, `shared` or `instruction` if a line cannot be honoured."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
     said = function.by_subject("stage", str)
@@ -78,12 +82,13 @@ def _stage_loads(
     """Stages the chosen loads. `found` has loads with their loops. `once` has loads before the loops that use them.
     `behind` has loads after loops."""
     chosen: dict[Op, list[Op]] = {}
+    choosing.find_boxes(found)
     for loop, load in found:
         if way := choosing.way(load, loop.regions[0]):
             chosen.setdefault(loop, []).append(load)
             load.attrs[TMA] = way == TMA
     for load in once:  # only by a line: attention with heads of 64 keeps its queries in registers
-        if load.operands[0].name in choosing.said and choosing.way(load, None):
+        if (load.operands[0].name in choosing.said or feeds_wgmma(load, choosing.users)) and choosing.way(load, None):
             _stage_once(function, choosing.facts, load)
     for load in behind:
         if choosing.way(load, None):
@@ -117,7 +122,7 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
     """Stages stores of tensors that the schedule names, and narrow results of MMAs. Each pair of tensor and shape has
     one shared tile."""
     tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
-    choosing, head, taken = _ChoosingResults(function, target, said), Block(), taken_names(function.body)
+    choosing, head, taken = _ChoosingResults(function, target, stores, said), Block(), taken_names(function.body)
     for op in stores:
         name, value = op.operands[0].name, operand(op, "value")
         assert value is not None
@@ -135,9 +140,9 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
 class _ChoosingResults:
     """Decides which stores go through shared memory. There is one choice for each tensor."""
 
-    def __init__(self, function: Function, target: Target, said: dict[str, str]):
+    def __init__(self, function: Function, target: Target, stores: list[Op], said: dict[str, str]):
         self.function, self.target, self.said = function, target, said
-        self.facts = facts_now(function)
+        self.facts, self.stores = facts_now(function), stores
         loops = [op for op in walk(function.body) if op.spec.control.counters]
         self.starts = {arg: start for op in loops for start, arg in started(op)}
         self.chosen: dict[str | None, bool] = {}
@@ -146,22 +151,58 @@ class _ChoosingResults:
         name = op.operands[0].name
         if name not in self.chosen:
             word = self.said.get(name or "")
+            if word is None and self._is_planned(op, value) and self._leaves_by_tma(op, value):
+                return False
             found = self._of_tma(op, value) if word == TMA else self._of_rows(op, value)
             if found is None:
                 return False  # not remembered: another store of the tensor may be staged
             self.chosen[name] = found
         return self.chosen[name]
 
+    def _is_planned(self, op: Op, value: Value) -> bool:
+        """Whether TMA may store a result of wgmma by the rule."""
+        bits = op.operands[0].dtype.bits
+        if not any(loop.attrs.get("tiles") for loop in walk(self.function.body)):
+            return False  # no tile follows, so no other work overlaps a TMA store
+        products = list(_products_behind(value))
+        return bool(products) and all(map(is_wgmma, products)) and (bits == 16 or op.operands[0].dtype.is_int)
+
+    def _leaves_by_tma(self, op: Op, value: Value) -> bool:
+        """Whether TMA stores a result that the schedule does not mention. This is a choice if the store is a TMA
+        box."""
+        function, name = self.function, op.operands[0].name or "tensor"
+        alike = [each for each in self.stores if each.operands[0] is op.operands[0]]
+        around = parents(function.body)
+        if any(flaw_of_store(function, self.target, self.facts, each, around, alike) for each in alike):
+            return False
+        bytes = prod(value.shape) * value.dtype.bytes
+        way: bool = function.choices.choose(
+            "stage",
+            name,
+            {TMA: True, **dict.fromkeys(self._options(bytes), False)},
+            TMA,
+            loc=op.loc,
+            because="one thread stores it while the block goes on",
+            retreat=(f"stage.{name}", "registers", ("shared",)),
+            costs={TMA: bytes, "shared": bytes, "registers": 0},
+            unit="bytes of shared memory",
+            line=f"stage {name}: {{option}}",
+        )
+        made = function.choices.made[-1].taken
+        self.said = {**self.said, name: made}
+        function.attrs["stage"] = dict(self.said)
+        return way
+
     def _of_tma(self, op: Op, value: Value) -> bool:
-        """Whether to stage a store that the schedule assigns to TMA. Such a store is staged if its rows may end within
-        16 bytes."""
+        """Whether to stage a store that the schedule assigns to TMA. Such a store is staged if its rows may end inside
+        a unit of 16 bytes."""
         function, name = self.function, op.operands[0].name
         is_box = not flaw_of_box(function, self.target, self.facts, op)
         part = part_of_rows(function, self.facts, op) if is_box else None
         if part is None:
             return False  # `tma_stores` rewrites this store, or raises the error that gives the reason
-        # Only the shape of the call decides whether rows end at 16 bytes. So the line has less effect, without an
-        # error.
+        # Whether rows end at multiples of 16 bytes depends only on the shapes of the call. So the line has less effect,
+        # and there is no error.
         bytes = prod(value.shape) * value.dtype.bytes
         fits = self._rule(bytes)
         chosen: bool = function.choices.choose(
@@ -189,8 +230,11 @@ class _ChoosingResults:
             message = f"'{name}' cannot be staged: its tile has {bytes} bytes, and {self.target.arch} "
             message += f"{self.target.shared} of shared memory"
             raise TileError("shared", asked or op.loc, message, "a smaller tile, or parts of it")
-        # A thread has 4 bytes of a row of such a result: it would store half a sector at a time.
-        is_apart = op.operands[0].dtype.bits == 16 and _is_across(self.facts, value, self.starts)
+        # Each thread has 4 bytes of a row of such a result. So rows would be stored half a sector at a time.
+        is_apart = op.operands[0].dtype.bits == 16 and any(
+            is_wgmma(each) or not lies_along(self.facts, each.operands[1], 0, self.starts)
+            for each in _products_behind(value)
+        )
         wide = neighbours(self.facts, op, op.spec.access.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
         if name not in self.said and not (is_apart and wide):
             return None
@@ -201,6 +245,7 @@ class _ChoosingResults:
             self.said.get(name or "", self._rule(bytes)),
             loc=op.loc,
             because="a thread has 4 bytes of a row of a product, and stores 16",
+            retreat=(f"stage.{name or 'tensor'}", "registers", ("shared",)),
             pinned=asked,
             line=f"stage {name}: {{option}}",
         )
@@ -222,13 +267,13 @@ def _through(function: Function, store: Op, tile: Value) -> None:
         b.access("store", {"memory": tile, "offset": place, "value": value}, cache=None, evict=None)
         made = b.access("load", {"memory": tile, "offset": place}, cache=None, evict=None).result
     made.stands_for(value)
-    made.name = None  # it has another layout, and lines of that name refer to the value before
+    made.name = None  # it has another layout, and lines of that name refer to the original value
     store.operands = [made if v is value else v for v in store.operands]
     put(function.body, store, [*ahead.ops, store])
 
 
-def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> bool:
-    """Whether a value is computed, element by element, from an MMA whose operand b is not contiguous along k."""
+def _products_behind(value: Value) -> Iterator[Op]:
+    """Yields the MMAs from whose results `value` is computed, element by element."""
     waiting, seen = [value], {value}  # each value once: a polynomial reads its argument repeatedly
     while waiting:
         value = waiting.pop()
@@ -236,8 +281,7 @@ def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> 
         if op is None:
             continue
         if op.spec.product:
-            if not lies_along(facts, op.operands[1], 0, starts):
-                return True
+            yield op
             continue
         makers: list[Value] = []
         if op.spec.control.counters:
@@ -246,7 +290,6 @@ def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> 
             makers = [o for o in op.operands if o.shape]
         waiting += [each for each in makers if each not in seen]
         seen.update(makers)
-    return False
 
 
 def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | None]) -> None:
@@ -292,40 +335,46 @@ class _Choosing:
         self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
         held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
         self.room = target.shared - held
+        self.boxes: dict[Op, tuple[str, str] | None] = {}  # why a load of wgmma is no TMA box
         self.lines: set[tuple[Value, Loc | None]] = set()  # tensors and source lines that TMA boxes are copied for
 
     def way(self, load: Op, body: Block | None) -> str:
-        """`shared`, `tma` or "": the option in the schedule, otherwise the choice. Raises TileError `schedule`,
-        `shared` or `instruction` if the option cannot be honoured."""
+        """`shared`, `tma` or "": the option in the schedule, or the choice if the schedule has no option. Raises
+        TileError `schedule`, `shared` or `instruction` if the option cannot be honoured."""
         name = load.operands[0].name or "tensor"
         word, place = self.said.get(name), self.function.lines.get(("stage", name))
         feeds = feeds_product(load, self.users)
         # Fragments of an operand are apart in memory, and each warp in a row of warps reads the same fragments. A
-        # product with plain loads reads 1.80 times the minimum number of sectors, a product with staged loads 1.00
-        # times. Other loads gain nothing.
+        # product with plain loads reads 1.80 times the minimum number of sectors, and a product with staged loads reads
+        # 1.00 times that number. Other loads gain nothing.
         if word is None and not feeds:
             return ""
-        wrong = self.misfit(load, body)
-        no_box = wrong or self.no_box(load, body) if word == TMA else None
+        wrong, is_planned = self.misfit(load, body), word is None and self.is_planned(load)
+        no_box = self.boxes.get(load) if is_planned else wrong or self.no_box(load, body) if word == TMA else None
         if wrong is not None and word == "shared":
             code = "shared" if wrong == self.no_room(load) else "schedule"
             raise TileError(code, place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
-        if no_box is not None:
+        if no_box is not None and word == TMA:
             message = f"'{name}' cannot be copied by TMA: {no_box[0]}"
             raise TileError("instruction", place or load.loc, message, no_box[1])
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
         # `cp.async` needs at least 4 aligned bytes. Narrower copies are synchronous, so they would hide no latency.
         rule = word or ("shared" if wrong is None and bytes in ASYNC_BYTES else "registers")
         why = f"{'it feeds a product, and ' * feeds}{bytes} aligned bytes are copied at a time"
-        if wrong is not None:
+        is_box = word == TMA or (is_planned and body is not None and no_box is None)
+        if is_planned and is_box:
+            rule, why = TMA, "wgmma reads it in shared memory, and one thread copies a whole TMA box"
+        elif wrong is not None:
             why = wrong[0]
+        elif is_planned and no_box is not None:
+            why = f"{why}; not 'tma': {no_box[0]}"
         elif bytes not in ASYNC_BYTES:
             why = f"{bytes} bytes at a time are no asynchronous copy"
         options = {"registers": ""} if wrong is not None else {"shared": "shared", "registers": ""}
         staged: str = self.function.choices.choose(
             "stage",
             name,
-            options | ({TMA: TMA} if word == TMA else {}),
+            options | ({TMA: TMA} if is_box else {}),
             rule,
             loc=load.loc,
             because=why,
@@ -340,6 +389,37 @@ class _Choosing:
             self.room -= stage_bytes(load)
             self.lines |= {key} if staged == TMA else set()
         return staged
+
+    def is_planned(self, load: Op) -> bool:
+        """Whether only wgmma uses the loaded value."""
+        products = fed_products(load, self.users)
+        return bool(products) and all(map(is_wgmma, products))
+
+    def find_boxes(self, found: list[tuple[Op, Op]]) -> None:
+        """Finds out which loads of wgmma are TMA boxes. `found` has loads with their loops. Copies at the head of one
+        loop arrive together. So either all of them are TMA boxes, or none is."""
+        together: dict[Op, list[Op]] = {}
+        for loop, load in found:
+            word = self.said.get(load.operands[0].name or "")
+            if word in ("shared", TMA) or (word is None and feeds_product(load, self.users)):
+                together.setdefault(loop, []).append(load)
+        beside = None if are_nested(together) else ("TMA copies are for nested loops, and another loop copies, too", "")
+        for loop, loads in together.items():
+            body, words = loop.regions[0], {self.said.get(load.operands[0].name or "") for load in loads}
+            flaws = {load: self.misfit(load, body) or self.no_box(load, body) or self.slow_box(load) for load in loads}
+            by_threads = "shared" in words or not all(
+                self.is_planned(load) for load in loads if self.said.get(load.operands[0].name or "") is None
+            )
+            other = ("copies at the head of one loop are all by TMA, or none is", "") if by_threads else None
+            flaw = beside or other or next(filter(None, flaws.values()), None)
+            self.boxes |= {load: flaws[load] or flaw for load in loads}
+
+    def slow_box(self, load: Op) -> tuple[str, str] | None:
+        """The reason why a TMA box takes longer than copies by threads. Returns None if it does not take longer."""
+        row, name = row_bytes(self.facts, load), load.operands[0].name
+        if row >= LEAST_ROW or self.said.get(name or "") == TMA:
+            return None
+        return f"rows of {row} bytes come slowly as a TMA box", f"stage {name}: tma"
 
     def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """The reason why a load cannot be a TMA box, and a hint. Returns None if the load can be a box."""
@@ -390,7 +470,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
     taken = taken_names(function.body)
     with b.region(allocated):
-        users = uses(function.body)  # computed once: for each of 4,096 loads it took 10 s
+        users = uses(function.body)  # computed once, because computing it for each of 4,096 loads took 10 s
         staged = [_staged(function, b, facts, load, taken, users) for load in loads]
         staged = side_by_side(b, with_halos(function, b, staged))
     with b.region(head):
@@ -417,8 +497,8 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
 def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
     """Stages a load before the loops that use it. The load is copied where it is, and each use in a loop reads the
     shared tile again."""
-    # No registers hold the value during the loop. Attention with heads of 128 then has 356 TFLOPS, and 296 with its
-    # queries in registers (H200, 4096 keys).
+    # No registers hold the value during the loop. Attention with heads of 128 then reaches 356 TFLOPS. With its queries
+    # in registers, it reaches 296 (H200, 4096 keys).
     allocated, head = Block(), Block()
     b = Builder(located(function, load))
     with b.region(allocated):
@@ -470,7 +550,7 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
         _copies(b, facts, staged, source, mask)
         for op in ahead.ops:
             if op.spec.in_flight:
-                op.attrs["besides"] = True  # `pipeline` moves it behind its first copies, which then do not wait for it
+                op.attrs["besides"] = True  # moves behind the pipeline's first copies, which then do not wait for it
     with b.region(behind):
         b.op("commit")
         b.op("wait", groups=0)
@@ -525,14 +605,14 @@ def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
     return bool(users.get(load.result))
 
 
-def _feeds_warpgroups(function: Function, load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether a load, or its transpose, is an operand of an MMA that the schedule assigns to warpgroups."""
+def feeds_wgmma(load: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether a load, or its transpose, is an operand of a wgmma."""
     todo = [load.result]
     while todo:
         value = todo.pop()
         for user in users.get(value, []):
             if is_operand(user, value):
-                return any(asks_for(function, name.name) for name in (user.result, user.operands[2]))
+                return is_wgmma(user)
             todo += user.results if keeps_bits(user) else []
     return False
 
@@ -554,11 +634,11 @@ def _staged(
         last = runs.index(max(runs))
         axes = (*(axis for axis in axes if axis != last), last)
     shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
-    if load.attrs.get(TMA) or _feeds_warpgroups(function, load, users):
+    if load.attrs.get(TMA) or feeds_wgmma(load, users):
         run = boxed(shape[-1], prod(shape[:-1]), run, size)
     # Channels are stored in blocks of 32 bytes, block by block: four pixels are one line of 128 bytes, which a copy
-    # writes in one pass. As rows of 64 bytes they took up to four passes: 116 µs instead of 70 (convolution 3×3, 128 to
-    # 128 channels, 256 images of 28×28).
+    # writes in one pass. With rows of 64 bytes, a copy took up to four passes, and the convolution took 116 µs instead
+    # of 70 (3×3, 128 to 128 channels, 256 images of 28×28).
     elif (
         len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
     ):
@@ -593,16 +673,16 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
 
 def _is_zero(value: Value) -> bool:
     """Whether the value for masked elements is zero, and not -0.0."""
-    # A literal of an 8-bit float is a conversion. If it is not seen as zero, a select fills in the value byte by byte:
-    # 1 x 8192 x 8192 of e4m3 took 37.2 µs, 16 x 8192 x 8192 only 27.9.
+    # A literal of an 8-bit float is a conversion. If it is not seen as zero, a select fills in the value byte by byte.
+    # A product 1 x 8192 x 8192 of e4m3 then took 37.2 µs, but a product 16 x 8192 x 8192 took only 27.9.
     while value.op is not None and (value.op.spec.elements.reshapes or value.op.spec.algebra.keeps == "number"):
         value = value.op.operands[0]
     return is_zero_of_bits(value)
 
 
 def _loaded(b: Builder, staged: Staged) -> list[Op]:
-    """The operations that replace the load. A copy fills masked elements with zeros, so a select inserts any other
-    value here."""
+    """The operations that replace the load. A copy fills masked elements with zeros. If they have another value, a
+    select inserts that value here."""
     ops, load = Block(), staged.load
     with b.region(ops):
         b.place = (load.loc or b.loc, None)

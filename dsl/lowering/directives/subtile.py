@@ -10,7 +10,7 @@ Loops carry each subtile. If several MMAs of a loop share an operand, it is load
 extents that are no powers of two: 256 x 192 is six subtiles of 128 x 64.
 
 By default the accumulator of an MMA becomes four subtiles, if a warp then has 32 x 32 elements of each subtile. With
-`prefetch_fragments`, a warp reads the next fragments of one subtile while it multiplies the others.
+`prefetch_fragments`, a warp reads the next fragments of one subtile while it multiplies the other subtiles.
 """
 
 from __future__ import annotations
@@ -23,18 +23,30 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import located
 from dsl.lowering.directives.subjects import no_such
-from dsl.lowering.directives.tile_loads import adds_products
+from dsl.lowering.directives.tma_stores import MOST_AT_ONCE
 from dsl.lowering.directives.wide import Wide, is_reduction, name_of, where
-from dsl.lowering.hopper.warpgroup import asks_for
 from dsl.lowering.ir.function import Block, Function, Op, Value, parents, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops.control import names, parting
 from dsl.lowering.ops.memory import writes
+from dsl.lowering.plan.products import is_sum_of_wgmma, is_wgmma
+from dsl.lowering.plan.tile_loads import adds_products, is_store
 
 LEAST = 32 * 32
 """Default for the fewest elements of a subtile that a warp has."""
+LEAST_COLUMNS = 32
+MOST_WHOLE = 65536
+"""Maximum number of bytes of a tile that TMA stores as a whole. Larger tiles are stored in parts of MOST_AT_ONCE bytes.
+
+s8 with s32 results at 4096 (128 x 256 x 128, H200) takes 124 us if the whole tile of 128 KB is stored at once, which
+leaves the ring two stages. It takes 97 us with parts of 128 columns, and 96 us with parts of 64 columns. f16 at 8192 (a
+@ b) takes 1474 us with the whole tile of 64 KB, and 1505 us with parts of 128 columns.
+"""
+MOST_OF_JOINED = 192
+"""Maximum number of registers of a thread for accumulators and for the MMA results that are added to them. e4m3 at 4096
+with accumulation in f32 takes 220 us with 256 such registers, which spill, and 100 us with 192."""
 MOST_PARTS = 256
 """Maximum number of subtiles. Each subtile has its own operations: 4,096 subtiles took 10 s to build."""
 
@@ -52,10 +64,12 @@ def subtile(function: Function) -> None:
             _check(name, value, said[name], loc)
         if name in said:
             rule, why = said[name], "the schedule says so"
-        elif asks_for(function, name):  # one wgmma is as wide as the tile, so subtiles would only add instructions
-            rule, why = value.shape, "MMAs of warp groups read no fragments"
+        elif is_sum_of_wgmma(function, name) or _joins_wgmma(function, value):
+            rule, why = _columns_of_wgmma(function, value)
         else:
             rule, why = _quarters(function, value), f"a warp has {LEAST} elements of each part, or more"
+        if not _is_even(value.shape):
+            why = "extents of tiles are powers of two"
         options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
         way = function.choices.choose(
             "subtile",
@@ -86,11 +100,64 @@ def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
     """The values that may be cut: values that the schedule names, and accumulators of loops that carry nothing else."""
     found = {name: named[0] for name in said if (named := _named(function, name))}
     for loop in walk(function.body):
-        if loop.spec.control.counters and adds_products(loop):
-            for total in loop.results:
-                if total.name and _quarters(function, total) != total.shape and _fits(function, total):
-                    found.setdefault(total.name, total)
+        if not loop.spec.control.counters:
+            continue
+        for total in loop.results:
+            if not total.name or total.name in found or len(total.tile.shape) != 2:
+                continue
+            is_cut = adds_products(loop) and _quarters(function, total) != total.shape
+            if any(map(is_wgmma, loop.regions[0].ops)):
+                is_cut |= _columns_of_wgmma(function, total)[0] != total.shape
+            if is_cut and _fits(function, total):
+                found[total.name] = total
     return found
+
+
+def _joins_wgmma(function: Function, total: Value) -> bool:
+    """Whether a loop adds the results of wgmma to what it carries, `acc = acc + dot(x, y)`."""
+    loop = total.op
+    if loop is None or not loop.spec.control.counters or total not in loop.results:
+        return False
+    joined = loop.regions[0].ops[-1].operands[loop.results.index(total)].op
+    makers = joined.operands if joined is not None and joined.spec.elementwise else []
+    return any(value.op is not None and is_wgmma(value.op) for value in makers)
+
+
+def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...], str]:
+    """The default subtile of an accumulator of wgmma, and the reason for it. MMAs of subtiles become one instruction
+    again, so only registers and shared memory count."""
+    (rows, columns), joins = total.shape, _joins_wgmma(function, total)
+    stored = max((_stored_bytes(op) for op in _stores_of(function, total)), default=0)
+    part = columns & -columns
+    most = MOST_WHOLE if rows * columns * stored <= MOST_WHOLE else MOST_AT_ONCE
+    while part % 2 == 0 and part > LEAST_COLUMNS:
+        registers = rows * (columns + part if joins else 0) // function.threads
+        if registers <= MOST_OF_JOINED and rows * part * stored <= most:
+            break
+        part //= 2
+    if part == columns:
+        return total.shape, "MMAs of warp groups read no fragments"
+    why = "a thread has registers for a part" if joins else "TMA stores a part while the next one is made"
+    return (rows, part), why
+
+
+def _stores_of(function: Function, total: Value) -> list[Op]:
+    """The stores of all values that are computed from a value, element by element."""
+    users, waiting, seen, stores = uses(function.body), [total], {total}, list[Op]()
+    while waiting:
+        for user in users.get(waiting.pop(), ()):
+            if is_store(user):
+                stores.append(user)
+            elif user.spec.elementwise:
+                waiting += [r for r in user.results if r not in seen]
+                seen.update(user.results)
+    return stores
+
+
+def _stored_bytes(store: Op) -> int:
+    """Bytes of an element, if TMA stores it by the rule. The result is 0 for floats of 32 bits, which threads store."""
+    dtype = store.operands[0].dtype
+    return dtype.bytes if dtype.is_int or dtype.bits == 16 else 0
 
 
 def _fits(function: Function, total: Value) -> bool:
@@ -104,7 +171,11 @@ def _fits(function: Function, total: Value) -> bool:
 
 
 def _quarters(function: Function, total: Value) -> tuple[int, ...]:
-    """The default subtile of an accumulator: a quarter, or the whole tile."""
+    """The default subtile of an accumulator: a quarter of the tile, or the whole tile. If the extents of the tile are
+    no powers of two, the extents of the subtile are the greatest powers of two that divide them."""
+    if not _is_even(total.shape):
+        rows, columns = (extent & -extent for extent in total.shape)
+        return rows, columns
     rows, columns = total.shape
     fits = min(rows, columns) >= 128 and rows * columns // 4 >= function.warps * LEAST and _is_even(total.shape)
     return (rows // 2, columns // 2) if fits else total.shape
@@ -309,8 +380,8 @@ class _Cut:
     def _late(self, block: Block) -> set[Op]:
         """Operations whose results only stores use. These operations are built part by part, directly before each part
         is stored."""
-        # It took 148 bytes of spills to load the residuals of all 256 x 192 accumulators at once, and none part by
-        # part. A load does not move past a write of other operations, or past a loop or branch.
+        # When the residuals of all 256 x 192 accumulators were loaded at once, 148 bytes were spilled. Part by part,
+        # nothing is spilled. A load does not move past a write of other operations, or past a loop or branch.
         late, stored, is_open = set[Op](), set[Value](), True
         inside = set(block.ops)
         for op in reversed(block.ops):
@@ -331,7 +402,7 @@ class _Cut:
         operands = [part.of(v, self.sinks[op]) if _is_tile(v) else part.now(v) for v in op.operands]
         self.b.place = (op.loc or self.b.loc, None)
         # Parts are different elements, so stores of parts need no order among themselves. They need no order with other
-        # accesses if this is the only store of the tensor, and it runs once for each element.
+        # accesses if this is the only store of the tensor and stores each element once.
         once = op in self.once or ("box" in op.attrs and op in self.of_tile)
         alone = once and self.written.count(op.operands[0]) == 1
         part.store(op, operands, self.sinks[op], **({"order": "none"} if alone and "order" not in op.attrs else {}))

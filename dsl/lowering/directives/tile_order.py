@@ -1,7 +1,8 @@
 """The order in which blocks take the tiles of a grid.
 
 There are groups of rows, descending rows, columns side by side, and pairs of a long and a short tile for persistent
-blocks. Rows are along the grid's first axis, columns along the second. In grid order one column follows the other.
+blocks. Rows are along the grid's first axis, and columns are along its second axis. In grid order one column follows
+the other.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ class TileOrder:
         return [*tile, b.value("floordiv", number, plane)]
 
     def _of_pair(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> tuple[Value, Value]:
-        """Row and column of a paired tile. The columns of all planes are numbered consecutively. At even turns the
-        block takes the next tile from the start of a group. At odd turns the block takes the tile at the same distance
-        from the group's end."""
+        """Row and column of a paired tile. The columns are numbered consecutively through the grid's third axis. At
+        even turns the block takes the next tile from the start of a group. At odd turns the block takes the tile at the
+        same distance from the group's end."""
         two, rows, columns = b.index(2), sizes[0], b.value("mul", sizes[1], sizes[2])
         pair = b.value("add", block, b.value("mul", b.value("floordiv", turn, two), blocks))
         of_group = b.value("mul", rows, b.index(self.columns // 2))

@@ -6,8 +6,8 @@
 
 The thread that has started a store waits for the store to end. It waits before the store's shared memory is written
 again, as in the next iteration of a loop. The thread also waits at the kernel's end, because shared memory is released
-there. `insert_barriers` adds barriers as for any access. `lower_copies` knows the layouts and picks the thread: a lane
-of each warp that holds whole rows, otherwise one thread of the block.
+there. `insert_barriers` adds barriers as for any access. `lower_copies` knows the layouts and picks the thread that
+starts a store. If each warp holds whole rows, this is one lane of each warp. Otherwise it is one thread of the block.
 
 Subtiles take turns in the stages of one shared tile, which has two stages by default.
 """
@@ -20,7 +20,6 @@ from math import prod
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import located
 from dsl.lowering.directives.staged import shared_tile, taken_names
-from dsl.lowering.directives.tile_loads import is_store
 from dsl.lowering.directives.tma import SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
 from dsl.lowering.hopper.boxes import AHEAD, CopiedBox, with_box
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, parents, put, walk
@@ -30,15 +29,17 @@ from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import parting
+from dsl.lowering.plan.tile_loads import is_store
 from dsl.lowering.shared.atoms import places_in_atoms
 from dsl.lowering.shared.shared_map import row_swizzle
 
 MOST_AT_ONCE = 32768
 """Maximum number of bytes in flight at once, unless one subtile has more.
 
-The figures are times relative to stores by threads, on an H100 at 4096 and 8192. For s32 results of s8, two subtiles of
-16 KB take 0.947 and 0.986, one subtile takes 0.951 and 0.986. For bf16 results of e4m3, one subtile of 32 KB takes
-0.973 and 0.996, two take 0.988 and 1.000. A second subtile of 32 KB takes a stage from the ring of operands.
+The figures are times relative to stores by threads, on an H100, first at 4096 and then at 8192. For s32 results of s8,
+two subtiles of 16 KB take 0.947 and 0.986, one subtile takes 0.951 and 0.986. For bf16 results of e4m3, one subtile of
+32 KB takes 0.973 and 0.996, and two subtiles take 0.988 and 1.000. A second subtile of 32 KB takes a stage from the
+ring of operands.
 """
 
 
@@ -53,7 +54,7 @@ def tma_stores(function: Function, target: Target) -> None:
         _by_axes(function, op)
     facts, around = facts_now(function), parents(function.body)
     for op in stores:
-        wrong = _flaw(function, target, facts, op, around, stores)
+        wrong = flaw_of_store(function, target, facts, op, around, stores)
         if wrong is not None:
             place, name = function.lines.get(("stage", op.operands[0].name or "")), op.operands[0].name
             raise TileError("instruction", place or op.loc, f"'{name}' cannot be stored by TMA: {wrong[0]}", wrong[1])
@@ -88,12 +89,13 @@ def _by_axes(function: Function, op: Op) -> None:
     put(function.body, op, [*made.ops, op])
 
 
-def _flaw(
+def flaw_of_store(
     function: Function, target: Target, facts: Analysis, op: Op, around: dict[Op, Op], stores: list[Op]
 ) -> tuple[str, str] | None:
     """The reason why TMA cannot do a store, and a hint. Returns None if TMA can do the store."""
     shared = f"stage {op.operands[0].name}: shared"
-    # Nothing orders a TMA store with other accesses of the same tensor: it may still be in flight when they run.
+    # Nothing orders a TMA store with other accesses of the same tensor: the store may still be in flight when the other
+    # accesses run.
     for other in walk(function.body):
         if other.spec.access.touches and other not in stores and op.operands[0] in other.operands:
             return f"the kernel accesses it elsewhere, too{in_line(other)}", shared

@@ -6,18 +6,19 @@
 
 wgmma reads 32-bit elements from shared memory only if they are contiguous along k (PTX ISA, "wgmma"). But the left
 operand of wgmma may be in registers, and threads can load it from any layout. The transposed MMA is 1.7 to 1.8 times as
-fast as `mma.sync` on an H100. The rows of the tile are then columns of the instruction. The columns of the tile are the
-64 rows of each group.
+fast as `mma.sync` on an H100. The rows of the tile are then the columns of the instruction. The columns of the tile are
+the rows of the instruction, 64 for each warpgroup.
 """
 
 from __future__ import annotations
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import located
-from dsl.lowering.hopper.warpgroup import asks_for, is_loaded, loaded_across
+from dsl.lowering.hopper.warpgroup import is_loaded, loaded_across
 from dsl.lowering.ir.function import Block, Function, Op, Value, parents, put, replace_uses, uses, walk
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops.control import handed_on
+from dsl.lowering.plan.products import is_wgmma
 from dsl.lowering.shared.access_width import lies_along
 
 
@@ -26,17 +27,16 @@ def turned(function: Function) -> None:
     k."""
     facts = facts_now(function)
     for op in walk(function.body):
-        if op.spec.product and _is_wrong_way(function, facts, op):
+        if op.spec.product and _is_wrong_way(facts, op):
             _turn(function, op)
 
 
-def _is_wrong_way(function: Function, facts: Analysis, product: Op) -> bool:
-    left, right, sums = product.operands
+def _is_wrong_way(facts: Analysis, product: Op) -> bool:
+    left, right, _ = product.operands
     # If neither operand is contiguous along k, the transposed MMA has the same problem: `a.T @ b` stays with
     # `mma.sync`.
-    named = any(asks_for(function, each.name) for each in (product.result, sums))
     both = all(is_loaded(each) and lies_along(facts, each, 1, {}) for each in (left, right))
-    return named and loaded_across(right.dtype) and both
+    return is_wgmma(product) and loaded_across(right.dtype) and both
 
 
 def _turn(function: Function, product: Op) -> None:

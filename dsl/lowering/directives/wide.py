@@ -1,4 +1,4 @@
-"""The operations that depend on a wide tile along one axis, and the loops over parts of the tile that compute them.
+"""The operations that depend on a wide tile along one axis, and the loops that compute these operations part by part.
 
 All operations between two reductions along the axis form one loop, called a phase. Later phases read the results of the
 phase's reductions.

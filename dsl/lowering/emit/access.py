@@ -76,7 +76,7 @@ def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
 
 def guard(w: Writer, mask: str | None, layout: Layout | None) -> str | None:
     """The mask, combined with a flag: if several threads hold an element, the flag selects the thread that writes it.
-    None if neither is needed."""
+    Returns None if neither mask nor flag is needed."""
     chosen = w.head.chosen(layout)
     if mask is None or chosen is None:
         return mask or chosen

@@ -13,8 +13,8 @@ from dsl.ptx_templates import Instruction, UnknownInstruction, instruction
 
 
 class Calls:
-    """Writes calls. `ptx` is the PTX version that the instructions so far need. `added` has the instruction rows of
-    plug-ins by name."""
+    """Writes calls. `ptx` is the PTX version that the instructions written so far need. `added` has the instruction
+    rows of plug-ins by name."""
 
     def __init__(self, text: Text, target: Target, added: Mapping[str, Instruction]):
         self.text, self.target, self.added = text, target, added

@@ -1,9 +1,9 @@
 """Emits the operations of a block in order. Long chains of elementwise operations are emitted for a few registers at a
 time.
 
-A chain may have several live values. If it is emitted operation by operation, each of them is live for all registers of
-a tile. ptxas keeps that order: an exact gelu of 128 elements per thread spilled 388 bytes. If the chain is emitted for
-a few registers at a time, only these few are live.
+A chain may have several live values. If the chain is emitted operation by operation, each of these values is live for
+all registers of a tile. ptxas keeps that order: an exact gelu of 128 elements per thread spilled 388 bytes. If the
+chain is emitted for a few registers at a time, only these few are live.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
 
 
 def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
-    """How many registers of a tile are emitted together in a chain. None if all of them are."""
+    """How many registers of a tile are emitted together in a chain. Returns None if all registers are emitted
+    together."""
     if len(chain) < 3 or not _overflows(w, chain):
         return None
     because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"

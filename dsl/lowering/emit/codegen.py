@@ -25,8 +25,8 @@ attributes without a message."""
 
 LEVELS = {str(llvm_level): llvm_level for llvm_level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
-# At level 3, kernels with MMAs would also be up to 5 % slower (f16, 4096, row-major b; otherwise equal:
-# docs/measurements.md, `llvm_level=3`).
+# At level 3, a product of f16 at 4096 with row-major b would also be up to 5 % slower. Other kernels with MMAs would be
+# equally fast (docs/measurements.md, `llvm_level=3`).
 PRODUCT_LEVEL = 0
 """The level for kernels with MMAs. From level 1 on, LLVM takes eight times as long for their unrolled steps, and ptxas
 then needs more registers."""
@@ -86,8 +86,8 @@ def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CO
 
 
 def wrong_in(text: str) -> tuple[int, int, str] | None:
-    """The line, the column and LLVM's message for the first error in a module that was edited by hand. None if the
-    module is valid."""
+    """The line, the column and LLVM's message for the first error in a module that was edited by hand. Returns None if
+    the module is valid."""
     _initialised()
     try:
         llvm.parse_assembly(text).verify()

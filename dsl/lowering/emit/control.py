@@ -51,7 +51,7 @@ def close_phi(w: Writer, line: int, value: str, label: str) -> None:
 
 
 def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
-    """The registers of values. For values marked in `packed`, the words."""
+    """The registers of values. A value that is marked in `packed` gives its words instead."""
     if packed is None:
         return [w.registers[v] for v in values]
     return [w.words.of(v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
@@ -124,7 +124,8 @@ def may_be_decided(w: Writer, op: Op) -> bool:
     This works around a fault of ptxas 12.9 to 13.1. If several accumulators start with equal values and their products
     are dead, ptxas keeps only one of them. Vector stores then write the registers of the other accumulators, which no
     instruction has set (41,082 of 49,152 zeros were wrong on an H100). ptxas cannot know a bound that depends on a dim
-    or on loaded data, unless the dim or the data cancels: it finds that `block(0) * 2 // 2 - block(0)` is 0.
+    or on loaded data, unless the dim or the data cancels. For example, ptxas finds that `block(0) * 2 // 2 - block(0)`
+    is 0.
     """
     if not w.has_warpgroups or not any(chosen(each) for region in op.regions for each in walk(region)):
         return False

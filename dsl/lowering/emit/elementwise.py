@@ -94,7 +94,7 @@ def _and(w: Writer, op: Op) -> None:
 
 
 def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
-    """The pair (v, n) of a conjunction 0 <= v < n whose n is not negative. None if the operation is something else."""
+    """The pair (v, n) of a conjunction 0 <= v < n whose n is not negative. Returns None for any other operation."""
     for at_least, below in (op.operands, op.operands[::-1]):
         (zero, v), (same, n) = (_in_order(flag, name) for flag, name in ((at_least, "le"), (below, "lt")))
         if v is not None and v is same and n is not None and zero is not None and constant_of(zero) == 0:
@@ -445,8 +445,9 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         return w.let(f"fptrunc float {w.let(f'{name} {a} {x} to float')} to {b}")
     if w.target.number >= 90:  # one instruction; through f64, it would be two of the same speed
         return _cvt(w, x, source, to, "rn")
-    # To bf16 before sm_90. The number is first rounded to odd in f32: the last bit of the f32 is set if the conversion
-    # was inexact. f32 has enough bits that the second rounding then gives the same result as a single rounding.
+    # A conversion to bf16 before sm_90 first rounds the number to odd in f32: the last bit of the f32 is set if the
+    # conversion was inexact. f32 has enough bits that the second rounding then gives the same result as a single
+    # rounding.
     down, up, cut = (_cvt(w, x, source, F32, r) for r in ("rm", "rp", "rz"))
     inexact = w.let(f"zext i1 {w.let(f'fcmp une float {down}, {up}')} to i32")
     odd = w.let(f"or i32 {w.let(f'bitcast float {cut} to i32')}, {inexact}")

@@ -36,7 +36,7 @@ class GlobalMap:
 
 
 def map_of(affines: AffineOffsets, facts: Analysis, offset: Value) -> GlobalMap | None:
-    """The map of offsets. None if the offsets are not linear, or if a part of them may be negative."""
+    """The map of offsets. Returns None if the offsets are not linear, or if a part of them may be negative."""
     layout = offset.tile.layout
     offsets = affines.offsets(offset) if offset.tile.shape else None
     if layout is None or offsets is None:

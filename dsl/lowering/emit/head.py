@@ -18,16 +18,17 @@ BECAUSE = "known at the head of the kernel; behind a loop computed once more, so
 
 
 class Head:
-    """Computes each such value at one of three places, by the choice `hoist`: once at the start of a stretch of the
-    function, once at the start of the kernel, or at each use. A stretch ends behind a loop.
+    """Computes values that depend only on the thread, the block and the parameters. The choice `hoist` selects one of
+    three places for them: once at the start of a stretch of the function, once at the start of the kernel, or at each
+    use. A stretch ends behind a loop.
 
     `first`: lines at the start of the function, before the first stretch.
     """
 
     def __init__(self, text: Text, calls: Calls, choices: Choices):
         self.text, self.calls = text, calls
-        # With `place`, a product of size 8192 takes 5 % longer, and with `head` 1 %. The five other kernels take at
-        # most 2 % longer (docs/measurements.md). Stretches help epilogues: when their addresses were computed at the
+        # A product of size 8192 takes 5 % longer with `place`, and 1 % longer with `head`. The five other kernels take
+        # at most 2 % longer (docs/measurements.md). Stretches help epilogues: when their addresses were computed at the
         # start of the kernel, they spilled.
         self.where = choices.choose(
             "hoist", "thread", {name: name for name in (STRETCHES, HEAD, PLACE)}, STRETCHES, because=BECAUSE
@@ -160,7 +161,7 @@ class Head:
 
     def chosen(self, layout: Layout | None) -> str | None:
         """A flag (i1) that selects one of the threads that hold the same elements. The selected thread stores these
-        elements. None if no two threads hold the same elements."""
+        elements. Returns None if no two threads hold the same elements."""
         if layout is None:
             return self.once(f"icmp eq i32 {self.thread()}, 0")
         free = layout.replicated["lane"] | layout.replicated["warp"] << 5

@@ -38,15 +38,15 @@ class Maps:
         self._shared: dict[Op, SharedMap | None] = {}
 
     def of_global(self, offset: Value) -> GlobalMap | None:
-        """The map from which `GlobalAddress` computes addresses without registers for offsets. None if there is no such
-        map."""
+        """The map from which `GlobalAddress` computes addresses without registers for offsets. Returns None if there is
+        no such map."""
         if offset not in self._global:
             self._global[offset] = map_of(self.affines, self.facts, offset)
         return self._global[offset]
 
     def of_shared(self, op: Op) -> SharedMap | None:
-        """The map from which `SharedAddress` computes the addresses of an access to a shared tile. None if there is no
-        such map."""
+        """The map from which `SharedAddress` computes the addresses of an access to a shared tile. Returns None if
+        there is no such map."""
         if op not in self._shared:
             self._shared[op] = self._maps.of(op, access_layout_of(op))
         return self._shared[op]

@@ -1,10 +1,11 @@
 """Marks: one lane of each warp writes an event and its clock to the record of its warp.
 
 The register `dsl_at` holds the place of the next event, in bytes from the start of the timeline. The asm of the first
-mark declares this register for the whole function, without LLVM's knowledge. LLVM would keep a variable of its own in
-local memory at level 0, and would have to carry it through loops. All lanes run the same code. `dsl_end` is not greater
-than `dsl_at` in lanes that record nothing. The same holds if the record is full. Both registers have 32 bits. With
-three registers of 64 bits instead, ptxas 13.0 spilled 20 KB in a wgmma kernel that takes all 255 registers.
+mark declares this register for the whole function, without LLVM's knowledge. At level 0, LLVM would keep a variable of
+its own in local memory. At other levels, it would have to carry the variable through loops. The register `dsl_end`
+holds the end of the warp's record. All lanes run the same code. `dsl_end` is not greater than `dsl_at` in lanes that
+record nothing, and in lanes whose record is full. Both registers have 32 bits. With three registers of 64 bits instead,
+ptxas 13.0 spilled 20 KB in a wgmma kernel that takes all 255 registers.
 
 `sideeffect` with a memory clobber keeps LLVM from moving accesses, barriers and other marks across a mark. Arithmetic
 in registers may move.
@@ -21,10 +22,10 @@ from dsl.lowering.ir.targets import WARP
 from dsl.lowering.passes.marks import LIFE
 
 HEAD, RECORD = 16, 64
-"""Number of bytes before the first record, and of a record before its first event."""
+"""Number of bytes before the first record, and number of bytes of a record before its first event."""
 EVENT = 8
-"""Number of bytes of an event. It has two words: the mark's number · 2, plus 1 for the end of a mark, and the value of
-%clock."""
+"""Number of bytes of an event. It has two words. The first word is the mark's number · 2, plus 1 for the end of a mark.
+The second word is the value of %clock."""
 
 BEGIN_LIFE = f"""
 .reg .b32 dsl_at, dsl_end;

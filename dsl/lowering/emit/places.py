@@ -13,8 +13,8 @@ class DebugInfo:
     """Metadata that carries `.tile` lines into PTX.
 
     With `numbered`, the metadata carries the numbers of operations instead of lines. Numbers count from 1 in the order
-    of `walk`. The last number is for the start of the kernel. A line does not tell which of its operations an
-    instruction belongs to. A line in PTX does not tell either through which calls the code was inlined.
+    of `walk`. The last number is for the start of the kernel. From a line, one cannot tell to which of the line's
+    operations an instruction belongs. A line in PTX also does not show through which calls the code was inlined.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
@@ -57,7 +57,8 @@ class DebugInfo:
         return self.files[id(source)]
 
     def of(self, op: Op) -> int | None:
-        """The number of the metadata node for an operation's location. None if the operation has no location."""
+        """The number of the metadata node for an operation's location. Returns None if the operation has no
+        location."""
         if self.numbers is None:
             return None if op.loc is None else self.place(op.loc)
         number = self.numbers[op]

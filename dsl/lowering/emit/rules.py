@@ -37,8 +37,8 @@ def emit_op(w: Writer, op: Op) -> None:
 
 
 def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
-    """The plug-in's rule that emits an operation: the first rule that fits, unless a choice selects another one. None
-    if the compiler's own rule emits it."""
+    """The plug-in's rule that emits an operation: the first rule that fits, unless a choice selects another one.
+    Returns None if the compiler's own rule emits it."""
     fitting = {each.label: each for each in added if each.fits(op, w.target)}
     if not fitting:
         return None

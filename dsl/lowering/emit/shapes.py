@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from dsl.lowering.emit.constants import constant
 from dsl.lowering.emit.rules import rule
@@ -24,11 +24,13 @@ def source_registers(op: Op) -> list[int]:
     return registers
 
 
-def read_registers(op: Op, registers: Iterable[int]) -> set[int]:
+def read_registers(op: Op, registers: Collection[int]) -> set[int]:
     """The operand registers that are read to compute `registers` of the result. `op` is an elementwise operation or a
     change of shape."""
     if op.spec.elementwise or not op.operands:
         return set(registers)
+    if not registers:  # a tile that no thread holds, such as the places of a TMA box, has 32,768 registers
+        return set()
     picked = source_registers(op)
     return {picked[r] for r in registers}
 
@@ -70,6 +72,9 @@ def _disjoint(layout: Layout) -> bool:
 
 @rule(*(name for name, spec in OPS.items() if spec.placement.picks is not None))
 def _rename(w: Writer, op: Op) -> None:
+    if not w.needed.of(op.result, 1):  # nothing reads it: the places of a TMA box have 32,768 registers
+        w.registers[op.result] = [""] * count_of(op.result)
+        return
     picked = source_registers(op)
     packed = w.words.held.get(op.operands[0])
     # Whole words are renamed as words if no word is split. This saves unpacking and packing them.

@@ -45,7 +45,7 @@ _REDUX = {"add": "add", "minimum": "min", "maximum": "max", "and": "and", "or": 
 
 
 def _redux(op: Op) -> str | None:
-    """The name of the `redux.sync` instruction that does a reduction over all lanes. None if there is no such
+    """The name of the `redux.sync` instruction that does a reduction over all lanes. Returns None if there is no such
     instruction."""
     region = op.regions[0]
     dtype = op.operands[0].dtype
@@ -109,8 +109,8 @@ def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
 
 
 def commutes(region: Block) -> bool:
-    """Whether the operations of a function show that it commutes. The function takes two groups of scalars, which are
-    swapped."""
+    """Whether the operations of a function show that it commutes. The function takes two groups of scalars, which the
+    check swaps."""
     half = len(region.args) // 2
     forms: dict[tuple, int] = {}  # (operation, numbers of its operands, attributes) → number of its result
     ends = []
@@ -213,8 +213,9 @@ def _places(layout: Layout, axis: int, bits: int) -> str:
 
 
 def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
-    """The first of `bits` consecutive lane bits that count elements `stride` apart. None if there are not that many.
-    Also None if registers or warps count these elements too, because each register would then need a different lane."""
+    """The first of `bits` consecutive lane bits that count elements `stride` apart. Returns None if there are not that
+    many. Also returns None if registers or warps count these elements too, because each register would then need a
+    different lane."""
     low = [i for i, b in enumerate(layout.lane) if b == stride]
     first = low[0] if low else 0
     if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):

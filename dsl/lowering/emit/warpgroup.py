@@ -46,7 +46,8 @@ def by_warpgroups(w: Writer, op: Op) -> None:
         left = [descriptor(w, load_of(op.operands[0]), groups.left, bases)]
     right = descriptor(w, load_of(op.operands[1]), groups.right, ())
     totals = op.operands[1 + len(op.results) :]
-    # A product that starts at 0 takes no zeros in registers. Setting these took 64 moves per iteration of attention.
+    # A product that starts at 0 takes no zeros in registers. Setting such zeros took 64 moves per iteration of
+    # attention.
     alone, over = constant_of(totals[0]) == 0, bool(op.attrs.get("from_zero"))
     held = [] if alone else [w.registers[total][r] for total in totals for r in order]
     made = w.calls.asm(of_stage(groups, alone or over, over), [*left, right, *held])

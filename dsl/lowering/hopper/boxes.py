@@ -53,7 +53,7 @@ class BoxAxis:
 class PixelWalk:
     """The positions of a window's pixels along an axis. The pixels start at `lower`, advance by `step`, and end `upper`
     elements past the last element. After `count` positions the pixels start again from `lower`. If `count` is 0, the
-    pixels never wrap. Each copied element is `tap` elements further."""
+    pixels never wrap. The tap adds `tap` elements to each position."""
 
     lower: int
     upper: int
@@ -67,8 +67,8 @@ class CopiedBox:
     """The part of a tensor that one instruction copies, with its axes in some order.
 
     `walks` belongs to a window, and has an entry for each axis along which pixels advance. These axes come after the
-    channels and before one last axis. The first of these axes has all pixels. `at` is the number of elements of a stage
-    in front of the box.
+    channels and before one last axis. The extent of the first of these axes counts all pixels. `at` is the number of
+    elements of a stage in front of the box.
     """
 
     axes: tuple[BoxAxis, ...]
@@ -237,9 +237,10 @@ def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
 class BoxMap:
     """The tensor map for boxes of one kind.
 
-    `axes` are axes of the tensor, innermost first, as in `BoxAxis`. `box` has the number of elements along each axis,
-    or channels and pixels of a window. `swizzle` is the number of bytes of a row, or 0 without a swizzle. `walks` has
-    the lower and upper corner and the step of a window, for each axis except the first and the last.
+    `axes` are axes of the tensor, innermost first, as in `BoxAxis`. `box` has the number of elements along each axis.
+    For a window, it has the number of channels and the number of pixels. `swizzle` is the number of bytes of a row, or
+    0 without a swizzle. `walks` has the lower and upper corner and the step of a window, for each axis except the first
+    and the last.
     """
 
     tensor: str
@@ -286,7 +287,7 @@ def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
     elements.
 
     `place` has the offsets in the shared tile, with their layout. Returns None if a warp's elements are no box of whole
-    atom rows, or if they have fewer than eight rows. Also returns None if several warps hold the same elements.
+    atom rows, or if that box has fewer than eight rows. Also returns None if several warps hold the same elements.
     """
     # A warp needs at least eight rows, because a swizzle repeats after eight. The warp then waits for no other warp: no
     # barrier of the block is needed before the store.

@@ -2,19 +2,17 @@
 
 Four warps multiply 64 rows by up to 256 columns. These warps read both operands in shared memory. So loads of whole
 stages are not emitted if no other operation uses them. Each row of an operand has 32, 64 or 128 bytes, and its stage
-has the swizzle of that many bytes (PTX ISA, "Matrix Descriptor"). A product of f16 at 8192 on an H100 reaches 675
-TFLOPS, and 535 with `mma.sync` (docs/measurements.md).
+has the swizzle of that many bytes (PTX ISA, "Matrix Descriptor"). On an H100, a product of f16 at 8192 reaches 675
+TFLOPS with wgmma, and 535 TFLOPS with `mma.sync` (docs/measurements.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
 from dsl.lowering.ir.function import Function, Op, Value
-from dsl.lowering.ir.schedule import Named
-from dsl.lowering.ir.targets import MOST_REGISTERS, Target, target
+from dsl.lowering.ir.targets import MOST_REGISTERS, Target
 from dsl.lowering.ir.types import DType, SharedType
 from dsl.lowering.layouts.layout import Layout, bits_of
 from dsl.lowering.ops import operand, space_of
@@ -137,23 +135,9 @@ def chosen(product: Op) -> Warpgroups | None:
     return Warpgroups(name, steps, None if left is None else SwizzleAtoms(*left), SwizzleAtoms(*right))
 
 
-def target_of(given: Target, instructions: Iterable[Named]) -> Target:
-    """The target of a kernel whose schedule names these instructions. With wgmma the target is sm_90a instead
-    of sm_90."""
-    # The same devices run sm_90 and sm_90a, and only sm_90a has wgmma.
-    asked = any(each.name[0] == INSTRUCTION for each in instructions)
-    return target(ARCH) if asked and given.arch == ARCH.rstrip("a") else given
-
-
-def asks_for(function: Function, name: str | None) -> bool:
-    """Whether the schedule assigns the MMAs of this name to warpgroups: `instruction NAME: wgmma`."""
-    named = function.instructions.get(name or "")
-    return named is not None and named.name[0] == INSTRUCTION
-
-
 def chain(value: Value) -> list[Op]:
-    """The operations that compute an operand, with the last one first. Every operation in the list keeps the operand's
-    bits, except the last one, where the chain starts."""
+    """The operations that compute an operand, in reverse order. The chain starts with the operation at the end of the
+    list. All other operations keep the operand's bits."""
     found = [value.op] if value.op is not None else []
     while found and keeps_bits(found[-1]) and found[-1].operands[0].op is not None:
         found.append(found[-1].operands[0].op)
@@ -209,14 +193,14 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
     `users` maps each value to its users."""
     a, b, c = (value.tile for value in op.operands)
     rows, columns = c.shape
+    if arch != ARCH:
+        return f"{arch} has none: it needs sm_90, whose kernels are then for {ARCH}"
     if warps % WARPS:
         return f"{warps} warps are no warp groups of {WARPS} warps, with {ROWS} rows each"
     if rows != ROWS * (warps // WARPS):
         which, name = ("columns, rows of its instruction,", "TN") if op.attrs.get("turned") else ("rows", "TM")
         return f"its {rows} {which} are not 16 for each of {warps} warps: {name} = 16 * warps, and parts of whole tiles"
     types = a.dtype.name, b.dtype.name, c.dtype.name
-    if arch != ARCH:
-        return f"{arch} has none: it needs sm_90, whose kernels are then for {ARCH}"
     if types not in TYPES or not has_columns(columns, types[2]):
         return f"there is none with {columns} columns that adds products of {types[0]} and {types[1]} to {types[2]}"
     size = TYPES[types]
@@ -265,7 +249,7 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     run = memory.type.shape[-1]
     atoms = () if run == columns else (columns // run,)
     start, held, eights = start_of_whole(offset, (rows, columns), run), (*atoms, rows, run), EIGHT
-    if "window" in op.attrs:  # a box with a halo has any first row; an H100 was right in all of 3192 such operands
+    if "window" in op.attrs:  # a box with a halo may have any first row: an H100 was right for all 3192 such operands
         (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)
         start = first * columns
     if memory.type.shape[-len(held) :] != held or start is None or not all(map(only_copies, users[memory])):

@@ -241,8 +241,8 @@ class _Window:
 
     def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk]:
         """The axis of images, and the steps of the pixels along it."""
-        # The map has as many images behind the last one as a box may reach. A box that starts further behind is moved
-        # to the first of these images. Otherwise it could read pixels of the next block of channels.
+        # Behind the last image, the map has as many additional images as a box may reach. A box that starts further
+        # behind is moved to the first additional image. Otherwise it could read pixels of the next block of channels.
         images = self._images(each)
         if images is None or not self._is_never_below_0(images.first):
             raise NoBox("its images are not counted from 0 on")
@@ -279,7 +279,7 @@ def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) 
     for order, lift in [] if mask is None else _conditions(digits.b, mask):
         found = set() if order is None else _edges(digits, order, subscripts, lift)
         if not found:
-            raise NoBox("its mask says more than that elements are inside of it")  # a box cannot exclude others
+            raise NoBox("its mask says more than that elements are inside of it")  # a box excludes no other elements
         said |= found
     for number, each in enumerate(subscripts):
         for edge, word in enumerate(("ahead of the first", "behind the last")):

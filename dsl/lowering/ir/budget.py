@@ -1,5 +1,5 @@
-"""The budget for building one variant of a kernel. The budget counts steps and operations, wherever something
-multiplies code.
+"""The budget for building one variant of a kernel. Each construct that multiplies code spends steps and operations of
+the budget.
 
 The budget limits loops over constants, `def`s that call each other twice, tuples of tuples and `unroll`. None of these
 constructs has a limit of its own. Samples use less than a fiftieth of the budget.
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dsl.lowering.ir.location import Loc, TileError
 
 MAX_STEPS = 500_000
-"""The most expressions and tuple elements that one compilation may evaluate."""
+"""The maximum number of expressions and tuple elements that one compilation may evaluate."""
 MAX_OPERATIONS = 60_000
-"""The most operations of a kernel's IR."""
+"""The maximum number of operations in a kernel's IR."""
 
 
 class Exhausted(TileError):

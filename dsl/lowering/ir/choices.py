@@ -3,7 +3,7 @@ records it.
 
 A choice has a key made of names: `swizzle.sa`, `vector.x.load`, `pass.simplify`. If several choices have the same key,
 they are numbered in order: `vector.x.load[1]`. A `choose` line of a schedule, `tune choose` and `--choose` force
-options. The key that they give names one choice, all choices with one key (`vector.x.load`), or all choices of a kind
+options. Their key stands for one choice, for all choices with one key (`vector.x.load`), or for all choices of a kind
 (`vector`).
 """
 
@@ -24,8 +24,10 @@ PLAIN = re.compile(r"[A-Za-z_]\w*|\d+(, \d+)*")
 RULE = "rule"
 """The value of `by` if nothing forced the option."""
 TUNED = "tuned"
-"""The value of `by` if a `tune choose` set forced the option. Such an option is never unsafe, because a race can pass a
-trial."""
+"""The value of `by` if a `tune choose` set forced the option. Such an option is never unsafe, because code with a race
+can pass a trial."""
+Retreat = tuple[str, str, tuple[str, ...]]
+"""(key, option, codes): the option to force for the key if a later pass raises an error with one of these codes."""
 Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
 Reason = str | Callable[[], str]
 
@@ -35,8 +37,9 @@ class Forced:
     """A forced option.
 
     `by`: who forces the option, for messages.
-    `must`: True if it is an error that no choice takes the option. If `must` is False, the code that forces the option
-        reads `met`.
+    `must`: True if an error is raised when no choice takes the option. If `must` is False, the code that forces the
+        option reads `met`.
+    `because`: the reason, in place of the reason of the rule.
     """
 
     option: str
@@ -44,6 +47,7 @@ class Forced:
     loc: Loc | None = None
     must: bool = True
     met: bool = False
+    because: str = ""
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ class Choice:
     _costs: Costs | None
     _because: Reason
     added: tuple[str, ...] = ()
+    retreat: Retreat | None = None
 
     @property
     def kind(self) -> str:
@@ -127,6 +132,7 @@ class Choices:
         pinned: Loc | None = None,
         line: str | None = None,
         opening: Opening | None = None,
+        retreat: Retreat | None = None,
     ) -> Any:
         """The value of the option that is taken: the forced option, else `rule`.
 
@@ -135,6 +141,7 @@ class Choices:
         `line`: the form of a schedule line for this choice, if it is not `choose`.
         `costs`, `because`: values, or functions that are called only when the value is read.
         `opening`: the data for plug-ins, which may add options.
+        `retreat`: what to take if a later pass refuses the option of the rule.
 
         Raises TileError `choice` if a tune set forces an unsafe option.
         """
@@ -149,26 +156,42 @@ class Choices:
         number = self.counts[stem]  # unrolled and inlined code makes choices with the same key several times
         self.counts[stem] = number + 1
         taken, by = rule, RULE if pinned is None else str(pinned)
-        if self.forced:
-            for key in _keys(kind, stem, number):
-                forced = self.forced.get(key)
-                if forced is not None and forced.option in options:
-                    if forced.by == TUNED and forced.option in unsafe:
-                        message = f"'{forced.option}' of '{key}' is right only if you know that it is"
-                        raise TileError(
-                            "choice",
-                            forced.loc,
-                            message,
-                            f"a tune set may not try it: {choose_line(key, forced.option)}",
-                        )
-                    taken, by, forced.met = forced.option, forced.by, True
-                    break
+        forced = self._forced(_keys(kind, stem, number), options, unsafe) if self.forced else None
+        if forced is not None:
+            taken, by, because = forced.option, forced.by, forced.because or because
         names = tuple(options)
         is_property = pinned is not None and by == str(pinned)
-        self.made.append(
-            Choice(stem, number, loc, names, rule, taken, by, is_property, unit, unsafe, line, costs, because, added)
-        )
+        decided = (stem, number, loc, names, rule, taken, by, is_property)
+        self.made.append(Choice(*decided, unit, unsafe, line, costs, because, added, retreat))
         return options[taken]
+
+    def _forced(
+        self, keys: Iterable[str], options: Mapping[str, Any], unsafe: tuple[str, ...]
+    ) -> Forced | None:  # fmt: skip
+        """Looks up these keys in order. Returns the first forced option that can be taken, or None. Raises TileError
+        `choice` if a tune set forces an unsafe option."""
+        for key in keys:
+            forced = self.forced.get(key)
+            if forced is None or forced.option not in options:
+                continue
+            if forced.by == TUNED and forced.option in unsafe:
+                message = f"'{forced.option}' of '{key}' is right only if you know that it is"
+                hint = f"a tune set may not try it: {choose_line(key, forced.option)}"
+                raise TileError("choice", forced.loc, message, hint)
+            forced.met = True
+            return forced
+        return None
+
+    def retreat(self, error: TileError) -> dict[str, Forced]:
+        """The option to force when the kernel is built again, after a pass refused a choice of a rule with `error`. The
+        last such choice is changed first. The result is empty if no rule is to blame."""
+        for made in reversed(self.made):
+            if made.by != RULE or made.retreat is None:
+                continue
+            key, option, codes = made.retreat
+            if error.code in codes and made.taken != option:
+                return {key: Forced(option, RULE, None, False, because=f"not '{made.taken}': {error.message}")}
+        return {}
 
     def wished(self, kind: str, subject: str) -> Forced | None:
         """The option that is forced for the next choice with this key, even if that choice will not offer the

@@ -22,7 +22,8 @@ class Value:
 
     `name`: the user's name for the value, or None.
     `tile`: the type, for values that are known to be tiles or scalars.
-    `origin`: the value that this value replaces, in the IR before the pass that made this value (see `stands_for`).
+    `origin`: the value that this value replaces (see `stands_for`). It belongs to the IR before the pass that made this
+        value.
     """
 
     __slots__ = ("in_turn", "name", "op", "origin", "type")
@@ -44,8 +45,8 @@ class Value:
         return self
 
     def take_name(self, equal: Value) -> None:
-        """Takes the name of an equal value that this value replaces, unless it already has a name. Lines of schedules
-        use the name."""
+        """Takes the name of an equal value that this value replaces, unless this value already has a name. Lines of
+        schedules use the name."""
         if self.name is None:
             self.name = equal.name
 
@@ -114,7 +115,7 @@ def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a barrier is needed before an access, or why it was removed.
+    """Why a barrier is needed before an access, or why a barrier was removed.
 
     `earlier`, `later`: the two accesses that need a barrier between them.
     `earlier_iteration`: True if `earlier` is from an earlier iteration of a loop around both accesses.
@@ -190,8 +191,8 @@ class FunctionWorkspace:
     """Memory that the launcher provides for communication between blocks.
 
     `each`: the number of elements for each block of the grid.
-    `zero`: True if the memory holds zeros before each launch. The launch must leave zeros. If False, the contents are
-        undefined until a block of the launch writes them.
+    `zero`: True if the memory holds zeros before each launch. The launch must leave zeros behind. If False, the
+        contents are undefined until a block of the launch writes them.
     `align`: a number of bytes; the address is a multiple of it.
     """
 
@@ -217,7 +218,7 @@ Tree = bool | int | float | str | None | list["Tree"]
 
 @dataclass(slots=True)
 class Function:
-    """One variant of a kernel. The arguments of `body` are the pointers of tensors and their strides, scalars and
+    """One variant of a kernel. `body` has six kinds of arguments: pointers of tensors, strides of tensors, scalars,
     tables, dims, and workspaces."""
 
     name: str
@@ -236,7 +237,7 @@ class Function:
     choices: Choices = field(default_factory=Choices)
     reasons: dict[Op, Reason] = field(default_factory=dict)  # the reasons for barriers, including superfluous ones
     grid: list[Tree] = field(default_factory=list)  # the extents of the grid, as the trees that a launch evaluates
-    constants: dict[str, Any] = field(default_factory=dict)  # values of the names in those trees that are not dims
+    constants: dict[str, Any] = field(default_factory=dict)  # the values of names in those trees, except dims
     workspaces: list[FunctionWorkspace] = field(default_factory=list)  # workspaces, which the launcher provides
     deals: int = 0  # number of passes that changed which work a block does: a block's values then differ from before
     facts: object = None  # the cache of `facts_of`
@@ -335,7 +336,8 @@ def put(body: Block, op: Op, ops: list[Op]) -> None:
 
 
 def uses(block: Block) -> dict[Value, list[Op]]:
-    """Value → the operations that use it. An operation is listed once for each of its operands that is the value."""
+    """Value → the operations that use it. If several operands of an operation are the value, the operation is listed
+    once for each of them."""
     out: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in walk(block):
         for operand in op.operands:

@@ -86,7 +86,7 @@ def printable(text: str) -> str:
 
 
 MAX_CALLERS = 4
-"""The most inlined calls that an error shows."""
+"""The maximum number of inlined calls that an error shows."""
 
 
 class TileError(Exception):

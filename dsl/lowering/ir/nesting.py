@@ -1,5 +1,5 @@
-"""Limits for nested blocks of a kernel, including inlined functions, and for the recursion of walks through the
-blocks."""
+"""Limits for nested blocks of a kernel, and for the recursion of walks through these blocks. Blocks of inlined
+functions count, too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_REGIONS = 256
-"""The most nested regions. Run-time branches and loops of inlined functions count, too."""
+"""The maximum depth of nested regions. Run-time branches and loops of inlined functions count, too."""
 RECURSION_LIMIT = 12_000
 
 

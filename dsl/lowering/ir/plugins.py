@@ -127,8 +127,8 @@ def reading(source: Source) -> Iterator[list[Added]]:
 
 
 def add(kind: str, name: str, call: Callable[..., Any], line: int, about: Mapping[str, Any] | None = None) -> None:
-    """Registers an addition of the file that is being read. Does nothing if no file is being read, that is, if the
-    module is imported in another way."""
+    """Registers an addition of the file that is being read. Does nothing if no file is being read: the module was then
+    imported in another way."""
     if _reading:
         source, found = _reading[-1]
         found.append(Added(kind, name, call, of_line(source, line), about or {}))

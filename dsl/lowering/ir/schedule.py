@@ -33,8 +33,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class SwizzlePin:
-    """A `swizzle` line of a schedule. `bits` is None for no swizzle. Otherwise it has three numbers: how many bits of a
-    byte offset change, the lowest of these bits, and the distance to the bits that they are XORed with."""
+    """A `swizzle` line of a schedule. `bits` is None for no swizzle. Otherwise it has the numbers BITS, BASE and SHIFT:
+    bits [BASE, BASE + BITS) of a byte offset are XORed with the bits SHIFT above."""
 
     bits: tuple[int, int, int] | None
     loc: Loc
@@ -96,8 +96,8 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
 
 
 def extents_of(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
-    """A row of a layout line: one power of two for each axis. If the line lacks the row, all of its numbers are 1.
-    Raises TileError `layout` for a wrong row."""
+    """A row of a layout line: one power of two for each axis. If the line lacks the row, all numbers are 1. Raises
+    TileError `layout` for a wrong row."""
     row = pin.parts.get(key, [1] * rank)
     if len(row) != rank:
         raise TileError("layout", pin.loc, f"'{key}' has {len(row)} extents; the tile has rank {rank}")

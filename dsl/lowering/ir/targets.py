@@ -9,11 +9,11 @@ from dsl.lowering.ir.location import TileError
 WARP = 32
 """Number of threads of a warp (PTX ISA, "Special registers: WARP_SZ")."""
 MOST_REGISTERS = 255
-"""The most 32-bit registers of a thread (CUDA C++ Programming Guide, table of compute capabilities)."""
+"""The maximum number of 32-bit registers of a thread (CUDA C++ Programming Guide, table of compute capabilities)."""
 LEAST_REGISTERS = 24
-"""The fewest registers that ptxas gives a thread, from sm_80 on. ptxas raises a lower cap to this number."""
+"""The least number of registers that ptxas gives a thread, from sm_80 on. ptxas raises a lower cap to this number."""
 MOST_THREADS = 1024
-"""The most threads of a block (the same table)."""
+"""The maximum number of threads of a block (the same table)."""
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system reserves for each block (the same table, compute capability 8.0 to 12.0)."""
 
@@ -32,7 +32,7 @@ class Target:
     `arch`: the name in `.target`.
     `ptx`: the first PTX version that has the target.
     `chip`, `sms`: a device of this kind and its number of multiprocessors. The emulator pretends to be this device. If
-        there is no device, schedules are evaluated for this one.
+        there is no device, schedules are evaluated for `chip`.
     Other fields: the capacity of a multiprocessor in bytes of shared memory, threads, blocks and 32-bit registers.
     """
 
@@ -52,7 +52,7 @@ class Target:
 
     @property
     def shared(self) -> int:
-        """The most bytes of dynamic shared memory that a block may opt in to."""
+        """The maximum number of bytes of dynamic shared memory that a block may opt in to."""
         return self.shared_per_sm - RESERVED_SHARED
 
     def cap(self, asked: int, threads: int) -> int:
@@ -79,7 +79,8 @@ def row(
     accelerated: Version | None = None, family: Version | None = None,
 ) -> list[Target]:  # fmt: skip
     """The targets of an architecture. These targets include `a` and `f` targets like `sm_90a` and `sm_100f`, if PTX has
-    them. `accelerated` and `family` are the first PTX versions that have them.
+    them. `accelerated` is the first PTX version that has the `a` target, and `family` is the first PTX version that has
+    the `f` target.
 
     PTX for an `a` target runs only on this architecture. PTX for an `f` target also runs on later architectures of its
     family (PTX ISA 9.0, 11.1.2 ".target").

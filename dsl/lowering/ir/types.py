@@ -193,10 +193,12 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class SharedType:
-    """A tile in shared memory. `ring` says that the first extent counts stages and that indices wrap around it.
+    """A tile in shared memory. `ring` says that the first extent is the number of stages, and that indices wrap around
+    at this number.
 
-    `swizzle`: pairs (bit, mask). If that bit of a byte offset is set, the offset is XORed with the mask, whose bits are
-    lower. In a ring, the offset counts from the start of the stage, otherwise from the start of the tile.
+    `swizzle`: pairs (bit, mask). If that bit of a byte offset is set, the offset is XORed with the mask. All bits of
+        the mask are lower than `bit`. In a ring, the offset counts from the start of the stage, otherwise from the
+        start of the tile.
     """
 
     shape: tuple[int, ...]

@@ -11,7 +11,7 @@ from dsl.lowering.layouts.layout import row_major
 
 Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
 Product = tuple[int, ...]  # identities of scalar values, sorted; () is 1
-MOST_PRODUCTS = 16  # of a sum; with more, offsets count as unknown
+MOST_PRODUCTS = 16  # limit for the products of a sum; with more products, offsets count as unknown
 
 
 class Affine(NamedTuple):
@@ -126,7 +126,7 @@ class AffineOffsets(Forms[Offsets]):
             return self._scalar(value)
         found = self.told(value)
         if found is None and value.op is not None and value.tile.size == 1:
-            # A tile of one element is one scalar, whatever computes it: `cdiv(start, V) * V` of one row.
+            # A tile of one element is one scalar, whatever computes it. An example is `cdiv(start, V) * V` of one row.
             return {self._named(value): Linear((0,) * len(shape), 1)}
         return found
 

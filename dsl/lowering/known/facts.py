@@ -5,7 +5,8 @@ offset must be aligned. The mask must not change within the access (Triton's axi
 Alternatively the mask may change, if its ends determine whether it is true for all elements.
 
 An index does not overflow, because its width is chosen by the number of elements. Other integers wrap around. The runs
-of wrapping integers must not extend past a wrap, and their bounds must hold. Division by zero is undefined, here too.
+of such integers must not extend past a wrap, and their bounds must hold for the wrapped values. Division by zero is
+undefined, here too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Facts:
 
     `falls`, `rises` and `convex` are facts of masks: lengths of aligned groups, by default `same`. In a group of
     `falls`, no true flag follows a false flag, as in i < n. In a group of `rises`, no false flag follows a true flag,
-    as in i >= n. In a group of `convex`, no false flag is between two true flags, as in both conditions together.
+    as in i >= n. In a group of `convex`, no false flag is between two true flags, as in a conjunction of such
+    conditions.
     """
 
     every: int
@@ -126,7 +128,7 @@ class Analysis:
             for axis, stride in enumerate(p.strides):
                 name = stride_name(p.name, axis)
                 self.divides(stride, function.divisors.get(name, 1))
-                if name not in function.by_subject("backward", bool):  # strides that may be negative are listed there
+                if name not in function.by_subject("backward", bool):  # `backward` lists strides that may be negative
                     self.known[stride] = replace(self.known[stride], low=0)
 
     def enter_loop(self, loop: Op) -> None:
@@ -204,7 +206,7 @@ class Analysis:
             return unknown(shape)
         if op.spec.control.counters and not shape:
             inside = op.regions[0].args[op.spec.control.counters + op.results.index(value)]
-            return self.of(inside)  # the result is the carried value at the head of the loop, when it ends
+            return self.of(inside)  # the result is the carried value at the loop's head, when the loop ends
         number = constant_of(value)
         if number is not None:
             every = power_of_two_divisor(int(number))

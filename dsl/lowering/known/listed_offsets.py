@@ -20,7 +20,7 @@ class Listed(NamedTuple):
     elements: tuple[int, ...]
     terms: Terms
     constant: int
-    kind: str = "listed"  # a named tuple equals any tuple with equal fields: this one never equals an `Affine`
+    kind: str = "listed"  # named tuples with equal fields are equal; with this field, none equals an `Affine`
 
     def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """The least and the greatest offset, without the terms."""

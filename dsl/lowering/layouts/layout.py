@@ -36,8 +36,8 @@ def apply(bases: Iterable[int], value: int) -> int:
 
 
 def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
-    """The error in `layout` as the layout of a tile in the registers of a block. The result is "" if there is
-    no error."""
+    """The reason why `layout` cannot be the layout of a tile in the registers of a block. The result is "" if there is
+    no such reason."""
     if not isinstance(layout, Layout) or layout.shape != shape or [*layout.bases] != ["register", "lane", "warp"]:
         return f"it takes a Layout of {list(shape)}, by register, lane and warp"
     if len(layout.lane) != 5 or 1 << len(layout.warp) != warps:
@@ -505,7 +505,7 @@ def _drop(layout: Layout, axis: int, keep: bool) -> Layout:
     places = []
     for name, bases in layout.places:
         new = [image(b) for b in bases]
-        if name == "register":  # lanes and warps keep their bits, as there are always 32 lanes: theirs become copies
+        if name == "register":  # lanes and warps keep all bits, as there are always 32 lanes: zero bits make copies
             span = BasisSpan()
             new = [b for b in new if span.add(b)]
         places.append((name, tuple(new)))
@@ -540,9 +540,10 @@ def _repeated_in(narrow: Layout, wide: Layout) -> list[int] | None:
 
     if tuple(map(image, wide.thread)) != tuple(narrow.thread):
         return None
-    bases = [image(basis) for basis in wide.register]
-    out = [span.solve(apply(bases, register)) for register in range(wide.count)]
-    return [each for each in out if each is not None] if None not in out else None
+    solved = [span.solve(image(basis)) for basis in wide.register]
+    known = [each for each in solved if each is not None]
+    # Solving is linear, so the bases alone are solved: a tile of TMA has up to 32,768 registers here.
+    return [apply(known, register) for register in range(wide.count)] if None not in solved else None
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,7 @@
 """Element types in numpy: how values are represented, stored in memory, and rounded.
 
-Types that numpy lacks are represented by others. A bf16 or tf32 is the float32 with the same value. An e4m3 or e5m2 is
-a byte with its bits. An s4 or u4 is a byte with its value. A b1 is an i1.
+Types that numpy lacks are represented by other types. A bf16 or tf32 is the float32 with the same value. An e4m3 or
+e5m2 is a byte with its bits. An s4 or u4 is a byte with its value. A b1 is an i1.
 """
 
 from __future__ import annotations

@@ -2,18 +2,18 @@
 
 | what | from | by ptxas |
 |---|---|---|
-| signs: a minimum or maximum of three drops the sign of an operand (VIMNMX3) | sm_90 | 12.6 to 13.3 |
+| signs: a minimum or maximum of three operands drops the sign of one operand (VIMNMX3) | sm_90 | 12.6 to 13.3 |
 | comparisons of a value clamped at 0 use the predicate of other values (VIMNMX.RELU) | sm_90 | 12.5 to 13.3 |
 | halves: minima and maxima of two halves swap their predicates (VIMNMX.S16x2) | sm_90 | 12.8 to 13.3 |
 | conversions of four floats >= 0 to bytes become an illegal instruction (F2IP.U8.F32.RELU) | sm_89 | 12.0 to 13.5 |
-| equal wgmma products are dropped, all but one or two (HGMMA) | sm_90a | 12.0 to 13.5 |
+| of equal wgmma products, all but one or two are dropped (HGMMA) | sm_90a | 12.0 to 13.5 |
 
 The first and the last version examined were 12.0 and 13.5. sm_120 has only the fourth fault.
 `tests/lowering/ptxas_texts.py` has a PTX text for each fault. `python -m tests.ptxas_versions` assembles these texts
 with each version and examines the machine code. On a device, the driver's own assembler is used. The assembler of
 driver 580.159.04 (on an H200) shows all five faults with the original texts, and none with the texts that this file
-writes. Random programs found the first four faults: their results were right on the emulator and wrong on a device (4
-of 24,000).
+writes. Random programs found the first four faults: 4 of 24,000 programs gave right results on the emulator and wrong
+results on a device.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def keep_products(ptx: str) -> str:
     ptxas treats the accumulator of `wgmma.mma_async` only as a result, not as an input. So ptxas runs equal products
     only once. This happened with three equal products in the text, with products A, B, A, B, and in a loop of four
     iterations. A commit does not help; a fence and a wait do. If the register of a descriptor was loaded, ptxas 13.3 to
-    13.5 treat a new value in it as the old value.
+    13.5 treat a new value in this register as the old value.
 
     The compiler's own code has a fence before each stage, and no two equal products in a stage. So this function does
     not change the compiler's own code. It may change code from instructions of plug-ins. On an H200, 17 of 32 texts

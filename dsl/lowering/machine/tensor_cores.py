@@ -51,8 +51,8 @@ class Mma:
 def instructions() -> tuple[Mma, ...]:
     """All rows, the largest instruction first."""
     rows = family("mma_sync")
-    # The largest comes first because `fitting` keeps this order, and the rule takes its first result. A smaller shape
-    # needs more instructions for the same product.
+    # The largest comes first because `fitting` keeps this order, and the rule takes the first result of `fitting`. A
+    # smaller shape needs more instructions for the same product.
     return tuple(sorted((Mma(name, *astuple(rows.product(name))) for name in rows), key=lambda i: -i.m * i.n * i.k))
 
 
@@ -303,12 +303,12 @@ def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dic
             along_n = warps // along_m
             part = (shape[0] // along_m, shape[1] // along_n)
             if part[0] >= instruction.m and part[1] >= instruction.n:
-                # Rows plus columns, not their product: all splits multiply the same amount, but `ldmatrix` reads
-                # different amounts of the operands. This reading takes 5 % of a product's time (docs/tensor_cores.md,
-                # "What bounds a product").
+                # The cost is rows plus columns, not rows times columns: all splits multiply the same amount, but
+                # `ldmatrix` reads different amounts of the operands. This reading takes 5 % of a product's time
+                # (docs/tensor_cores.md, "What bounds a product").
                 splits[along_m, along_n] = sum(part)
-        # Idle copies are used instead of an error: a tile of 16 x 8 is legal on 8 warps, and `replicated` lets the
-        # other warps hold the same elements.
+        # A tile that is too small for all warps is no error: a tile of 16 x 8 is legal on 8 warps, and `replicated`
+        # lets the other warps hold the same elements.
         warps //= 2
     return splits
 

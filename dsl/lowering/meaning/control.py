@@ -10,13 +10,13 @@ from dsl.lowering.machine.formats import Array, number
 from dsl.lowering.meaning.run import Run, Undecided, meaning
 
 MOST_ITERATIONS = 1 << 20
-"""The most iterations of a `while`. A loop that exceeds them probably waits for a block that has not run, because
-blocks run one by one here."""
+"""The maximum number of iterations of a `while`. A loop that exceeds this number probably waits for a block that has
+not run, because blocks run one by one here."""
 
 
 def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
-    """A select. Tiles have as many elements as the condition, in row-major order. The shape of a tile may differ from
-    the shape of the condition."""
+    """A select. Each tile has as many elements as the condition, but may have another shape. Elements are matched in
+    row-major order."""
     shape = np.shape(yes) or np.shape(no) or condition.shape
     if int(np.prod(shape)) == condition.size:
         condition = condition.reshape(shape)

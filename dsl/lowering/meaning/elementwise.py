@@ -37,8 +37,8 @@ CONTRACTED = ("add", "sub", "mul")
 ROUNDED: dict[str, Element] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "fma": lambda a, b, c: a * b + c
 }  # fmt: skip
-"""The operations that sums, products and recurrences consist of. In another order, their results are rounded
-differently."""
+"""The operations that combine elements in sums, products and recurrences. If elements are combined in another order,
+results are rounded differently."""
 
 
 def elementwise(*names: str) -> Callable[[Element], Element]:

@@ -30,7 +30,8 @@ from dsl.lowering.passes import Pass, passes_of
 Array = Any
 Block = tuple[int, int, int]
 MOST_KEPT = 1 << 28
-"""The most bytes of one level's values that are kept for the next level. Sums of floats are always kept."""
+"""The maximum number of bytes of one level's values that are kept for the next level. Sums of floats are always
+kept."""
 UNITS = 8.0
 """The largest allowed difference between two orders of a sum of floats. Its unit is a unit in the last place of the sum
 of magnitudes."""
@@ -193,7 +194,7 @@ class LevelComparison:
         return made[number] if number < len(made) else None
 
     def is_near(self, value: Value, made: Array, wanted: Array) -> bool:
-        """Whether another order of the sum may cause the difference."""
+        """Whether another order of the sum's additions may cause the difference."""
         most = self.trace.most[value]
         bound = UNITS * unit(value.dtype) * np.maximum(most, np.abs(np.asarray(wanted, np.float64)))
         with np.errstate(invalid="ignore"):
@@ -211,7 +212,7 @@ class LevelComparison:
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
 
     def sized_before(self, value: Value) -> Array:
-        """The sum of magnitudes of the same sum one level earlier, or of the sum that this sum replaces."""
+        """The sum of magnitudes that the previous level had for the same sum, or for the sum that this sum replaces."""
         known = {} if self.known is None else self.known.most
         seen: Value | None = value
         while seen is not None and seen not in known:
@@ -295,9 +296,9 @@ def compare_levels(
     """Runs the passes one by one, and runs the kernel after each pass. Raises Undecided if the kernel's semantics are
     not defined.
 
-    If a pass gives blocks other work, only the results of all blocks are compared. The passes after it are compared
-    value by value again. `passes` defaults to all passes of the function. `grid_of` returns the current grid of the
-    function.
+    If a pass changes which work each block does, only the results of all blocks together are compared after that pass.
+    Later passes are compared value by value again. `passes` defaults to all passes of the function. `grid_of` returns
+    the current grid of the function.
     """
     passes = passes_of(function.choices.plugins) if passes is None else passes
     comparison = LevelComparison(None)
@@ -387,8 +388,8 @@ def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int
 def memory_divergence(
     level: str, function: Function, before: LevelOutcome, now: LevelOutcome, others: Sequence[LevelOutcome] = ()
 ) -> Divergence | None:
-    """The first element of a tensor that differs, or an assert that failed in only one of the two outcomes. `others`
-    are further possible results, used if the order of sums changed."""
+    """The first element of a tensor in which the two outcomes differ, or an assert that failed in only one of them.
+    `others` are further possible results. They are used if the order of sums changed."""
     for p in function.params:
         if p.name not in now.memories:
             continue
@@ -431,8 +432,8 @@ def leads_to(function: Function, value: Value) -> str | None:
 ROUNDS = 3
 """The number of runs with noise, which show how far results may differ."""
 MOST = 0.9
-"""The quantile of relative differences that bounds the differences of all elements. It is not 1: if a sum cancels, its
-relative difference may be arbitrarily large."""
+"""The quantile of relative differences that bounds the differences of all elements. The quantile is below 1, because
+the relative difference of a sum that cancels may be arbitrarily large."""
 
 
 @dataclass

@@ -146,9 +146,9 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("tma_store")
 def _tma_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A TMA store. Here, the store reads shared memory when the kernel waits for the store, which is the latest
-    possible time. So a kernel that overwrites the tile too early gives wrong results here. Elements outside of the
-    tensor are not stored."""
+    """A TMA store. Here, the store reads shared memory as late as possible: when the kernel waits for the store. So a
+    kernel that overwrites the tile too early gives wrong results here. Elements outside of the tensor are not
+    stored."""
     memory, tensor, mask = run.memory(op.operands[0]), operand(op, "tensor"), _named(run, op, "mask")
     assert tensor is not None
     if mask is not None and not mask:

@@ -44,7 +44,7 @@ class MeaningMemory:
     """The elements of a tensor, a table or a shared tile, along one axis.
 
     `order`: the place of each element in `data`. None if the place is the element's index.
-    `by`: for watched tensors, the last write of each element: the operation, the element of that operation, and the
+    `by`: the last write of each element of a watched tensor, as the operation, the element of that operation, and the
         block.
     `met`: a message if two blocks stored to the same element.
     """
@@ -90,8 +90,8 @@ class Run:
     """Runs one block after another.
 
     `active`: in a branch or loop of single threads, the elements that take part, in row-major order.
-    `noise`: a source of random choices, for results that the language leaves open within bounds: orders of sums,
-        approximations.
+    `noise`: a source of random choices, for results that the language leaves open within bounds, such as sums in any
+        order and approximations.
     `inexact`: True if the run has computed a result that the language leaves open.
     """
 
@@ -185,8 +185,8 @@ class Run:
         return found
 
     def shared(self, op: Op) -> None:
-        """Makes a shared tile, swizzled as its type says. If `place_shared` gave the tile an offset, it lies in the
-        block's bytes. So tiles that share bytes overwrite each other here, too."""
+        """Makes a shared tile, swizzled as its type says. If `place_shared` gave the tile an offset, the tile lies in
+        the block's bytes. So tiles that share bytes overwrite each other here, too."""
         if op.result in self.tiles:
             return
         type = op.attrs["type"]

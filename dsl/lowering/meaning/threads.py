@@ -49,7 +49,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
     _mark(run, op)
     axis, parts, layout = op.attrs["axis"], op.attrs["parts"], op.operands[0].tile.layout
     assert layout is not None
-    # By warps, as in the kernel, because the parts are values that are compared.
+    # Elements are reduced by warps, as in the kernel, because the parts are values that are compared.
     part = _warps_along(layout, axis)
     done = [_fold(run, op.regions[0], [np.compress(part == p, v, axis) for v in x], axis) for p in range(parts)]
     return [np.stack([d[k] for d in done], axis) for k in range(len(x))]
@@ -72,7 +72,8 @@ def _warps_along(layout: Layout, axis: int) -> np.ndarray:
 
 @meaning("scan")
 def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A scan: each element is combined with all elements before it. With `reverse`, with all elements after it."""
+    """A scan: each element is combined with all elements before it. With `reverse`, each element is combined with all
+    elements after it."""
     _mark(run, op)
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
@@ -98,8 +99,8 @@ def _joined(run: Run, region: Block, left: list[Array], right: list[Array]) -> l
 
 
 def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]:
-    """A scan along the first axis, with random grouping of the elements. The parts are scanned first. Then the totals
-    of the parts are scanned by the same function and combined with the parts. Elements keep their order, because the
+    """A scan along the first axis, which is divided into random parts. Each part is scanned first. Then the totals of
+    the parts are scanned by the same function and combined with the parts. Elements keep their order, because the
     function of a scan need not commute."""
     assert run.noise is not None
     extent = rows[0].shape[0]

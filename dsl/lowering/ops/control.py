@@ -1,7 +1,8 @@
 """Loops, branches, and the ends of regions.
 
-A value that goes through the regions of an operation has several names. In loops, these are a start value (an operand)
-and an argument of each region. In loops and branches, they are also an operand at the end of each region, and a result.
+A value that goes through the regions of an operation has several names. In loops and branches, an operand at the end of
+each region and a result are such names. In loops, a start value (an operand) and an argument of each region are names,
+too.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ row("mark", 0, nothing, "number begins kind name line", acts="records")
 
 
 def handed_on(region: Block) -> list[Value]:
-    """The values that the end of a region yields: to the next region or iteration, and to the results."""
+    """The values that the end of a region yields. They go to the next region or iteration, and to the results."""
     end = region.ops[-1]
     return end.operands[end.spec.control.leading :]
 

@@ -17,7 +17,7 @@ INDEX_64 = DTYPES["s64"]
 MOST = 1 << 31
 """Numbers in attributes must be less than this limit."""
 MAX_TILE = 1 << 20
-"""The most elements of a tile."""
+"""The maximum number of elements of a tile."""
 
 
 def _of(*types: type) -> Callable[[Value], bool]:
@@ -72,7 +72,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _rows(count: int) -> Reads:
-    """Checks for a tuple of tuples of `count` whole numbers."""
+    """Checks for a tuple of rows. Each row is a tuple of `count` whole numbers."""
     whole = _each(lambda each: type(each) is int and abs(each) < MOST, (tuple,))
     return _each(lambda row: whole(row) and len(row) == count, (tuple,))
 

@@ -86,7 +86,7 @@ _PARAM = ptx_templates.Effect("reads", space="param", order="constant")
 
 
 def _load_effects(op: Op) -> list[AccessEffect]:
-    """A table is read by LLVM's own load, so its effects come from no instruction's row."""
+    """LLVM's own load reads a table, so the effects of that load come from no instruction's row."""
     table = op.operands[0]
     return [AccessEffect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
 
@@ -150,8 +150,8 @@ def commutes(op: Op, used: Collection[Value]) -> str | None:
 
 def counts_iterations(op: Op) -> bool:
     """Whether an atomic needs no order between its own iterations in a loop of single threads. The atomic must be
-    relaxed, and its action must leave the same value in memory in any order. The atomic's result is the value that
-    memory holds at that time."""
+    relaxed, and its action must leave the same value in memory in any order. The atomic's result may depend on the
+    order: it is the value that memory holds at that time."""
     return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
 
 
@@ -258,7 +258,7 @@ _synchronizes("tma_wait", "cp.async.bulk.wait_group.read", "wait for stores", "g
 # Orders a thread's writes to shared memory before the reads of TMA stores behind the next barrier.
 _synchronizes("tma_fence", "fence.proxy.async.shared::cta")
 # Attribute `own`: the compiler made the tile. The kernel's text does not access the tile, so even with `barriers
-# manual` the compiler inserts the barriers between its accesses.
+# manual` the compiler inserts the barriers between accesses to the tile.
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", acts="allocates")
 _synchronizes("commit", "cp.async.commit_group")
 _synchronizes("wait", "cp.async.wait_group", "wait for copies", "groups")

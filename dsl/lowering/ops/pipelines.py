@@ -94,7 +94,7 @@ row(
 # States that this warp has read the stage of the iteration.
 row("consumer_release", 2, nothing, "stages", operands="shared index", acts="synchronizes")
 # The warp groups run the operations between `pingpong_begin` and `pingpong_end` one after the other. Each of the
-# `groups` warp groups has an mbarrier, which follows those of the stages.
+# `groups` warp groups has an mbarrier, which follows the mbarriers of the stages.
 row(
     "pingpong_begin", 2, nothing, "stages groups", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for the turn", at_pipeline="begin"),

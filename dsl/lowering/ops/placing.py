@@ -48,8 +48,8 @@ Place = Callable[[Placing, Op], Placed]
 
 
 class Exchanging(Protocol):
-    """A function that is rewritten: data that crosses warps goes through shared memory. Each method returns whether it
-    replaced the operation."""
+    """A function that is rewritten, so that data that crosses warps goes through shared memory. Each method returns
+    whether it replaced the operation."""
 
     def reduce(self, op: Op) -> bool:
         """Lets each warp reduce its part, and then reduces all parts in registers."""

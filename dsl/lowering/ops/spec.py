@@ -31,8 +31,8 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccessEffect:
-    """One access to memory. `by` is the effect in the row of its instruction (order, scope, proxy, completion). The
-    effects of a `copy` happen between its issue and a `wait`.
+    """One access to memory. `by` is the corresponding effect in the row of the operation's instruction (order, scope,
+    proxy, completion). The effects of a `copy` happen between its issue and a `wait`.
 
     An "acquire" or a "release" touches no memory itself. Such an effect orders the block's accesses to global memory
     with those of other blocks (PTX ISA 8, "Memory Consistency Model").
@@ -88,7 +88,7 @@ class Control:
 
     `kind`: what the operation does with its regions:
         "counts": the body runs for each number of a range;
-        "repeats": the first region decides whether the second region runs, repeatedly;
+        "repeats": again and again, the first region decides whether the second region runs;
         "chooses": one of the regions runs;
         "parallel": the regions run at the same time, each in different threads;
         "joins": the region combines two elements into one;
@@ -186,12 +186,13 @@ class Algebra:
     `fold`: finds a value that equals the operation.
     `commutes`: True if the two operands may be swapped.
     `mirror`: the name of the operation that gives the same result with swapped operands (> for <).
-    `sums`: (operand, name). The operation adds something to the operand with that number (None: to any operand). The
-        operation `name` combines partial results.
+    `sums`: (operand, name). This operation adds something to the operand with that number (None: to any operand).
+        Another operation, `name`, combines partial results.
     `idempotent`: True if combining a number twice is the same as combining it once.
     `starts`: the neutral number of a type; None if it is not known.
     `unordered`: True if the operation reduces elements in an order that the language leaves open.
     `masks`: "all" if the result is on where all operand masks are on, "any" if it is on where any operand mask is on.
+    `selects`: True if the first operand is a flag, which selects one of the other operands.
     `keeps`: "number" if the result is the same number in another type, "bits" if it has the same bits in another type.
     `rounds`: the rounding mode, if the operation rounds to whole numbers: "rn", "rz", "rp" or "rm".
     `lowest`: the result for -∞, if it is a number.
@@ -207,6 +208,7 @@ class Algebra:
     starts: Callable[[DType], int | float | bool | None] | None = None
     unordered: bool = False
     masks: Literal["", "all", "any"] = ""
+    selects: bool = False
     keeps: Literal["", "number", "bits"] = ""
     rounds: str | None = None
     lowest: float | None = None
@@ -248,7 +250,8 @@ Acts = Literal["", "allocates", "checks", "records", "prints", "synchronizes", "
 
 @dataclass(frozen=True)
 class OpSpec:
-    """The row of one operation: its operands, results and attributes, and five parts.
+    """The row of one operation: its operands, results and attributes. Each of the five last fields groups further
+    properties.
 
     `arity`: the number of operands, or (least, most). `most` is None if there is no limit.
     `infer`: computes the result types from operands and attributes; raises Mismatch.
@@ -258,8 +261,8 @@ class OpSpec:
     `symbol`: the operator for the operation in a program, if the operation has no name there.
     `elementwise`: True if register i of the result comes from register i of the operands, all in the same layout.
     `becomes`: the name of the operation's instruction in `dsl.ptx_templates`. If the operation has several
-        instructions, any of them is named, because their rows have the same effects. If the instruction depends on
-        operands or attributes, `becomes` is a function of the operation.
+        instructions, `becomes` names one of them: the rows of all of them have the same effects. If the instruction
+        depends on operands or attributes, `becomes` is a function of the operation.
     `acts`: an effect other than on memory. An operation with such an effect is never removed or merged. Such an
         operation "allocates" a shared tile, "checks" a condition, "records" the time for a timeline, "prints",
         "synchronizes" threads or accesses, or "awaits" wgmma products. "meets" means that all lanes of a warp run it

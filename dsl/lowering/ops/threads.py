@@ -88,8 +88,8 @@ def _reducible(a: Placing, op: Op) -> Layout:
 
 
 def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """A layout in which `axis` lies within a warp. Neighbours are in registers of the same thread first. A scan then
-    needs no shared memory."""
+    """A layout in which `axis` lies within a warp. A thread holds neighbours in its registers, and the next lane holds
+    the next neighbours. A scan then needs no shared memory."""
     rest = [e if i != axis else 1 for i, e in enumerate(shape)]
     lanes = [1] * len(shape)
     lanes[axis] = min(WARP, shape[axis])

@@ -65,11 +65,11 @@ class Pass:
 
     `needs`, `gives`: the properties that the IR must have before the pass, and those that it has after the pass.
     `reads`: properties of the schedule that the pass reads.
-    `may_go`: True if the pass may be left out. Without the pass, the code is slower, or fewer errors are found.
+    `may_go`: True if the pass may be left out. Without such a pass, the code is slower, or fewer errors are found.
     `sound`: False if the code is wrong without the pass. `by_hand`: False if the code is wrong without the pass in
         kernels with `barriers manual`.
     `needed`: a function that tells whether the compiler needs the pass for a given kernel.
-    `deals`: a function that tells whether the pass may give other work to the blocks of a given kernel.
+    `deals`: a function that tells whether the pass may change which work each block of a given kernel does.
     `resums`: True if the pass changes the order of additions.
     `plugin`: the plug-in that added the pass; None for a pass of the compiler.
     """
@@ -104,9 +104,9 @@ PASSES = (
     # First: later passes remove values, and a line of the schedule about a removed value would be reported as a
     # mistake.
     Pass("check_names", on_function(check_names.check_names)),
-    # Directives come before layouts and barriers: those passes treat the code that directives make like code written by
-    # hand. Among the directives that rebuild loops, `pipeline` is first. Iterations that are peeled or unrolled later
-    # then keep the order that `pipeline` gave them.
+    # Directives come before layouts and barriers: those passes treat code made by directives like code written by hand.
+    # Among the directives that rebuild loops, `pipeline` is first. Iterations that are peeled or unrolled later then
+    # keep the order that `pipeline` gave them.
     Pass("grid", on_function(grid.grid), reads=("l2_group", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("precompute", on_function(precompute.precompute), reads=("precompute",)),
@@ -124,8 +124,7 @@ PASSES = (
     # Before `pipeline`, which takes the remaining shared memory.
     Pass("tma_stores", tma_stores.tma_stores, reads=("stage",), may_go=False),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",), needed=pipeline.copies_halos),
-    # After `pipeline`: `peel` turns one loop into two, and the iterations of the pipeline run on from the first into
-    # the second.
+    # After `pipeline`: `peel` turns one loop into two, and the pipeline continues from the first loop into the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),
     # After `peel`: `pingpong` compares the loops of one warp role with the loops of the other role. Before loops are
     # unrolled.
@@ -156,8 +155,7 @@ PASSES = (
     Pass("recompute", on_function(recompute.recompute)),
     Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
     Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
-    # After lower_matrix_accesses: different lanes access shared memory in one phase of `ldmatrix` and in one phase of
-    # plain loads.
+    # After lower_matrix_accesses: a phase of `ldmatrix` consists of other lanes than a phase of plain loads.
     Pass(
         "swizzle_shared",
         on_function(swizzle_shared.swizzle_shared),
@@ -186,8 +184,8 @@ EMISSION_NEEDS = (LAYOUTS, CONVERSIONS, COPIES, PLACES)
 
 
 def passes_of(plugins: Plugins) -> Sequence[Pass]:
-    """The passes, including those that plug-ins add at the places that they name. Raises TileError `plugin` if a
-    plug-in gives a name that is taken or names a place that does not exist."""
+    """The passes of the compiler and of plug-ins. A plug-in names the place of each pass that it adds. Raises TileError
+    `plugin` if a plug-in gives a name that is taken or names a place that does not exist."""
     return _with_added(plugins) if plugins.added else PASSES
 
 
@@ -205,7 +203,7 @@ def _with_added(plugins: Plugins) -> Sequence[Pass]:
             raise each.wrong(f"is to stand {side} '{other}', and there is no such pass", hint)
         at = names.index(other) + (side == "after")
         while side == "after" and at < len(found) and _follows(found[at], other):
-            at += 1  # passes after the same one keep the order of their files
+            at += 1  # passes for the same place keep the order of their files
         found.insert(at, Pass(each.name, _checked(each), plugin=each))
     return tuple(found)
 
@@ -215,7 +213,7 @@ def _follows(row: Pass, other: str) -> bool:
 
 
 def _checked(added: Added) -> Callable[[Function, Target], None]:
-    """Wraps a pass of a plug-in so that the IR is verified after it. Raises TileError `plugin` if that IR is not
+    """Wraps a pass of a plug-in so that the IR is verified after the pass. Raises TileError `plugin` if that IR is not
     well-formed. The pass of a directive runs only if the schedule has a line with that directive."""
 
     def run(function: Function, target: Target) -> None:
@@ -297,8 +295,8 @@ def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pa
 
 
 def left_out(names: Sequence[str]) -> dict[str, str]:
-    """The choices that leave out the passes with these names. Raises TileError `call` for an unknown name and for a
-    pass that code generation requires."""
+    """The choices that leave out the passes with these names. Raises TileError `call` for an unknown name. The same
+    error is raised for a pass that code generation requires."""
     for each in named(names):
         if not each.may_go:
             free = ", ".join(other.name for other in PASSES if other.may_go)

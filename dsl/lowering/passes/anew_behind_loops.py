@@ -29,9 +29,8 @@ def anew_behind_loops(function: Function) -> None:
 class _Stretches:
     """A block, divided into stretches that each end with a loop.
 
-    `made`: for each value, the number of the stretch that computes it. `held`: for each value that loops read, the
-        number
-    of the stretch after the last such loop.
+    `made`: for each value, the number of the stretch that computes it.
+    `held`: for each value that loops read, the number of the stretch after the last of these loops.
     """
 
     def __init__(self, block: Block):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsl.lowering.directives.grid import TILE
+from dsl.lowering.directives.grid import TILE, may_persist
 from dsl.lowering.directives.subjects import NamesThere, listed, names_in, unknown_subjects
 from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
@@ -21,7 +21,7 @@ def check_names(function: Function) -> None:
     """Raises TileError `layout` or `name` for a line of the schedule whose value or loop does not exist. Raises Errors
     if there are several such lines.
 
-    A name may occur only in a branch that the constants leave out. The line with such a name is accepted and has no
+    Some names occur only in a branch that the constants leave out. A line with such a name is accepted and has no
     effect, because the same schedule serves other variants, too.
     """
     named = names_in(function)
@@ -52,7 +52,7 @@ def _of_instructions(function: Function, named: NamesThere) -> Iterator[TileErro
 
 def _of_loops(function: Function, named: NamesThere) -> Iterator[TileError]:
     for (row, name), loc in function.lines.items():
-        is_of_tiles = (row, name) == ("pipeline", TILE) and "persistent" in function.attrs
+        is_of_tiles = (row, name) == ("pipeline", TILE) and ("persistent" in function.attrs or may_persist(function))
         if row not in OF_LOOPS or is_of_tiles or (row == "unroll" and name in function.written_out):
             continue
         if name not in named.counters and not _is_void(function, name, loc):

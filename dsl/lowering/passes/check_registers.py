@@ -12,9 +12,9 @@ from dsl.lowering.ir.targets import MOST_REGISTERS, Target
 
 
 def check_registers(function: Function, target: Target) -> None:
-    """Raises TileError `registers` in three cases: the first tile of floats that is too large, accumulators that are
-    too large for one instruction, and a loop that carries too many registers. Tiles of integers are not checked: they
-    are mostly index arithmetic, and a thread keeps few of their elements in registers."""
+    """Raises TileError `registers` in three cases: a tile of floats is too large, accumulators are too large for one
+    instruction, or a loop carries too many registers. The first case in the text is reported. Tiles of integers are not
+    checked: they are mostly index arithmetic, and a thread keeps few of their elements in registers."""
     has = _most_of_thread(function, target)
     for op in walk(function.body):
         if ATTRIBUTE in op.attrs:
@@ -53,8 +53,8 @@ def _registers(value: Value) -> int:
 
 
 def _most_of_thread(function: Function, target: Target) -> int:
-    """The most registers that a thread can have. This is the thread's share of the block's registers, or more if
-    producer warps give registers away (`setmaxnreg`)."""
+    """The maximum number of registers that a thread can have. This is the thread's share of the block's registers, or
+    more if producer warps give registers away (`setmaxnreg`)."""
     given = [op.attrs["registers"] for op in function.body.ops if op.spec.control.concurrent and op.attrs["registers"]]
     return min(given[0][1] if given else target.each(function.launched), MOST_REGISTERS)
 
@@ -74,7 +74,7 @@ def _check_carried(loop: Op, has: int) -> None:
 
 def _check_beside(function: Function, loop: Op, has: int) -> None:
     """Checks that a wgmma product fits beside the values that the loop carries. wgmma keeps its accumulators and a left
-    operand in registers while it runs. If these registers and the carried values exceed the limit together, ptxas 13.0
+    operand in registers while it runs. If these registers and the carried values together exceed the limit, ptxas 13.0
     spills much or gives up (C7600). ptxas did so when 96 of 136 registers were taken, and when 112 of 160 were."""
     body = loop.regions[-1]
     has = min(has, function.number("maxnreg") or has) if not _is_lifted(function) else has
@@ -101,7 +101,7 @@ def _is_lifted(function: Function) -> bool:
 
 
 def _used(body: Block, begin: int) -> set[Value]:
-    """The values that the operations from index `begin` on use, including uses in their regions."""
+    """The values that operations use: those at index `begin` and behind it. Uses in their regions are included."""
     ops = body.ops[begin:]
     inner = [each for op in ops for region in op.regions for each in walk(region)]
     return {value for op in (*ops, *inner) for value in op.operands}

@@ -183,8 +183,8 @@ def bits_of_shape(shape: tuple[int, ...]) -> int:
 
 
 def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
-    """The layout after each warp has reduced its part. `axis` then has one element per warp along it, and no register
-    bits or lane bits."""
+    """The layout after each warp has reduced its part. `axis` then has one element for each warp that lies along this
+    axis, and no register bits or lane bits."""
     mask = layout.axis_mask(axis)
     dropped = layout.drop(axis, keep=True)
     wide = [1] * len(shape)

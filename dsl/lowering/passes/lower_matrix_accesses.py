@@ -81,7 +81,7 @@ class NoMatrixAccess(Enum):
 
     @staticmethod
     def of_layouts() -> tuple[NoMatrixAccess, ...]:
-        """The reasons that do not apply if the value has another layout."""
+        """The reasons that come from the layout. They may not apply to another layout of the value."""
         return NoMatrixAccess.NEIGHBOURS, NoMatrixAccess.ACROSS, NoMatrixAccess.BYTES_ACROSS
 
 

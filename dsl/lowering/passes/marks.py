@@ -1,8 +1,8 @@
 """Marks: points where each warp records the time, for a timeline of a kernel (docs/timeline.md).
 
-`function.attrs["marks"]` selects the marks: `barriers`, `loops`, and lines of the `.tile` file. A pair of `mark`
-operations encloses the marked operations within one block. So the marks of a warp nest. This pass is the last: the
-timeline measures the code that the kernel has without marks.
+`function.attrs["marks"]` selects the marks: `barriers`, `loops`, and lines of the `.tile` file. A mark is a pair of
+`mark` operations, one before and one behind the marked operations. Both are in the same block, so the marks of a warp
+nest. This pass is the last: the timeline measures the code that the kernel has without marks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
             raise TileError("option", None, f"the lines {word[:40]} are none: the first is 1, and the last comes later")
         ranges.append((low, high))
     ranges = sorted(set(ranges), key=lambda each: (each[0], -each[1]))
-    # Ranges may nest but must not overlap, because the marks of a warp would not nest then.
+    # Ranges may nest but must not overlap: otherwise the marks of a warp would not nest.
     for i, (low, high) in enumerate(ranges):
         for other in ranges[i + 1 :]:
             if low < other[0] <= high < other[1]:

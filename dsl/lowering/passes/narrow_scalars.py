@@ -1,4 +1,4 @@
-"""If only a scalar store uses a scalar, lets only one thread load the scalar. The same thread does the store."""
+"""If a loaded scalar is needed only for scalar stores, only one thread loads it: the thread that does these stores."""
 
 from __future__ import annotations
 

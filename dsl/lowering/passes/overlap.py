@@ -58,8 +58,8 @@ def _wait(function: Function) -> list[Op]:
 
 def _let_next_start(function: Function, waits: Collection[Op]) -> None:
     spots: dict[str, Spots] = {END: [], LOADS: [_behind_reads(function.body, waits)]}
-    # Only if this launch does not wait itself. Otherwise blocks of the next launch could fill the multiprocessors while
-    # this launch still waits.
+    # This place is allowed only if this launch does not wait itself. Otherwise blocks of the next launch could fill the
+    # multiprocessors while this launch still waits.
     if not waits:
         spots[HEAD] = [(function.body, 0)]
     because, rule = "blocks of the next launch find room as blocks of this one end", LOADS if waits else HEAD
@@ -77,8 +77,8 @@ def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Blo
         for region in block.ops[needs[0]].regions:
             yield from _ahead_of_need(region, early)
     else:
-        # If no operation needs the wait, it stands at the end, before the terminator: every thread block must wait
-        # before it ends.
+        # If no operation needs the wait, the wait stands at the end, before the terminator: every thread block must
+        # wait before the block ends.
         end = len(block.ops) - bool(block.ops and block.ops[-1].spec.control.ends)
         yield block, needs[0] if needs else end
 

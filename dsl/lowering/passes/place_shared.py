@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dsl.lowering.hopper.boxes import BOX_ALIGN
 from dsl.lowering.ir.function import Block, Function, Op
 from dsl.lowering.ir.location import TileError
@@ -29,7 +31,7 @@ def place_shared(function: Function, target: Target) -> None:
         ways = {"joined": (placed, total), "apart": _placed(lives, [(1 << len(lives.tiles)) - 1] * len(lives.tiles))}
         if function.word("barriers") != "manual":
             ways["closer"] = closer, least
-        # `joined` stays even if it does not fit: the rule must be one of the options, and the error below reports its
+        # `joined` stays an option even if it does not fit: the rule may select it, and the error below then reports its
         # bytes.
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
         # A barrier costs time, so it is added only where the saved bytes matter. Example: attention with heads of 128.
@@ -56,13 +58,30 @@ def place_shared(function: Function, target: Target) -> None:
     function.attrs["shared_bytes"] = total
     function.attrs["shared_align"] = min(max(map(_align, placed), default=ALIGN), MOST_ALIGNMENT)
     if total > target.shared:
-        largest = max(placed, key=lambda op: op.attrs["type"].bytes)
-        raise TileError(
-            "shared",
-            largest.loc,
-            f"the kernel needs {total} bytes of shared memory; {target.arch} has {target.shared} a block",
-            f"the largest tile is {largest.attrs['type']} with {largest.attrs['type'].bytes} bytes",
-        )
+        message = f"the kernel needs {total} bytes of shared memory; {target.arch} has {target.shared} a block"
+        raise _shallower(function, target, total, message) or _smaller(placed, message)
+
+
+def _stages(op: Op) -> int:
+    type = op.attrs["type"]
+    return type.shape[0] if type.ring else 1
+
+
+def _smaller(placed: Iterable[Op], message: str) -> TileError:
+    largest = max(placed, key=lambda op: op.attrs["type"].bytes)
+    hint = f"the largest tile is {largest.attrs['type']} with {largest.attrs['type'].bytes} bytes"
+    return TileError("shared", largest.loc, message, hint)
+
+
+def _shallower(function: Function, target: Target, total: int, message: str) -> TileError | None:
+    """The error at a `pipeline` line, with the depth that fits; None if no line's depth is to blame."""
+    for name, stages in function.by_subject("pipeline", int).items():
+        rings = [op.attrs["type"] for op in function.body.ops if op.spec.allocates and _stages(op) == stages]
+        each = sum(type.bytes for type in rings) // max(stages, 1)
+        fits = stages - -(-(total - target.shared) // each) if each else 0
+        if stages > 1 and fits >= 1:
+            return TileError("shared", function.lines.get(("pipeline", name)), message, f"pipeline {name}: {fits}")
+    return None
 
 
 def _align(tile: Op) -> int:

@@ -8,8 +8,8 @@ found no conflict.
 A product may add to the accumulator of the previous product, as with the taps of a filter. Such a product starts
 directly after the previous product, and one wait serves both.
 
-Products of adjacent subtiles are joined into one product, which reads the left operand once. For example, 128 x 192 has
-three products of 64 columns.
+Products of adjacent subtiles are joined into one product, which reads the left operand once. For example, a result of
+128 x 192 consists of three products of 64 columns before they are joined.
 
 Loads behind a product that do not depend on its accumulator run while the product runs. With blockwise scales, a
 product of 8192 x 8192 x 8192 in e4m3 then takes 911 us instead of 985.
@@ -39,10 +39,10 @@ from dsl.lowering.ir.types import TileType
 from dsl.lowering.ops import OPS, operand
 
 MOST_FROM_ZERO = 128
-"""The most columns of a joined product that starts at 0. Its accumulators are added to others in registers, so there is
-no room for more columns."""
+"""The maximum number of columns of a joined product that starts at 0. Its accumulators are added to other accumulators
+in registers, so there is no room for more columns."""
 MOST_HELD = 224
-"""The most registers of a thread for accumulators. A thread of a consumer warp has 240 registers."""
+"""The maximum number of registers of a thread for accumulators. A thread of a consumer warp has 240 registers."""
 
 
 def place_waits(function: Function, target: Target) -> None:
@@ -51,7 +51,7 @@ def place_waits(function: Function, target: Target) -> None:
 
 
 def _in_block(function: Function, block: Block, most: int) -> None:
-    """Handles one block and its regions. `most` is the most columns that one product may have."""
+    """Handles one block and its regions. `most` is the maximum number of columns of one product."""
     _join(function, block, most)
     for op in list(block.ops):
         for region in op.regions:
@@ -146,8 +146,8 @@ def _make_one(function: Function, block: Block, run: list[Op]) -> None:
 
 
 def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
-    """The accumulator of an earlier product whose registers this product takes over, or None. No operation behind this
-    product may use that accumulator. The product then starts at 0 and has the attribute `from_zero`."""
+    """The earlier accumulator whose registers this product takes over, or None. No operation behind this product may
+    use that accumulator. The product then starts at 0 and has the attribute `from_zero`."""
     if len(product.results) > 1 or constant_of(product.operands[-1]) != 0:
         return None
     at = block.ops.index(product)

@@ -21,8 +21,8 @@ from dsl.lowering.text.attributes import ATTRIBUTES
 
 Reads = Callable[[Any], bool]
 MOST = 8 * MAX_OPERATIONS
-"""The most operations of a function. It exceeds a kernel's budget, because loops are unrolled after the budget was
-checked."""
+"""The maximum number of operations of a function. This number exceeds a kernel's budget, because loops are unrolled
+after the budget was checked."""
 
 
 def _is(*types: type) -> Reads:

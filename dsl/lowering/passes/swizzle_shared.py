@@ -3,8 +3,8 @@
 A swizzle XORs bits of a byte offset from bit 7 up (the row of banks) into the bank bits below. Bits within the widest
 access do not move. An access is free of conflicts if the lanes of a phase have linearly independent bank bits. The
 search assigns masks to the upper bits, one bit after the other. For each bit, the search takes the first mask that
-leaves the lanes settled so far without conflicts. If an access has more lanes than there are banks above its width, the
-search aims for as few passes as possible.
+leaves the lanes settled so far without conflicts. If an access has too many lanes for all of them to use different
+banks, the search aims for as few passes as possible.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from dsl.lowering.shared.shared_map import (
 )
 
 FIRST_BIT = BANKS.bit_length() - 1  # the lowest bit of the row of banks; lower bits choose bytes within a row
-MAX_BITS = 8  # the most upper bits for which the search finds masks: each further bit multiplies its time
-WORST = FIRST_BIT - 1  # log2 of the most passes: 32 lanes take at most 32 passes
+MAX_BITS = 8  # the maximum number of upper bits for which the search finds masks: each further bit multiplies its time
+WORST = FIRST_BIT - 1  # log2 of the maximum number of passes: 32 lanes take at most 32 passes
 
 
 def swizzle_shared(function: Function) -> None:
@@ -294,8 +294,8 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
 def least_passes(phase: Phase, keep: int) -> int:
     """The fewest passes of a phase with any swizzle that does not move the lowest `keep` bits of an offset.
 
-    Lanes that differ only above these bits share the remaining banks. For example, a tile is stored 16 bytes at a time,
-    and 32 lanes read it 4 bytes at a time at a distance of 16 bytes. Such a read takes 4 passes.
+    Lanes that differ only above these bits share the remaining banks. For example, a tile is stored 16 bytes at a time.
+    If 32 lanes then read 4 bytes each, at a distance of 16 bytes, the read takes 4 passes.
     """
     inside = [WORD << i for i in range((phase.bytes // WORD).bit_length() - 1)]
     words, low = BasisSpan(inside), BasisSpan(inside)

@@ -13,7 +13,6 @@ from typing import Any
 from dsl.lowering.building.iterations import known_iterations, several_iterations
 from dsl.lowering.building.loop_forms import iterations_of
 from dsl.lowering.directives.slices import slice_of, without
-from dsl.lowering.directives.tile_loads import adds_products
 from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Rewriter, Value, clone, walk
@@ -21,6 +20,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DTYPES, DType, TileType, int_range
 from dsl.lowering.known.facts import Analysis, facts_now, in_order
 from dsl.lowering.ops import OPS, space_of
+from dsl.lowering.plan.tile_loads import adds_products
 
 
 def unroll_loops(function: Function) -> None:
@@ -37,15 +37,15 @@ def unroll_loops(function: Function) -> None:
 
 USUAL = (1, 2, 4, 8)
 MOST_SLOTS = 4
-"""The most iterations that a pipelined loop of MMAs joins: one for each stage. On an H200, joining three iterations
-makes matrix products of size 4096 10% faster, for f16 and for bytes. Loops that do more than MMAs need the registers:
-attention is 6% slower if two iterations are joined."""
+"""The maximum number of iterations that a pipelined loop of MMAs joins: one for each stage. On an H200, joining three
+iterations makes matrix products of size 4096 10% faster, for f16 and for bytes. Loops that do more than MMAs need the
+registers: attention is 6% slower if two iterations are joined."""
 STEPPED = 2
 """The number of iterations that a stepped loop joins. On an H200, f16 products of size 4096 take 293, 286 and 296
 microseconds with one, two and three iterations joined. Products of size 8192 take 2288, 2242 and 2300 microseconds."""
 MOST_SUMS = 128
-"""The most accumulators of a thread with which a stepped loop joins iterations. With 192, two joined iterations spill
-150 bytes, and products of size 8192 take 2470 microseconds instead of 2264."""
+"""A stepped loop joins iterations only if a thread has at most this many accumulators. With 192, two joined iterations
+spill 150 bytes, and products of size 8192 take 2470 microseconds instead of 2264."""
 
 
 def _choose(function: Function, loop: Op) -> None:
@@ -65,8 +65,8 @@ def _choose(function: Function, loop: Op) -> None:
             "an iteration for each stage of the ring: their places are numbers",
         )
     step = constant_of(loop.operands[2])
-    # Two kinds of loops allow no other factor: loops over tiles whose results are stored by TMA, and loops whose step
-    # is known only at run time.
+    # Two kinds of loops allow only the factor 1 and the factor of the rule: loops over tiles whose results are stored
+    # by TMA, and loops whose step is known only at run time.
     in_flight = "tiles" in loop.attrs and any(op.spec.leaves for op in walk(loop.regions[0]))
     free = step is not None and step >= 1 and not in_flight
     loop.attrs["unroll"] = function.choices.choose(
@@ -158,8 +158,8 @@ class Splitter(Rewriter):
         return values
 
     def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
-        """Splits a loop so that its first part has `factor` iterations joined. With `whole`, the first loop has only
-        the iterations with a whole step, and the second loop has the partial iteration."""
+        """Splits a loop into two loops. The first one joins `factor` iterations into one. With `whole`, the first loop
+        has only the iterations with a whole step, and the second loop has the partial iteration."""
         start, stop = self[op.operands[0]], self[op.operands[1]]
         carried = [self[v] for v in op.operands[3:]]
         body = self.block(op.regions[0], self.visit)
@@ -223,9 +223,9 @@ def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
     """Whether the copies that the remainder issues ahead can be removed, because all of them are for iterations past
     the end of the loop.
 
-    The copies can go under two conditions: the remainder has fewer iterations than there are stages, and no other loop
-    continues the pipeline. A stepped loop also reads the first fragments of one more stage without using them. That
-    stage must have been written, so one stage more is required.
+    The copies can be removed under two conditions: the remainder has fewer iterations than there are stages, and no
+    other loop continues the pipeline. A stepped loop also reads the first fragments of one more stage without using
+    them. That stage must have been written, so one stage more is required.
     """
     return not attrs.get("goes_on") and factor <= attrs.get("stages", 1) - bool(attrs.get("stepped"))
 

@@ -1,1 +1,1 @@
-"""Decisions before the directives: which shared tiles may share bytes."""
+"""Decisions before the directives: which products are wgmma, and which shared tiles may share bytes."""

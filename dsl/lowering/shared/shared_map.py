@@ -1,6 +1,6 @@
 """Addresses of accesses to shared tiles: byte offsets as linear maps over F2, swizzles, and bank conflicts.
 
-A byte offset counts from the start of the stage for a ring, otherwise from the start of the tile.
+A byte offset in a ring counts from the start of the stage. Any other byte offset counts from the start of the tile.
 """
 
 from __future__ import annotations

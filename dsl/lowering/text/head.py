@@ -19,7 +19,8 @@ from dsl.lowering.text.rows import TextRow
 from dsl.lowering.text.values import Values, flat, inside, integers
 
 MAX_BASES = 12
-"""The most bases for the registers of a layout. They give 4,096 elements per thread, which has 255 registers."""
+"""The maximum number of bases for the registers of a layout. So many bases give 4,096 elements per thread. A thread has
+255 registers."""
 
 
 class FunctionHead(Values):

@@ -152,8 +152,8 @@ class _Printer:
         return self.layouts.setdefault(layout, f"#{len(self.layouts)}")
 
     def place(self, loc: Loc) -> str:
-        """LINE:COLUMN+LENGTH. Unless the location is in the kernel's file, the number of the source precedes it. The
-        locations of inlined calls follow."""
+        """LINE:COLUMN+LENGTH. Unless the location is in the kernel's file, the number of the source precedes the
+        location. The locations of inlined calls follow."""
         parts = []
         for each in (loc, *loc.callers):
             source = self.sources.setdefault(each.source, len(self.sources))

@@ -10,8 +10,8 @@ from typing import NoReturn, TypeVar
 from dsl.lowering.ir.location import Loc, Source, TileError
 
 T = TypeVar("T")
-# The order matters: strings come before all other tokens, `0x…` comes before numbers, and `inf` and `nan` as numbers
-# come before words.
+# The order matters: strings come before all other tokens, and `0x…` comes before numbers. `inf` and `nan` are numbers,
+# so they come before words.
 TOKEN = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*")
       | (?P<value>%(?:\d+|(?:[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")(?:\#\d+)?))

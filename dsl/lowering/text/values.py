@@ -16,7 +16,7 @@ from dsl.lowering.text.rows import TextRow
 
 WORDS = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
 MAX_EXTENT = 1 << 31
-MOST_DIGITS = 40  # the most digits of an integer
+MOST_DIGITS = 40  # the maximum number of digits of an integer
 
 
 class Values:

@@ -1,1 +1,1 @@
-"""Launches on NVIDIA GPUs through the CUDA driver API. Nothing here is imported before the first launch."""
+"""Launches on NVIDIA GPUs through the CUDA driver API. This package is not imported before the first launch."""

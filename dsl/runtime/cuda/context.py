@@ -1,11 +1,11 @@
-"""The primary context of each device: made current and restored, its facts, and the kernels launched in it.
+"""The primary context of each device. A context holds the device's properties and the names of the kernels launched.
 
-An illegal access poisons a context until the process ends, and the driver reports it at some later call. So a context
-remembers the kernels launched since the last synchronisation: the error can name them, and further launches are
-refused.
+An illegal access poisons a context until the process ends, and the driver reports the access at some later call. So a
+context remembers the kernels launched since the last synchronisation, and the error names them. After the error, the
+context refuses further launches.
 
-Only the end of its process stops a kernel that never ends. Within `time_limit`, waiting for a device raises an error,
-and the context is poisoned."""
+A kernel that never ends can only be stopped by ending its process. Inside `time_limit`, a wait for the device raises an
+error when the time is over, and the context is poisoned."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _limit: ContextVar[float | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Within it, queued work must end within `seconds` of the beginning of a wait (None: no limit). Else DeviceError
-    `time-limit`: the device works on, and nothing more runs there in this process."""
+    """Limits the time of each wait for a device to `seconds`. None means no limit.
+
+    If queued work does not end in time, the wait raises DeviceError `time-limit`. The device continues to work, and
+    this process can no longer use it."""
     token = _limit.set(seconds)
     try:
         yield
@@ -36,23 +38,23 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
 
 class Context:
-    """The retained primary context of device `ordinal`: `cu_context` is the driver's handle."""
+    """The retained primary context of the device `ordinal`. `cu_context` is the driver's handle."""
 
     def __init__(self, ordinal: int) -> None:
         driver.require(ordinal)
         cuda = driver.bindings()
         self.ordinal = ordinal
         self.device = driver.call(cuda.cuDeviceGet, ordinal)
-        # The primary context is the one that torch, CuPy and JAX use: their arrays are valid in it.
+        # torch, CuPy and JAX also use the primary context, so their arrays are valid in it.
         self.cu_context = driver.call(cuda.cuDevicePrimaryCtxRetain, self.device)
         self.facts = _facts(self.device)
-        self.launched: dict[str, None] = {}  # used as a set: a dict takes a name without a call
+        self.launched: dict[str, None] = {}  # a dict used as a set: an item is added without a function call
         self.records: list[tuple[str, int]] = []
         self.poison: DeviceError | None = None
 
     def make_current(self) -> None:
-        """Puts the context on top of this thread's stack; `restore` takes it off again."""
-        # Pushed and popped: the caller's own context stays current.
+        """Pushes the context onto the thread's stack of contexts. `restore` pops it again."""
+        # After the pop, the caller's own context is current again.
         (code,) = driver.bindings().cuCtxPushCurrent(self.cu_context)
         self.check(code, "making the context current")
 
@@ -63,7 +65,7 @@ class Context:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Makes the context current for a block, and restores the one before."""
+        """Makes the context current inside a `with` block, and then restores the previous context."""
         self.make_current()
         try:
             yield
@@ -71,8 +73,8 @@ class Context:
             self.restore()
 
     def check(self, code: Any, doing: str) -> None:
-        """Raises DeviceError unless `code` is success; remembers an error that poisons the context."""
-        # The driver would report the old error again, for a kernel that is not at fault.
+        """Raises DeviceError unless `code` means success. Remembers an error that poisons the context."""
+        # In a poisoned context the driver would report the old error for a kernel that did not cause it.
         if self.poison is not None:
             raise self.poison
         if code == 0:
@@ -89,13 +91,13 @@ class Context:
         raise error
 
     def call(self, function: Any, *arguments: Any) -> Any:
-        """Calls a driver function in this context (which must be current), and unpacks its result."""
+        """Calls a driver function and unpacks its result. This context must be current."""
         code, *values = function(*arguments)
         self.check(code, function.__name__)
         return values[0] if len(values) == 1 else tuple(values)
 
     def add_record(self, kernel: str) -> int:
-        """Allocates the zeroed record that a failed `assert` of `kernel` writes; returns its address."""
+        """Allocates a zeroed assert record for `kernel` and returns its address. A failed `assert` writes to it."""
         cuda = driver.bindings()
         with self.current():
             pointer = int(self.call(cuda.cuMemAlloc, 4 * RECORD_WORDS))
@@ -104,7 +106,7 @@ class Context:
         return pointer
 
     def add_constant(self, data: bytes) -> int:
-        """Allocates memory with these bytes, which lives as long as the context; returns its address."""
+        """Allocates memory with the contents `data` and returns its address. The memory is never freed."""
         cuda = driver.bindings()
         with self.current():
             pointer = int(self.call(cuda.cuMemAlloc, len(data)))
@@ -112,14 +114,15 @@ class Context:
         return pointer
 
     def synchronize(self) -> None:
-        """Waits for the device. Raises DeviceError for a failure, or a wait longer than the `time_limit`, and
-        DeviceAssertError for a failed `assert`."""
+        """Waits for the device. Raises DeviceAssertError for a failed `assert`.
+
+        Raises DeviceError for another failure, or if the wait takes longer than the `time_limit`."""
         self._wait(_limit.get())
         with self.current():
-            # Only records of launched kernels: reading one costs a copy from the device.
+            # Only records of launched kernels are read, because each reading copies from the device.
             records = [record for record in self.records if record[0] in self.launched]
             failed = [found for kernel, pointer in records if (found := self._failed(kernel, pointer))]
-        # In front of the raise: the failed assert must not be reported twice.
+        # Cleared before the raise, so that a failed assert is not reported twice.
         self.launched.clear()
         if failed:
             raise failed[0]
@@ -141,7 +144,7 @@ class Context:
             finally:
                 ended.set()
 
-        threading.Thread(target=wait, daemon=True).start()  # the driver's call itself has no limit
+        threading.Thread(target=wait, daemon=True).start()  # a thread, because the driver's call has no time limit
         if not ended.wait(seconds):
             names = ", ".join(sorted(self.launched)) or "what was queued"
             self.poison = DeviceError(
@@ -159,7 +162,7 @@ class Context:
         self.call(cuda.cuMemcpyDtoH, record, pointer, len(record))
         error = assert_error(kernel, bytes(record))
         if error is not None:
-            # The kernel may be launched again: its next failure needs a zeroed flag.
+            # The kernel may be launched again, and its next failure needs a zeroed flag.
             self.call(cuda.cuMemsetD32, pointer, 0, RECORD_WORDS)
         return error
 
@@ -169,7 +172,7 @@ _lock = threading.Lock()
 
 
 def context(ordinal: int) -> Context:
-    """The context of a device, retained at first use. Raises DeviceError `no-gpu` or `cuda`."""
+    """The context of a device. It is retained at first use. Raises DeviceError `no-gpu` or `cuda`."""
     if driver.forked():
         raise driver.after_fork_error()
     with _lock:
@@ -179,7 +182,7 @@ def context(ordinal: int) -> Context:
 
 
 def used_contexts() -> list[Context]:
-    """The contexts that this process has used through this module."""
+    """All contexts that this process has obtained from `context`."""
     with _lock:
         return list(_contexts.values())
 
@@ -199,7 +202,7 @@ def _facts(device: Any) -> DeviceFacts:
         name=driver.call(cuda.cuDeviceGetName, 256, device).split(b"\0")[0].decode(),
         arch=f"sm_{major}{minor}",
         sms=get("MULTIPROCESSOR_COUNT"),
-        # OPTIN: more than 48 KiB of dynamic shared memory must be requested for a kernel, as `load_function` does.
+        # OPTIN: a kernel must request more than 48 KiB of dynamic shared memory. `load_function` does this.
         shared_per_block=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         shared_per_sm=get("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
         reserved_shared=get("RESERVED_SHARED_MEMORY_PER_BLOCK"),
@@ -208,7 +211,7 @@ def _facts(device: Any) -> DeviceFacts:
         blocks_per_sm=get("MAX_BLOCKS_PER_MULTIPROCESSOR"),
         l2_bytes=get("L2_CACHE_SIZE"),
         memory_bytes=driver.call(cuda.cuDeviceTotalMem, device),
-        # Double data rate: two transfers a clock.
+        # The memory has double data rate: two transfers per clock.
         memory_bandwidth=2 * kilohertz * 1e3 * bits / 8 if kilohertz and bits else None,
         clock=clock * 1e3 if clock else None,
     )

@@ -1,4 +1,4 @@
-"""`cuda.bindings.driver`: imported and initialised once; its error codes become DeviceErrors."""
+"""Access to `cuda.bindings.driver`. The driver is initialised once, and its error codes become DeviceErrors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dsl.runtime.errors import DeviceError
 
 NOT_INITIALIZED = 3
 FIRST_WITH_CONFIGS = 11080
-"""The first CUDA version whose driver has `cuLaunchKernelEx` (11.8)."""
+"""11.8, the first CUDA version whose driver has `cuLaunchKernelEx`."""
 STICKY = frozenset([220, 700, 702, 710, 714, 715, 716, 717, 718, 719])
-"""Codes after which every call in the context fails until the process ends (CUDA driver API, CUresult)."""
+"""Error codes after which all calls in the context fail until the process ends (CUDA driver API, CUresult)."""
 
 
 @cache
 def bindings() -> Any:
-    """The module `cuda.bindings.driver`, imported at first use (78 ms)."""
+    """The module `cuda.bindings.driver`. The first call imports the module, which takes 78 ms."""
     from cuda.bindings import driver
 
     return driver
@@ -28,11 +28,12 @@ def bindings() -> Any:
 
 @cache
 def _initialise() -> tuple[int, str | None]:
-    """(process that initialised, why there is no GPU)."""
+    """Initialises the driver. Returns the process id, and the reason why there is no GPU. The reason is None if there
+    is a GPU."""
     try:
         cuda = bindings()
         (code,) = cuda.cuInit(0)
-    except Exception as error:  # without a driver, by version of the bindings
+    except Exception as error:  # without a driver, the type of the error depends on the version of the bindings
         return os.getpid(), f"no CUDA driver: {' '.join(str(error).split())}"
     if code != 0:
         return os.getpid(), f"the CUDA driver does not start: {_describe(code)}"
@@ -42,20 +43,22 @@ def _initialise() -> tuple[int, str | None]:
 
 
 def unavailable() -> str | None:
-    """Why there is no GPU; None if there is one. The first call starts the driver."""
+    """The reason why there is no GPU. None if there is a GPU. The first call starts the driver."""
     return _initialise()[1]
 
 
 @cache
 def device_count() -> int:
-    """The number of the driver's devices; it must have been started."""
+    """The number of the driver's devices. The driver must have been started."""
     return call(bindings().cuDeviceGetCount)
 
 
 @cache
 def launch_configured() -> Callable[[int, int, int, int], int]:
-    """`cuLaunchKernelEx` by addresses: of a CUlaunchConfig (its `getPtr`), a function, the arguments' addresses, and 0.
-    The bindings' own function converts the caller's config at each launch, which takes 50 µs."""
+    """`cuLaunchKernelEx` as a C function that takes four addresses.
+
+    The addresses are `getPtr()` of a CUlaunchConfig, the handle of a function, the array of argument addresses, and 0.
+    The bindings' own function converts the config at each launch, which takes 50 µs."""
     address, _ = call(bindings().cuGetProcAddress, b"cuLaunchKernelEx", FIRST_WITH_CONFIGS, 0)
     if not address:
         raise DeviceError("cuda", "the driver launches no kernels with attributes", "a driver of CUDA 12")
@@ -64,7 +67,8 @@ def launch_configured() -> Callable[[int, int, int, int], int]:
 
 
 def version() -> str:
-    """The CUDA version that the driver supports (13.0), and its own version if the kernel module reports it."""
+    """The CUDA version that the driver supports, such as `13.0`. The driver's own version follows if the kernel module
+    reports it."""
     number = call(bindings().cuDriverGetVersion)
     module = Path("/sys/module/nvidia/version")
     own = f", driver {module.read_text().strip()}" if module.is_file() else ""
@@ -72,12 +76,12 @@ def version() -> str:
 
 
 def forked() -> bool:
-    """Whether the driver was started in a parent process: it does not survive `fork`."""
+    """Whether the driver was started in a parent process. The driver does not work after a `fork`."""
     return _initialise()[0] != os.getpid()
 
 
 def after_fork_error() -> DeviceError:
-    """The error of every use of the driver in a forked child."""
+    """The error for each use of the driver in a forked child process."""
     return DeviceError(
         "cuda",
         "CUDA was started before this process was forked, and does not work in the child",
@@ -106,15 +110,15 @@ def _describe(code: Any) -> str:
 
 
 def error(code: Any, doing: str) -> DeviceError:
-    """The DeviceError of a driver's code; `doing` names what failed."""
-    # After a fork the driver claims not to be initialised: the real cause is the fork.
+    """The DeviceError for an error code of the driver. `doing` names the operation that failed."""
+    # After a fork the driver reports that it is not initialised, but the real cause is the fork.
     if int(code) == NOT_INITIALIZED and forked():
         return after_fork_error()
     return DeviceError("cuda", f"{doing} failed: {_describe(code)}")
 
 
 def call(function: Any, *arguments: Any) -> Any:
-    """Calls a driver function and unpacks its result. Raises DeviceError unless it succeeded."""
+    """Calls a driver function and unpacks its result. Raises DeviceError if the call fails."""
     code, *values = function(*arguments)
     if code != 0:
         raise error(code, function.__name__)

@@ -1,4 +1,4 @@
-"""Loads PTX text: modules cached by content, device and options; errors of the driver's JIT; kernel attributes."""
+"""Loads PTX text into the driver and reads kernel attributes. Modules are cached by content, device and options."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from dsl.runtime.timeline import NO_RECORDS
 
 LOG_BYTES = 1 << 14
 PORTABLE_CLUSTER = 8
-"""Largest cluster, in blocks, that needs no opt-in (CUDA programming guide, "Thread block clusters")."""
+"""Number of blocks of the largest cluster that needs no opt-in (CUDA programming guide, "Thread block clusters")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """The driver's facts on a compiled kernel, and how many of its blocks a multiprocessor holds.
+    """Properties of a compiled kernel, as the driver reports them, and its occupancy.
 
-    `registers` a thread; `local_bytes` a thread (spills and arrays in local memory); shared memory in bytes a block;
-    `occupancy`: active threads over the most that fit; `limited_by`: the resource that allows the fewest blocks.
+    `registers` and `local_bytes` are per thread. `local_bytes` counts spills and arrays in local memory. Shared memory
+    is in bytes per block. `occupancy` is the number of active threads on a multiprocessor divided by the maximum.
+    `limited_by` is the resource that allows the fewest blocks.
     """
 
     registers: int
@@ -39,7 +40,7 @@ class Attributes:
 
 
 class LaunchedCode(Protocol):
-    """The facts on an entry that loading needs: of a Header, or of a text without one."""
+    """The properties of an entry that are needed to load it. Header and `CudaForeign` have these properties."""
 
     @property
     def entry(self) -> str: ...
@@ -59,24 +60,24 @@ class LaunchedCode(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """An entry of a loaded module in one context."""
+    """An entry of a module that is loaded in one context."""
 
     context: Context
     header: Header
     function: Any
     record: int
     says_cluster: bool
-    """Whether the text itself states the size of its clusters, or has none: then launches need no attribute."""
+    """Whether launches need no cluster attribute: the text states the cluster size, or there are no clusters."""
     timeline: int = 0
-    """The memory in which its warps record at marks; without room in launches that request no records."""
+    """Address of the memory to which warps write records at marks. It has no room if no records were requested."""
 
     def attributes(self) -> Attributes:
-        """The driver's facts on this kernel."""
+        """The properties of this kernel, as the driver reports them."""
         return attributes_of(self.context, self.function, self.header)
 
 
 def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attributes:
-    """The driver's facts on a loaded function."""
+    """The properties of a loaded function, as the driver reports them."""
     cuda = driver.bindings()
     names = cuda.CUfunction_attribute
 
@@ -100,8 +101,8 @@ def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attrib
 
 
 def limiting_resource(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> str:
-    """`registers`, `shared memory`, `threads` or `blocks`: the resource that allows the fewest blocks a
-    multiprocessor."""
+    """The resource that allows the fewest blocks per multiprocessor: `registers`, `shared memory`, `threads` or
+    `blocks`."""
     return occupancy(facts, registers, threads, shared_bytes)[1]
 
 
@@ -110,12 +111,12 @@ _lock = threading.Lock()
 
 
 def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
-    """Loads an entry of `ptx` and sets its attributes; raises what `load_function` does."""
+    """Loads an entry of `ptx` and sets its attributes. It raises the same errors as `load_function`."""
     function = load_function(context, ptx, header)
     cuda = driver.bindings()
     with context.current():
         known = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
-        # A text with .reqnctapercluster needs no attribute, and its launch is the fast one.
+        # A text with .reqnctapercluster needs no cluster attribute, so the faster `cuLaunchKernel` can launch it.
         says_cluster = header.cluster == 1 or context.call(cuda.cuFuncGetAttribute, known, function) == header.cluster
     has_record = any(argument.kind == "record" for argument in header.arguments)
     record = context.add_record(header.label) if has_record else 0
@@ -124,13 +125,14 @@ def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
 
 
 def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
-    """The driver's function of an entry of `ptx`, allowed to use its shared memory and to form its clusters.
+    """The driver's function for an entry of `ptx`. The attributes of the function permit the entry's dynamic shared
+    memory and clusters.
 
-    Raises LaunchError `target` or `shared` if the device cannot run it, DeviceError `ptx` with the PTX line if the
-    driver refuses the text."""
+    Raises LaunchError `target` or `shared` if the device cannot run the entry. Raises DeviceError `ptx` with the PTX
+    line if the driver refuses the text."""
     _check_device(context.facts, code)
     cuda = driver.bindings()
-    # Not by the text itself: a digest is 64 bytes, a text may have 240 KB.
+    # The key holds a digest of 64 bytes instead of the text, which may have 240 KB.
     key = (hashlib.sha256(ptx.encode()).hexdigest(), context.ordinal, code.maxnreg)
     with context.current():
         with _lock:
@@ -141,7 +143,7 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
         if code.shared_bytes:
             dynamic = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             context.call(cuda.cuFuncSetAttribute, function, dynamic, code.shared_bytes)
-        # More than 8 blocks are not portable to all devices.
+        # Not all devices support clusters of more than 8 blocks.
         if code.cluster > PORTABLE_CLUSTER:
             wide = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             context.call(cuda.cuFuncSetAttribute, function, wide, 1)
@@ -149,7 +151,8 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
 
 
 def variable(context: Context, function: Any, name: str) -> tuple[int, int]:
-    """(address, bytes) of a variable of a function's module; 0 bytes if the driver does not know it."""
+    """The address and the size in bytes of a variable in the function's module. The size is 0 if the driver does not
+    know the variable."""
     cuda = driver.bindings()
     with context.current():
         code, *found = cuda.cuModuleGetGlobal(context.call(cuda.cuFuncGetModule, function), name.encode())
@@ -163,8 +166,9 @@ def launch_config(
     cluster: tuple[int, int, int],
     overlaps: bool = False,
 ) -> Any:
-    """The CUlaunchConfig of a launch in clusters, or of one that may start before the launch in front of it has ended,
-    on the legacy default stream."""
+    """The CUlaunchConfig of a launch on the legacy default stream.
+
+    If `overlaps` is true, the launch may start before the preceding launch has ended."""
     cuda = driver.bindings()
     names, attributes = cuda.CUlaunchAttributeID, []
 
@@ -173,7 +177,7 @@ def launch_config(
         attribute.id, attribute.value = name, value
         attributes.append(attribute)
 
-    # One block is no cluster: the attribute would turn clusters on.
+    # With one block per cluster the attribute is left out, because it would enable clusters.
     if cluster != (1, 1, 1):
         value = cuda.CUlaunchAttributeValue()
         value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
@@ -192,8 +196,12 @@ def launch_config(
 
 
 def _check_device(facts: DeviceFacts, code: LaunchedCode) -> None:
-    """PTX runs on its own architecture and later ones; with a letter `a` on its own only (PTX ISA, `.target`)."""
-    # `f` is for the family: the same tens, and no older member.
+    """Raises LaunchError if the device cannot run the code.
+
+    PTX runs on its own architecture and on later ones. With the letter `a`, PTX runs only on its own architecture (PTX
+    ISA, `.target`)."""
+    # With the letter `f`, PTX runs on its own architecture and on later ones of the same family (numbers with equal
+    # tens).
     number, has = int(re.sub(r"\D", "", code.arch)), int(re.sub(r"\D", "", facts.arch))
     fits = {"a": has == number, "f": has // 10 == number // 10 and has >= number}.get(code.arch[-1], has >= number)
     if not fits:
@@ -211,16 +219,16 @@ def _check_device(facts: DeviceFacts, code: LaunchedCode) -> None:
 def _load_module(context: Context, ptx: str, maxnreg: int | None) -> Any:
     cuda = driver.bindings()
     option = cuda.CUjit_option
-    # Zeroed: the driver writes a C string of unknown length.
+    # The buffer is zeroed, because the driver writes a C string of unknown length.
     log = bytearray(LOG_BYTES)
     options = {option.CU_JIT_ERROR_LOG_BUFFER: log, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES}
     if maxnreg is not None:
         options[option.CU_JIT_MAX_REGISTERS] = maxnreg
-    # The driver reads a C string.
+    # The driver expects a C string.
     image = ptx.encode() + b"\0"
     code, module = cuda.cuModuleLoadDataEx(image, len(options), list(options), list(options.values()))
     text = log.rstrip(b"\0").decode(errors="replace").strip()
-    # An error without a log is not one of the text.
+    # An error without a log is not an error in the text.
     if code != 0 and text:
         raise jit_error(ptx, text)
     context.check(code, "loading the PTX")
@@ -228,7 +236,7 @@ def _load_module(context: Context, ptx: str, maxnreg: int | None) -> Any:
 
 
 def jit_error(ptx: str, log: str) -> DeviceError:
-    """The DeviceError `ptx` of the driver's compiler log, with the line of PTX that it names."""
+    """The DeviceError `ptx` for a log of the driver's compiler. The error's hint is the PTX line that the log names."""
     match = re.search(r"line (\d+)", log)
     hint = None
     if match is not None and 0 < (number := int(match[1])) <= len(lines := ptx.splitlines()):

@@ -1,4 +1,4 @@
-"""Tensor maps as the driver encodes them (CUDA driver API, "Tensor Map Object Management")."""
+"""Lets the driver encode tensor maps (CUDA driver API, "Tensor Map Object Management")."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from dsl.runtime.cuda.context import Context
 from dsl.runtime.tensor_map import MAP_PIECE, TensorMap
 
 DATA_TYPES = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
-"""Bytes of an element → the driver's type. A copy moves bits and fills with zeros, which have 0 bits in all types."""
+"""Bytes of an element → the driver's type for copies. A copy only moves bits and fills with zeros, whose bits are 0 in
+all types."""
 TYPES = {"s32": "INT32", "s64": "INT64", "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"}
-"""Types of elements that a map names because reductions compute with them."""
+"""Our element type → the driver's type. A map names the type for reductions, which compute with elements."""
 SMALL = 1 << 17
-"""Bytes of an array below which drivers up to FAULTY set a wrong bit."""
+"""Drivers up to version FAULTY set a wrong bit in the map of an array with fewer bytes than this."""
 FAULTY = 13010
 SMALL_BIT = 1 << 21
-"""The wrong bit, in the second word of a map."""
+"""The wrong bit. It is in the second word of a map."""
 
 
 MOST_OBJECTS = 1024
 _objects: dict[tuple[int, TensorMap], Any] = {}
-"""By device and map, the driver's latest object: for another array only its address is replaced. A thread that uses an
-object takes it out, so that no two threads have the same one."""
+"""(device, map) → the driver's object for this map. For another array only the address in the object is replaced. A
+thread removes an object while it uses the object, so that no two threads use the same object."""
 
 
 def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
-    """The 128 bytes of a map of the array at `pointer` on the context's device. Raises DeviceError."""
+    """The 128 bytes of a tensor map for the array at the address `pointer` on the context's device. Raises
+    DeviceError."""
     cuda, key = driver.bindings(), (context.ordinal, tensor_map)
     made = _objects.pop(key, None)
-    with context.current():  # without a context the driver even refuses to replace an address
+    with context.current():  # the driver needs a current context even to replace an address
         if made is None:
             made = _encoded(context, tensor_map, pointer)
-        else:  # 8 µs; encoding takes 30 µs
+        else:  # replacing takes 8 µs, encoding 30 µs
             context.call(cuda.cuTensorMapReplaceAddress, made, pointer)
     words = [int(word) for word in made.opaque]
     if tensor_map.span < SMALL and driver_version() <= FAULTY:
-        # A fault of these drivers: they set this bit for small arrays, and copies by such maps may be wrong.
+        # These drivers set this bit for small arrays by mistake. Copies by such maps may be wrong.
         words[1] &= ~SMALL_BIT
     if len(_objects) < MOST_OBJECTS:
         _objects[key] = made
@@ -52,14 +54,14 @@ def driver_version() -> int:
 
 
 def _encoded(context: Context, tensor_map: TensorMap, pointer: int) -> Any:
-    """The driver's object for a new map."""
+    """Lets the driver encode a new map, and returns the driver's object."""
     cuda, rank, window = driver.bindings(), len(tensor_map.extents), tensor_map.window
-    strides = tensor_map.strides or (MAP_PIECE,)  # one axis has no stride, and the driver refuses an empty list
+    strides = tensor_map.strides or (MAP_PIECE,)  # a map of one axis has no strides, but the driver needs a list
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
     encode, box = cuda.cuTensorMapEncodeTiled, _numbers(tensor_map.box)
     parts: tuple[Any, ...] = (box, _numbers((1,) * rank))
     if window is not None:
-        # The manual lists the corners as D, H, W, but CUTLASS passes W, H, D: innermost first, like everything else.
+        # The manual lists the corners as D, H, W. CUTLASS passes W, H, D: innermost first, like all other arguments.
         encode, parts = cuda.cuTensorMapEncodeIm2col, (list(window.lower), list(window.upper), *box)
         parts += (_numbers((1, *window.steps, 1)),)
     return context.call(
@@ -72,9 +74,9 @@ def _encoded(context: Context, tensor_map: TensorMap, pointer: int) -> Any:
         *parts,
         _word("Interleave", "NONE"),
         _word("Swizzle", swizzle),
-        # Reads of global memory fetch whole lines of 128 bytes into the L2.
+        # Reads of global memory fetch whole 128-byte lines into the L2.
         _word("L2promotion", "L2_128B"),
-        # Outside of the array are zeros, not NaN.
+        # Elements outside the array are read as zeros, not as NaN.
         _word("FloatOOBfill", "NONE"),
     )
 
@@ -90,7 +92,7 @@ PREFIXES = {
     "L2promotion": "L2_PROMOTION",
     "FloatOOBfill": "FLOAT_OOB_FILL",
 }
-"""The driver's enumerations of a map → the prefixes of their members."""
+"""Enumeration of the driver for tensor maps → the prefix of its members."""
 
 
 def _word(enumeration: str, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The device time of a launch, measured with events."""
+"""Measures the device time of launches with events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from dsl.runtime.cuda.memory import Allocation
 from dsl.runtime.errors import DeviceError
 
 FLUSH_FACTOR = 3
-"""Multiple of the L2's size that is overwritten between launches, so that they find it cold."""
+"""Before each launch, this multiple of the L2's size is overwritten, so that the launch starts with a cold L2."""
 QUEUED = 64
-"""Launches that are queued before they are waited for."""
+"""Number of launches in a batch. The host queues a whole batch before it waits."""
 AHEAD = 64
-"""Overwrites of the L2 that are queued in front, so that the device never waits for the host between two events."""
+"""Number of overwrites of the L2 that are queued before a batch. They keep the device busy while the host queues
+launches, so that the device never waits for the host between two events."""
 
 
 def measure(
@@ -27,11 +28,11 @@ def measure(
     warmups: int = 3,
     flush_l2: bool = True,
 ) -> list[float]:
-    """Microseconds of each of `repeats` calls of `launch`, which must launch on the raw handle `stream`.
+    """Calls `launch` `repeats` times and returns the device time of each call in microseconds.
 
-    Each launch stands between two events; all are queued before the first is waited for, so the host's time does not
-    count unless it exceeds the device's. Memory that a launch `renew`s (`dsl.runtime.renewed`) is restored before each
-    launch, in front of its first event."""
+    `launch` must launch on the stream with the raw handle `stream`. Each launch is queued between two events. All
+    launches are queued before the first wait. So the host's time does not count, unless it exceeds the device's time.
+    If `launch` has a `renew` (`dsl.runtime.renewed`), `renew` is called before the first event of each launch."""
     return measure_rounds([launch], repeats, device=device, stream=stream, warmups=warmups, flush_l2=flush_l2)[0]
 
 
@@ -45,10 +46,10 @@ def measure_rounds(
     warmups: int = 3,
     flush_l2: bool = True,
 ) -> list[list[float]]:
-    """For each of `launches`, the microseconds of each round; a round calls all of them, in an order that `order`
-    shuffles anew. As `measure`, with QUEUED launches queued before they are waited for.
+    """Measures several launches as `measure` does. Returns the microseconds of each launch in each round.
 
-    Absolute times drift with clocks and temperature; ratios of launches within rounds do not.
+    A round calls all `launches` once, in an order that `order` shuffles for each round. Before each wait, QUEUED
+    launches are queued. Absolute times drift with clocks and temperature, but ratios within a round do not.
     """
     cuda, owner = driver.bindings(), context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes if flush_l2 else 0)
@@ -61,10 +62,10 @@ def measure_rounds(
             owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
 
     with owner.current():
-        # Reused for each batch.
+        # All batches use the same events.
         events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * min(QUEUED, len(in_turn)))]
         try:
-            # Warm-up: the first launches load code.
+            # Warm-up calls, because the first launches load code.
             for _ in range(warmups):
                 for index, launch in enumerate(launches):
                     renewals[index]()
@@ -74,7 +75,7 @@ def measure_rounds(
                 batch = in_turn[first : first + QUEUED]
                 pairs = list(zip(events[::2], events[1::2], strict=True))[: len(batch)]
                 if flush_l2:
-                    # The host queues launches while the device is busy with these.
+                    # While the device is busy with these overwrites, the host queues launches.
                     flush(AHEAD)
                 for (start, end), index in zip(pairs, batch, strict=True):
                     renewals[index]()
@@ -93,18 +94,19 @@ def measure_rounds(
 
 
 def turns(count: int, rounds: int, order: Random | None) -> list[int]:
-    """The numbers of `count` launches, round after round."""
+    """The sequence in which `count` launches are called: a permutation of their numbers for each round."""
     out = []
     for _ in range(rounds):
-        # Without `order` all keys are equal, and the sort is stable: 0, 1, 2, …
+        # Without `order` all keys are equal. The sort is stable, so the result is 0, 1, 2, …
         keys = [0.0 if order is None else order.random() for _ in range(count)]
         out += sorted(range(count), key=keys.__getitem__)
     return out
 
 
 def renewal_of(launch: Callable[[], object], stream: int) -> Callable[[], None]:
-    """The function that restores memory before a repeated launch. Raises DeviceError on a stream that does not wait for
-    it."""
+    """The function that restores memory before a repeated launch.
+
+    Raises DeviceError if `stream` is not the legacy default stream, on which memory is restored."""
     renewal: Callable[[], None] | None = getattr(launch, "renew", None)
     if renewal is None:
         return lambda: None
@@ -114,7 +116,7 @@ def renewal_of(launch: Callable[[], object], stream: int) -> Callable[[], None]:
 
 
 def flush_l2(device: int = 0) -> None:
-    """Overwrites the L2, so that the next launch finds it cold; waits."""
+    """Overwrites the L2, so that the next launch starts with a cold L2. Waits for the end."""
     owner = context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes)
     with owner.current():
@@ -123,7 +125,9 @@ def flush_l2(device: int = 0) -> None:
 
 
 def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
-    """Microseconds of each of `repeats` copies of `size` bytes by the driver, each with a cold L2."""
+    """Lets the driver copy `size` bytes `repeats` times, and returns the microseconds of each copy.
+
+    Each copy starts with a cold L2."""
     cuda, owner = driver.bindings(), context(device)
     source, target = Allocation(owner, size), Allocation(owner, size)
     stream = cuda.CUstream(0)
@@ -135,7 +139,8 @@ def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
 
 
 def percentiles(times: list[float]) -> tuple[float, float, float]:
-    """The 20th percentile, the median and the 80th percentile of times. Raises DeviceError `call` for an empty list."""
+    """The 20th percentile, the median and the 80th percentile of `times`. Raises DeviceError `call` if there are no
+    times."""
     if not times:
         raise DeviceError("call", "nothing was measured")
     ordered = sorted(times)

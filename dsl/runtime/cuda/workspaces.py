@@ -1,7 +1,8 @@
-"""Memory that the blocks of a launch share: one for each stream, used by all its launches one after another.
+"""Workspaces: memory that the blocks of a launch share. The launches of a stream use the same memory in turn.
 
-Memory that must be zero at a launch is zeroed once: each launch leaves zeros. Memory is never freed, since launches in
-flight and captured graphs know its address; a larger piece has at least twice the size.
+Memory that must be zero at a launch is zeroed only once, because each launch leaves zeros. Memory is never freed, since
+running launches and captured graphs may hold its address. If a stream needs more memory, the new piece is at least
+twice as large as the old piece.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from dsl.runtime.header import Header
 
 ALIGNMENT = 256
 PER_THREAD = 2
-"""The handle that means another stream in each thread (CU_STREAM_PER_THREAD)."""
+"""The handle CU_STREAM_PER_THREAD. It means a different stream in each thread."""
 
 
 class StreamWorkspaces:
-    """The workspaces of one stream. pieces: address and size in bytes of the current piece, by whether it is zeroed."""
+    """The workspaces of one stream. `pieces` maps True to the piece of memory that holds zeros before each launch, and
+    False to the other piece. A piece is given by its address and its size in bytes."""
 
     def __init__(self, owner: Context) -> None:
         self.context = owner
@@ -30,11 +32,11 @@ class StreamWorkspaces:
         self.lock = threading.Lock()
 
     def addresses(self, header: Header, counts: Mapping[str, int]) -> dict[str, int]:
-        """The addresses of the workspaces of a launch, by name."""
+        """The addresses of the workspaces of a launch, by name. `counts` are their numbers of elements."""
         found: dict[str, int] = {}
         # Two threads may launch on one stream.
         with self.lock:
-            # Zeroed memory is a piece of its own: it need never be zeroed again.
+            # Zeroed memory has its own piece, which is never zeroed again.
             for zero in (True, False):
                 ends, size = {}, 0
                 for each in header.workspaces:
@@ -46,14 +48,14 @@ class StreamWorkspaces:
         return found
 
     def _piece(self, size: int, zero: bool) -> int:
-        """The address of at least `size` bytes."""
+        """The address of a piece with at least `size` bytes. `zero` selects the zeroed piece."""
         pointer, room = self.pieces.get(zero, (0, 0))
         if room < size:
-            # Doubling: a growing size leaves at most as much unused memory as is in use.
+            # Since sizes double, the pieces that are no longer used take at most as much memory as the current piece.
             cuda, call, room = driver.bindings(), self.context.call, max(size, 2 * room)
             with uncaptured(self.context):
                 pointer = int(call(cuda.cuMemAlloc, room))
-                if zero:  # on its own stream: no other waits for it or is captured with it
+                if zero:  # on a stream of its own, so that no other stream waits, and no capture includes the memset
                     stream = call(cuda.cuStreamCreate, cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
                     call(cuda.cuMemsetD8Async, pointer, 0, room, stream)
                     call(cuda.cuStreamSynchronize, stream)
@@ -64,7 +66,7 @@ class StreamWorkspaces:
 
 @contextmanager
 def uncaptured(owner: Context) -> Iterator[None]:
-    """Makes the context current, and lets this thread allocate memory even while streams are being captured."""
+    """Makes the context current, and allows this thread to allocate memory while streams are being captured."""
     cuda = driver.bindings()
     with owner.current():
         before = owner.call(
@@ -80,8 +82,8 @@ _streams: dict[tuple[int, int, int], StreamWorkspaces] = {}
 
 
 def of_stream(owner: Context, stream: int) -> StreamWorkspaces:
-    """The workspaces of a raw stream handle."""
-    # One handle, but a stream for each thread.
+    """The workspaces of a stream. `stream` is its raw handle."""
+    # The handle PER_THREAD means a different stream in each thread.
     thread = threading.get_ident() if stream == PER_THREAD else 0
     key: Any = (owner.ordinal, stream, thread)
     found = _streams.get(key)

@@ -2,11 +2,11 @@
 
 Strictly, two threads race if they execute the same store at the same address: both write, and nothing orders the
 writes. The race does no harm if both threads store the same bytes. The shadow memory then keeps the race as a note and
-does not report it (`shadow.py`). There are two such cases. In the first case, the stored values are constants, as when
-all threads of a block set a flag. In the second case, lanes of one warp store the same value together, and any of these
-lanes may be the last (CUDA C++ Programming Guide, "SIMT Architecture"). Triton uses the first case to tell its warps
-what to run next. Triton uses the second case to store the result of a reduction in a warp. The emulator reports all
-other unordered stores of two threads to one address as races.
+does not report it (`shadow.py`). Threads store the same bytes in two cases. In the first case, the stored values are
+constants, as when all threads of a block set a flag. In the second case, lanes of one warp execute the store together
+and store the same value. Any of these lanes may be the last to store (CUDA C++ Programming Guide, "SIMT Architecture").
+Triton uses the first case to tell its warps what to run next. Triton uses the second case to store the result of a
+reduction in a warp. The emulator reports all other unordered stores of two threads to one address as races.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def constant_stores(segments: list[Any]) -> frozenset[int]:
     """Stamps of the plain stores that store constants. Stores with the stamp LAST_STAMP are left out, since several
     instructions may share that stamp."""
     steps = [step for segment in segments for step in segment.steps]
-    # All instructions beyond 4,095 share the last stamp, so it does not identify one of them.
+    # All memory instructions after the first 4,095 share the last stamp, so this stamp identifies none of them.
     return frozenset(step.site.stamp for step in steps if step.site.stamp < LAST_STAMP and stores_constants(step))
 
 
@@ -41,8 +41,8 @@ def is_constant(item: Operand, step: RegisterStep) -> bool:
 
 
 def as_the_last(index: Any, values: Any, warps: Any) -> Any:
-    """For each lane of a store: do the bytes equal those of the last lane that stores to the same place, and are both
-    lanes in one warp?"""
+    """For each lane of a store: does it store the same bytes as the last lane that stores to the same place, and do
+    both lanes belong to one warp?"""
     _, which = np.unique(index, return_inverse=True)
     last = np.empty(len(index), np.int64)
     last[which] = np.arange(len(index))

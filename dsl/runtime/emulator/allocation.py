@@ -1,9 +1,9 @@
 """Makes the C library keep freed memory in the process instead of returning it to the system.
 
 The emulator allocates and frees arrays of 100 KiB to a few MiB all the time. By default, glibc maps new pages for each
-array of 128 KiB or more, and returns the top of the heap to the system. So each new array takes page faults again. With
-the defaults of glibc, an `mma` of 256 warps takes 0.51 ms. The same `mma` takes 0.25 ms if the memory stays with the
-process.
+array of 128 KiB or more, and returns free memory at the top of the heap to the system. So each new array causes page
+faults again. With the defaults of glibc, an `mma` of 256 warps takes 0.51 ms. The same `mma` takes 0.25 ms if the
+memory stays with the process.
 """
 
 from __future__ import annotations

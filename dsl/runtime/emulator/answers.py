@@ -4,12 +4,13 @@
 `try_wait` has a time limit (PTX ISA 9.7.13.15.16). A thread that goes on after a "no" has not synchronised with the
 phase's arrivals. So the emulator puts each wait of the PTX text into one of three classes:
 
-- REPEATS: after a "no", a thread only returns to the wait or ends the launch by a trap. So a "no" changes nothing, and
-  the emulator lets threads sleep at the wait until "yes".
+- REPEATS: after a "no", a thread only returns to the wait or ends the launch by a trap. So a "no" changes nothing. The
+  emulator lets threads sleep at the wait until the answer is "yes".
 - DOUBTED: after a "no", a thread may also go elsewhere. The emulator answers "no" many times before the first "yes".
 - IGNORED: no instruction depends on the answer. The emulator always answers "no".
 
-A strong read (`unheard`) whose value no instruction uses orders nothing either. Which value it reads is chance.
+A strong read whose value no instruction uses (`unheard`) orders nothing either. It depends on chance which value such a
+read returns.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ REPEATS, DOUBTED, IGNORED = "repeats", "doubted", "ignored"
 READS = {"ld", "atom"}
 STRONG = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
 AMONG_LANES = {"vote", "shfl", "elect", "match", "redux", "activemask"}  # these access no memory and order nothing
-# Most places that one walk through the text visits. A wait whose walk is longer counts as DOUBTED, the stricter class.
+# Largest number of places that one walk through the text visits. A wait whose walk is longer counts as DOUBTED, the
+# stricter class.
 MOST_PLACES = 500
 
 Known = dict[str, int]  # registers whose values follow from the answer
@@ -79,8 +81,8 @@ class Answers:
         return REPEATS if self.comes_back(segment, at, step) else DOUBTED
 
     def comes_back(self, segment: Any, at: int, wait: RegisterStep) -> bool:
-        """After a "no" of `wait`, does every path lead back to `wait` with the same operands and without an effect on
-        the way?"""
+        """Does every path lead back to `wait` after `wait` has answered "no"? The operands of `wait` must still be the
+        same, and the instructions on the path must affect only registers."""
         work: list[tuple[int, int, Known]] = [(segment.number, at + 1, dict.fromkeys(wait.writes, 0))]
         seen: set[tuple[int, int, frozenset[tuple[str, int]]]] = set()
         while work:
@@ -129,7 +131,7 @@ def passes(step: RegisterStep, known: Known) -> bool:
     """Updates `known` by one instruction. Returns False if the instruction affects more than registers."""
     guard = None if step.guard is None else known.get(step.guard)
     if guard is not None and bool(guard) == step.negated:
-        return True  # it is not executed
+        return True  # the instruction is not executed
     if step.effect and step.ins.opcode[0] not in AMONG_LANES:
         return False
     is_certain = step.guard is None or guard is not None

@@ -1,7 +1,7 @@
 """The `.approx` and `.full` instructions, computed in float64 and rounded once. Special values follow the ISA's tables.
 
-The ISA bounds the errors of these instructions, but does not define their results to the bit. The emulator's results
-are within all of these bounds. The sections of the PTX ISA are "Floating Point Instructions" (ex2, lg2, sin, cos, tanh,
+The ISA bounds the errors of these instructions, but does not define the results to the bit. The emulator's results are
+within all of these bounds. The sections of the PTX ISA are "Floating Point Instructions" (ex2, lg2, sin, cos, tanh,
 rcp, rsqrt, sqrt, div) and, for f16 and bf16, "Half Precision ...". Element types and NaNs are represented as in
 `numerics.py`.
 """
@@ -71,8 +71,8 @@ def rcp_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def rsqrt_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`rsqrt.approx{.ftz}`: 1 / sqrt(x). The result is an infinity of the same sign for zeros and NaN for negative
-    numbers.
+    """`rsqrt.approx{.ftz}`: 1 / sqrt(x). For a zero, the result is an infinity of the same sign. For a negative number,
+    the result is NaN.
 
     `rsqrt.approx.ftz.f64` uses only the upper 32 bits of its operand and result. `rsqrt.approx.f64` uses all 64 bits.
     """
@@ -82,8 +82,8 @@ def rsqrt_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def _upper_half(function: Callable[[Array], Array], x: Array, ftz: bool) -> Array:
-    """Applies `function` to float64 numbers of which only the upper 32 bits count. Operand and result have 20 bits of
-    fraction (PTX ISA, "rcp.approx.ftz.f64"). The canonical NaN is 0x7fffffff00000000."""
+    """Applies `function` to float64 numbers, but uses only the upper 32 bits of operand and result. These bits contain
+    20 bits of the fraction (PTX ISA, "rcp.approx.ftz.f64"). The canonical NaN is 0x7fffffff00000000."""
     high = np.uint64(0xFFFFFFFF00000000)
     with np.errstate(all="ignore"):
         r = flush(function((flush(x, "f64").view(np.uint64) & high).view(np.float64)), "f64")
@@ -95,13 +95,13 @@ def _upper_half(function: Callable[[Array], Array], x: Array, ftz: bool) -> Arra
 
 
 def div_approx(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:
-    """`div.approx{.ftz}.f32`: a * (1 / b). For |b| > 2^126 the reciprocal is 0, so the result is 0, or NaN if a is
-    infinite."""
+    """`div.approx{.ftz}.f32`: a * (1 / b). If |b| > 2^126, the reciprocal is 0. The result is then NaN if a is
+    infinite, else 0."""
     with np.errstate(all="ignore"):
         if ftz:
             a, b = flush(a, dtype), flush(b, dtype)
         reciprocal = 1.0 / b.astype(np.float64)
-        # The ISA gives a quotient of 0 for 2^126 < |b| < 2^128, and NaN for an infinite dividend.
+        # For 2^126 < |b| < 2^128, the ISA gives a quotient of NaN if the dividend is infinite, else 0.
         far = np.abs(b) > np.float32(2.0**126)
         if far.any():
             reciprocal[far] = np.copysign(0.0, b[far])

@@ -42,7 +42,7 @@ class Arguments:
                 spans.append((start, start + arg.nbytes, position))
         # The spans are sorted by address, so that arrays that overlap are neighbours in the list.
         spans.sort()
-        # This is one call for all arrays, so that memory grows only once.
+        # One call makes room for all arrays, so that memory grows only once.
         self.memory.make_room([end - start for start, end, _ in spans])
         for _, chain in itertools.groupby(enumerate_overlaps(spans), key=lambda each: each[0]):
             members = [span for _, span in chain]

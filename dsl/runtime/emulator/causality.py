@@ -4,8 +4,8 @@ A thread *knows* an access if the access is ordered before all that the thread d
 accesses, accesses that barriers have ordered before it, and accesses that it has acquired. The write of a release
 pattern publishes all accesses that its thread knew at the pattern's first operation. An acquire pattern makes the
 published accesses known to its own thread only. Other threads learn of acquired accesses only at a barrier with the
-acquiring thread. Release and acquire synchronise only if their scopes include each other's threads. The same must hold
-for each write and read between the two.
+acquiring thread. A release and an acquire synchronise only if the scope of each includes the thread of the other. The
+same must hold for each write between the two and the read that observes this write.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Strong:
     size: int
     acquires: bool = False
     releases: bool = False
-    observes: bool = True  # can its read be part of an acquire pattern? The read of `red` cannot
-    heard: bool = True  # does any instruction use the value that it reads (`answers.py`)?
+    observes: bool = True  # can the access be the read of an acquire pattern? A `red` cannot
+    heard: bool = True  # does any instruction use the value that the access reads (`answers.py`)?
 
 
 @dataclass
 class Fences:
-    """The last fence of each thread at one scope: its time, and what the thread knew at that time. Time 0 means that
-    the thread has executed no fence."""
+    """The last fence of each thread at one scope: the fence's time, and what the thread knew at that time. Time 0 means
+    that the thread has executed no fence."""
 
     time: Any
     known: Any
@@ -61,11 +61,11 @@ class Causality:
         self.block_lanes = ordering.block_lanes
         self.cluster = ordering.cluster_lanes // ordering.block_lanes
         lanes = len(ordering.limit)
-        self.known = np.zeros(lanes, np.int64)  # serial number of what each thread has learned; 0 means nothing
+        self.known = np.zeros(lanes, np.int64)  # each thread's key in `held`; 0 if it has learned nothing
         self.held: dict[int, Knowledge] = {}
         self.kept = 64  # if `held` is larger, values that no thread refers to are dropped
-        self.mixed = np.zeros(len(blocks), bool)  # has a thread of the block learned more than another?
-        self.reads = np.zeros(lanes, np.int64)  # key in `pending` of what each thread has read without acquiring
+        self.mixed = np.zeros(len(blocks), bool)  # by block: has one thread learned more than another?
+        self.reads = np.zeros(lanes, np.int64)  # each thread's key in `pending`: what it read without acquiring
         self.pending: dict[int, Items] = {}
         self.numbers = itertools.count(1)
         self.fences: dict[int, Fences] = {}
@@ -118,7 +118,8 @@ class Causality:
         if self.held:
             for slot in np.flatnonzero(self.mixed[slots]) if isinstance(slots, slice) else slots[self.mixed[slots]]:
                 self.share(slice(slot * self.block_lanes, (slot + 1) * self.block_lanes))
-                # Now all threads of the block have the same knowledge, so its next barrier has nothing to share.
+                # Now all threads of the block have the same knowledge, so the block's next barrier has nothing to
+                # share.
                 self.mixed[slot] = False
 
     def share_warps(self, warps: Any) -> None:
@@ -209,7 +210,7 @@ class Causality:
         )
 
     def usable(self, items: Items, block: int, scope: int) -> tuple[Knowledge | None, Items]:
-        """Splits `items` into (knowledge that an acquire with this scope learns, items that its scope does not
+        """Splits `items` into (knowledge that an acquire with the scope `scope` learns, items that this scope does not
         reach)."""
         # If the program names no scope below .gpu, all scopes include each other.
         if not self.narrow:
@@ -287,8 +288,8 @@ class Causality:
                 self.put(address, lane, strong, own, own, found, until)
 
     def modify(self, addresses: Any, lanes: Any, writes: Any, strong: Strong, granule: int) -> None:
-        """Records atomic operations in their order. Each operation observes and publishes again what earlier operations
-        at its address have published (PTX ISA 8.9.2)."""
+        """Records atomic operations in their order. Each operation observes what earlier operations at its address have
+        published, and publishes it again (PTX ISA 8.9.2)."""
         clock = self.clock
         until = clock.tick()
         wrote = None if writes is True else dict(zip(lanes.tolist(), writes.tolist(), strict=True))
@@ -338,7 +339,7 @@ class Causality:
             fenced |= fences.time[lanes] != 0
         fenced |= self.ordering.time is not None
         published = self.clock.published
-        # Without a fence or a release, a strong store publishes nothing. Most programs end here.
+        # Without a fence or a release, a strong store publishes nothing. In most programs, nothing is recorded here.
         if published or fenced.any():
             for pair, publishes in zip(pairs, fenced.tolist(), strict=True):
                 if publishes or pair[0] in published:
@@ -410,8 +411,8 @@ class Causality:
     # Questions
 
     def ordered(self, ok: Any, time: Any, thread: Any, level: Any, blocks: Any, addresses: Any, lanes: Any) -> None:
-        """Sets `ok` for each earlier access that its thread in `lanes` has learned of. `lanes` has positions in the
-        wave."""
+        """Sets `ok` for each earlier access of which the later thread has learned. `lanes` has the later thread for
+        each earlier access, as a position in the wave."""
         rest = np.flatnonzero(~ok)
         serials = self.known[lanes[rest]]
         for serial in np.unique(serials).tolist():
@@ -434,13 +435,13 @@ class Causality:
 
     def latest(self, pages: Pages, blocks: Any, threads: Any, level: Any) -> Any:
         """The time up to which `pages` contain the accesses of each thread. If a stamp stands for a whole warp or block
-        (`level`), the result is the least time of all threads in it."""
+        (`level`), the result is the least time of all threads in that warp or block."""
         named, rows = np.unique(blocks, return_inverse=True)
         size = self.block_lanes
         table = np.concatenate([pages.get(block, self.clock.blank) for block in named.tolist()])
         starts = rows * size
         found = table[starts + threads]
-        # The stamp of a whole warp or block is known only if the accesses of all its threads are.
+        # The stamp of a whole warp or block is known only if the accesses of all its threads are known.
         for each in np.flatnonzero(level):
             width = 32 if level[each] == 1 else size
             start = starts[each] + threads[each] // width * width

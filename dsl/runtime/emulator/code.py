@@ -1,10 +1,10 @@
-"""How instructions access their operands: through the entries of a frame, which are often views of registers.
+"""How instructions access their operands: through the entries of a frame. Many entries are views of registers.
 
 Each instruction is built into a closure `op(values, group)`. `values` is the frame of the group of threads that runs
-the instruction: a list of numpy arrays, one for each *entry*. An entry is a register seen as one type, a constant, a
-kernel parameter, the address of a symbol, or a special register. The builder of an instruction requests its entries
-from `Code`. These requests also record which registers the instruction reads and writes. `program.py` derives liveness
-from these records.
+the instruction: a list of numpy arrays, one for each *entry*. An entry is a constant, a kernel parameter, the address
+of a symbol, a special register, or a register that is seen as one type. The builder of an instruction requests its
+entries from `Code`. These requests also record which registers the instruction reads and writes. `program.py` derives
+liveness from these records.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ LAUNCH_SPECIALS = {
 }
 
 
-# All memory instructions beyond 4,095 share this stamp. Their races are found, but a report cannot name the earlier
-# instruction.
+# All memory instructions after the first 4,095 share this stamp. Races with such an instruction are found. If it was
+# the earlier one in the race, the report cannot name it.
 LAST_STAMP = (1 << SITE_BITS) - 1
 
 
@@ -75,7 +75,7 @@ class OperandEntry(NamedTuple):
 class Site:
     """An instruction, as findings and counters refer to it. `number` is unique in the program.
 
-    `stamp` is a number of an instruction that accesses memory, limited to the largest number that a stamp can hold
+    `stamp` numbers the instructions that access memory. It is at most the largest number that a stamp can hold
     (`ordering.py`). `in_loop` is true if control may return to the instruction.
     """
 
@@ -144,7 +144,7 @@ class Code:
         self.parameter_names = {variable.name for variable in parameters.params}
         self.entries: list[OperandEntry] = []
         self.index: dict[OperandEntry, int] = {}
-        self.index_of_registers: dict[tuple[str, str], int] = {}  # by name and type; most requests end here
+        self.index_of_registers: dict[tuple[str, str], int] = {}  # by name and type; answers most requests
         self.sites: list[Site] = []
         self.record = Record()
         self.ins: PtxInstruction = PtxInstruction((), (), None, False, 0, None)

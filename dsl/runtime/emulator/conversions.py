@@ -46,16 +46,16 @@ def convert(
     """`cvt{.rounding}{.ftz}{.sat}{.relu}{.satfinite}.dst.src`: `x` converted to `dst`, as a new array.
 
     The types are f16, bf16, f32, f64, tf32, e4m3, e5m2, s8 to s64 and u8 to u64. Floats are stored as in `formats.py`.
-    Integers come as signed or unsigned arrays of their width. Only their bits count. They are returned unsigned. For a
-    float result, `rounding` is rn, rz, rm or rp. `rounding` may also be rna for tf32, and None if the conversion is
-    exact. For an integer result, `rounding` is rni, rzi, rmi or rpi. If `src == dst`, then rni, rzi, rmi and rpi round
-    a float to an integral float.
+    Integers are passed as signed or unsigned arrays of their width. Only the bits of these arrays count. Integer
+    results are unsigned. For a float result, `rounding` is rn, rz, rm or rp. `rounding` may also be rna for tf32, and
+    None if the conversion is exact. For an integer result, `rounding` is rni, rzi, rmi or rpi. If `src == dst`, then
+    rni, rzi, rmi and rpi round a float to an integral float.
 
     A conversion from float to integer clamps to the range of `dst`. It converts NaN to 2^(width - 1) if `src` is f64 or
-    `dst` has 64 bits, else to 0. `saturate` (.sat) clamps integers to the range of `dst` and floats to [+0, 1]. A float
-    NaN becomes +0. `satfinite` clamps to the largest finite value. Conversions to e4m3 and e5m2 always clamp in this
-    way, even without `satfinite`. `ftz` flushes subnormal f32 inputs and results. Raises ValueError for a rounding that
-    does not exist for the two types.
+    `dst` has 64 bits, else to 0. `saturate` (.sat) clamps integers to the range of `dst`. It clamps floats to [+0, 1],
+    and a float NaN becomes +0. `satfinite` clamps to the largest finite value. Conversions to e4m3 and e5m2 always
+    clamp in this way, even without `satfinite`. `ftz` flushes subnormal f32 inputs and results. Raises ValueError for a
+    rounding that does not exist for the two types.
     """
     integer_in, integer_out = _integer(src), _integer(dst)
     if integer_in is not None:
@@ -132,7 +132,7 @@ def _float_to_integer(x: Array, dst: type[np.integer], rounding: str | None, fro
     unsigned = np.dtype(f"u{np.dtype(dst).itemsize}")
     whole = _INTEGRAL[rounding](x)
     nan = np.isnan(whole)
-    # The comparison uses a power of two, which is exact in float64. The largest 64-bit integer is not.
+    # The comparison uses a power of two, which is exact in float64. The largest 64-bit integer is not exact in float64.
     above = whole >= 2.0 ** (info.bits if info.min == 0 else info.bits - 1)
     np.maximum(whole, float(info.min), out=whole)
     special = nan | above

@@ -22,10 +22,10 @@ from .shadow import PLAIN_READ, SpacePlace
 from .spaces import Space
 from .stamps import U
 
-# It has the type of the counters, since numpy's `add.at` is fast only then.
+# This constant has the type of the counters, since numpy's `add.at` is fast only for equal types.
 ONE_READER = np.int32(1)
 
-Source = tuple[Any, SpacePlace]  # positions among an operation's threads, and what each of these threads reads
+Source = tuple[Any, SpacePlace]  # positions in `Operation.threads`, and what each thread there reads
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Tracked:
 
     site: Site
     threads: Any
-    known: Any  # what is ordered before the arrivals
+    known: Any  # the accesses that are ordered before the arrivals
     copies: list[list[tuple[Landings, Any, int]]]  # for each thread and copy: table, granules, number
     began: int = 0  # the logical time
 
@@ -136,7 +136,7 @@ class Copies:
         self.open = np.zeros(wave.lanes, np.int64)
         self.made = 0
         self.pending: list[Operation] = []
-        self.landed: list[Operation] = []  # completed by an mbarrier, but their own threads have not waited for them
+        self.landed: list[Operation] = []  # completed by an mbarrier, but not awaited by their own threads
         self.most_landed = 64
 
     def start(
@@ -175,8 +175,8 @@ class Copies:
     # Completion by waiting
 
     def wait(self, g: Any, allowed: int | None) -> None:
-        """Completes the copies of these threads, except those in the `allowed` latest committed groups. If `allowed` is
-        None, copies of all groups complete, committed or not."""
+        """Completes the copies of the threads in `g`, except copies in the `allowed` latest committed groups. If
+        `allowed` is None, all copies complete, even those in a group that is not committed."""
         if not self.pending and not self.landed:
             return
         done_below = np.zeros(self.wave.lanes, np.int64)
@@ -255,14 +255,13 @@ class Copies:
 
     def forget_landed(self) -> None:
         """Drops landed copies whose whole destination has been overwritten. Each remaining copy owns at least one
-        granule, so memory limits their number."""
+        granule, so the size of the memory limits the number of these copies."""
         if len(self.landed) > self.most_landed:
             self.taken("landed", lambda each: ~is_current(each, self.wave).any(1))
             self.most_landed = 64 + 2 * len(self.landed)
 
     def settle(self, operation: Operation) -> None:
-        """Records that the threads of `operation` have waited for it. An mbarrier had already completed the copies
-        before."""
+        """Records that the threads of `operation` have waited for it. An mbarrier has completed its copies earlier."""
         shadow = operation.memory.shadow
         assert shadow is not None
         current = is_current(operation, self.wave)

@@ -142,11 +142,12 @@ NAMES = tuple(column.name for column in fields(Counters))
 class LaunchCounters:
     """Counters of a launch, in total, by line of the kernel's own file, by line of other files, and by array.
 
-    If requested, there are also counters by line of the PTX. `runs_of_ptx_lines` states how many warps ran a line,
-    since a line may have many instructions. `file` is the kernel's own file, as the PTX names it.
+    If requested, there are also counters by line of the PTX. `runs_of_ptx_lines` states how many warps ran each line.
+    The number of instructions does not show this, since a line may have many instructions. `file` is the kernel's own
+    file, as the PTX names it.
 
-    An instruction inlined from another file counts at a line of the kernel's file: the line into which it was inlined,
-    if the PTX states that line. An instruction without a `.loc` counts only in the totals.
+    An instruction inlined from another file counts at the line of the kernel's file into which it was inlined, if the
+    PTX states that line. An instruction without a `.loc` counts only in the totals.
     """
 
     totals: Counters = field(default_factory=Counters)

@@ -3,13 +3,13 @@
 The threads of a wave run in lockstep, so all of them would load the same value of a flag. On a GPU, each thread loads
 the flag at its own time. So the emulator keeps the value that a strong write replaces. A thread's first load after the
 write may still give the old value, unless something orders the load after the write. With a seed, random threads get
-the old value. Without a seed, threads get the old value if their number has an odd count of one bits. The next load of
-a thread that got the old value gives the new value.
+the old value. Without a seed, the threads whose number has an odd count of one bits get the old value. If a thread got
+the old value, its next load gives the new value.
 
 The memory model allows the old value for three reasons (PTX ISA 8.10). First, the write is not before the load in
-causality order. Second, the write that made the old value is the predecessor in coherence order. Third, the thread
-cannot have observed the write in another way. The emulator checks the third reason for whole blocks, by time. Since the
-write, the block must not have read an old value or learned anything through synchronisation.
+causality order. Second, the write follows the write that made the old value directly in coherence order. Third, the
+thread cannot have observed the write in another way. The emulator checks the third reason for whole blocks, by time.
+Since the write, the block must not have read an old value or learned anything through synchronisation.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .shadow import PLAIN_WRITE, AccessKind, SpacePlace
 from .spaces import Space
 from .stamps import LAST_TIME, U, threads_of, times
 
-# For each thread of a block: has its number an odd count of one bits? So the two lanes of an aligned pair never load
-# the same value.
+# For each thread of a block: has its number an odd count of one bits? This differs between the two lanes of an aligned
+# pair, so they never load the same value.
 ODD = np.array([bin(thread).count("1") & 1 for thread in range(1024)], bool)
 
 
@@ -34,7 +34,7 @@ class Delays:
         assert space.shadow is not None
         self.space, self.shadow = space, space.shadow
         self.before = Space(np.zeros_like(space.data), None)
-        self.stamps = np.zeros(self.shadow.count, U)  # of these writes; 0 for none, or for several at once
+        self.stamps = np.zeros(self.shadow.count, U)  # of these writes; 0 if there was none, or several at once
 
     def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
         """Records a strong write. `before` has the values that the write has replaced."""
@@ -45,8 +45,8 @@ class Delays:
         place.put(self.stamps, granule, column)
         if place.index is not None:
             lost = place.take(self.stamps, granule) != column
-            # Several lanes wrote to the same place, so it has no single earlier value. No thread sees such a write
-            # late.
+            # Several lanes wrote to the same place, so this place has no single earlier value. No thread sees such a
+            # write late.
             if lost.any():
                 place.restricted(np.flatnonzero(lost if lost.ndim == 1 else lost.any(1))).put(
                     self.stamps, granule, U(0)

@@ -27,8 +27,8 @@ from .tensor_copies import shared_place, sources_of, start_reduction
 @dataclass
 class Delivery:
     """Bytes in flight that will arrive at one mbarrier. Each lane of `part` writes `size` bytes to the wave's shared
-    memory. Its first byte has the lane's offset in `starts`. `values` has these bytes, [lanes, size]. `values` is None
-    if the bytes are read from the offset `source` on arrival."""
+    memory. `starts` has the offset of each lane's first byte. `values` has the bytes of all lanes, [lanes, size].
+    `values` is None if the bytes are read from the offset `source` on arrival."""
 
     wave: Any
     part: Any
@@ -51,8 +51,8 @@ class Delivery:
     def land(self, landing: Landing) -> None:
         memory = self.wave.space("shared")
         values = self.values
-        # The source is read on arrival. An earlier write to the source is reported, and the copy would read the new
-        # value.
+        # The source is read on arrival. A write to the source before the arrival is reported. After such a write, the
+        # copy reads the new value.
         if self.reading is not None:
             values = memory.data[None, self.source : self.source + self.size].copy()
             sources_of(memory).remove(self.reading)

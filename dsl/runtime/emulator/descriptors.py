@@ -6,8 +6,9 @@ the span of the swizzle.
 
 - If K runs along the rows, chunk c of row r has the offset r % 8 · width + r / 8 · stride + 16 c from the start.
   Without a swizzle, chunks are `leading` bytes apart instead of 16.
-- With `across`, neighbouring rows are neighbours in memory (16-bit elements with a swizzle). Element k of row r has the
-  offset r % (width / 2) · 2 + r / (width / 2) · leading + k % 8 · width + k / 8 · stride from the start.
+- With `across`, neighbouring rows are neighbours in memory. This layout is only for 16-bit elements with a swizzle.
+  Element k of row r has the offset r % (width / 2) · 2 + r / (width / 2) · leading + k % 8 · width + k / 8 · stride
+  from the start.
 
 A swizzle of n bits (1 to 3) XORs the n address bits from bit 7 on into the n bits from bit 4 on.
 """
@@ -23,11 +24,11 @@ import numpy as np
 CHUNK = 16
 # Number of bytes along K that one instruction reads from each row.
 STEP = 32
-# Number of address bits that a swizzle XORs, by mode of the descriptor. The modes are no swizzle and swizzles of 128,
-# 64 and 32 bytes.
+# Number of address bits that a swizzle XORs, by the descriptor's mode. Mode 0 is no swizzle. Modes 1, 2 and 3 are
+# swizzles of 128, 64 and 32 bytes.
 BITS = {0: 0, 1: 3, 2: 2, 3: 1}
-# Mask of the address field of a descriptor. Its 14 bits count units of 16 bytes, so that they hold a shared address of
-# 18 bits.
+# Mask of the address field of a descriptor. The field's 14 bits count units of 16 bytes, so the field can hold a shared
+# address of 18 bits.
 ADDRESS = (1 << 14) - 1
 
 
@@ -86,9 +87,9 @@ def check_starts(starts: Any, bits: int, across: bool) -> None:
     any row of a tile, at a multiple of 32 bytes. The swizzle depends only on addresses. If `across` is true, an operand
     must begin in the first of eight rows.
 
-    A test on an H100 used operands of 64 rows that begin in any row of three swizzles. The distance between groups of
-    eight rows of an operand was 8 to 26 rows. All 3,192 operands were right with base offset 0. With the base offset of
-    their first row, 2,508 of these operands were wrong.
+    A test on an H100 used operands of 64 rows, with each of the three swizzles. Operands began in any row. The distance
+    between an operand's groups of eight rows was 8 to 26 rows. All 3,192 operands were right with base offset 0. With
+    the base offset of their first row, 2,508 of these operands were wrong.
     """
     width = CHUNK << bits
     bad = starts % (8 * width) >= width

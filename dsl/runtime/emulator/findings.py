@@ -96,13 +96,13 @@ class Finding:
 
 
 class DividedError(Exception):
-    """A launch has divided integers by 0. The launch must run again with a program that tracks the uses of the
-    quotients."""
+    """A launch has divided integers by 0. The launch must run again, with a program that tracks where these quotients
+    are used."""
 
 
 class EmulatorError(Exception):
     """A finding has stopped the launch, and no array is written back. `output` is the text that the kernel had printed
-    by then."""
+    before it stopped."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))

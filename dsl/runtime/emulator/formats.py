@@ -1,8 +1,8 @@
 """Float formats as bit patterns: flushing, clamping, canonical NaNs, exact widening to f64, and rounding once from f64.
 
-Arrays store a format as ``FORMATS[dtype].storage``. This storage type is float16, float32 or float64 if numpy has the
-format. Other formats are stored as bit patterns: bf16 in uint16, e4m3 and e5m2 in uint8. A tf32 is a float32 whose 13
-lowest bits are zero.
+Arrays store a format as ``FORMATS[dtype].storage``. The storage type is float16, float32 or float64 if numpy has the
+format. Formats that numpy lacks are stored as bit patterns: bf16 in uint16, e4m3 and e5m2 in uint8. A tf32 is a float32
+whose 13 lowest bits are zero.
 
 Rounding twice is safe if the first rounding is *to odd* (Boldo and Melquiond, "Emulation of FMA and correctly rounded
 sums", 2008). Rounding to odd truncates, and sets the last bit if the result is inexact. After rounding to odd, the
@@ -91,9 +91,9 @@ def flush(x: Array, dtype: str) -> Array:
 def flush_rounded_up(r: Array, exact: Callable[[], Array], dtype: str, rounding: str) -> None:
     """`.ftz` for results that were rounded up to the least normal number. Hardware still flushes some of them.
 
-    Hardware rounds a result to the format's precision with an unbounded exponent. Hardware flushes the result if the
-    rounded value is subnormal (measured on an H200; the ISA leaves this open). This function sets flushed elements of
-    `r` to 0, in place. `exact` returns the results in float64, either exact or rounded to odd.
+    Hardware rounds a result to the format's precision with an unbounded exponent. If the value rounded in this way is
+    subnormal, hardware flushes the result (measured on an H200; the ISA leaves this open). This function sets flushed
+    elements of `r` to 0, in place. `exact` returns the results in float64, either exact or rounded to odd.
     """
     row = FORMATS[dtype]
     least = 1 << row.fraction
@@ -165,7 +165,7 @@ def fp8_values(dtype: str) -> Array:
     exponent = (code & 0x7F) >> fraction
     significand = (code & ((1 << fraction) - 1)) + np.where(exponent > 0, 1 << fraction, 0)
     value = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - bias - fraction)
-    # e4m3 has no infinity. Codes with its largest exponent are numbers, except for one NaN of each sign.
+    # e4m3 has no infinity. Codes with the largest exponent are numbers, except for one NaN of each sign.
     if dtype == "e4m3":
         value[(code & 0x7F) == 0x7F] = np.nan
     else:
@@ -242,8 +242,8 @@ def nearest_of_f32(x: Array, dtype: str) -> Array:
             r[nan] = FORMATS["tf32"].nan
         return r.view(np.float32)
     if dtype in ("e4m3", "e5m2"):
-        # Converts by way of f16, rounded to odd. f16 has more than two bits beyond each fp8 format, and its table has
-        # only 65,536 entries.
+        # Converts by way of f16, rounded to odd. The precision of f16 is more than two bits above that of each fp8
+        # format. A table of all f16 values has only 65,536 entries.
         return fp8_of_f16(dtype).take(odd_f16(x).view(np.uint16))
     return x.copy()
 
@@ -263,7 +263,7 @@ def round_f64(x: Array, dtype: str, rounding: str) -> Array:
     """Converts float64 to f16, bf16, f32 or f64, rounded once in the mode rn, rz, rm or rp. Always returns a new array.
 
     `x` may already have been rounded to odd. The result is the nearest value, or that value's neighbour in the
-    direction of the rounding. The bit patterns of neighbours differ by 1, including infinity and zero.
+    direction of the rounding. The bit patterns of two neighbours differ by 1, even if one of them is infinity or zero.
     """
     r = nearest_of_f64(x, dtype)
     if rounding == "rn":

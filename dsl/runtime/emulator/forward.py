@@ -7,9 +7,9 @@ emulator happened to run the later block first.
 
 So a launch whose loops may wait is rehearsed first (`launch.py`). The rehearsal runs only the first blocks, in parts of
 1, 1, 2, 4, … blocks. Each part starts after the earlier parts have ended. If the first blocks stand still, they wait
-for a later block. Next, the later blocks run without the first ones. If the later blocks stand still, too, the wait is
-a barrier of the whole grid. Whoever launches such a grid must know that all of its blocks fit the device. If the later
-blocks end by themselves, the wait of the first blocks is a deadlock.
+for a later block. Then, the later blocks are rehearsed without the first blocks. If the later blocks stand still, too,
+the wait is a barrier of the whole grid. Whoever launches such a grid must know that all of its blocks fit the device.
+If the later blocks end by themselves, the wait of the first blocks is a deadlock.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any
 from .answers import AMONG_LANES, READS, STRONG
 from .provenance import spaces_of
 
-# Number of clusters in a rehearsal. In a chain of waits, the first clusters already stand still, so a hang of 5,000
-# blocks is found in 0.2 s.
+# Number of clusters in a rehearsal. If each block of a launch waits for the next one, these clusters already stand
+# still. So a hang of 5,000 blocks is found in 0.2 s.
 FEW = 32
-# Most steps of a rehearsal, which take about 0.4 s. A rehearsal that needs more steps ends without a result. With
-# 50,000 steps, the litmus tests took 167 s.
+# Largest number of steps in a rehearsal. So many steps take about 0.4 s. A rehearsal that needs more steps ends without
+# a result. With 50,000 steps here, the litmus tests took 167 s.
 MOST_STEPS = 10_000
 WAITS_FOR_LATER = (
     "waits for a block that comes later in the grid and may not have started: let a block wait for earlier ones only, "
     "or let blocks take numbers from a counter"
 )
-# Instructions that may be in a loop that only waits: they leave global memory unchanged, or may do so.
+# Instructions that may be in a loop that only waits. They leave global memory unchanged, always or sometimes.
 HARMLESS = {*AMONG_LANES, *READS, "bar", "barrier", "fence", "membar", "nanosleep", "mbarrier"}
 
 
@@ -43,7 +43,7 @@ def doubled(clusters: Any) -> list[Any]:
 
 
 def may_wait(segments: list[Any]) -> bool:
-    """Does the program have a loop that only polls, by a strong read of global memory?"""
+    """Does the program have a loop that only polls global memory with strong reads?"""
     quiet = {segment.number for segment in segments if all(is_quiet(step, segment) for step in segment.steps)}
     return any(
         comes_back(segments, segment.number, quiet)
@@ -72,8 +72,7 @@ def is_look(opcode: tuple[str, ...]) -> bool:
 
 
 def is_quiet(step: Any, segment: Any) -> bool:
-    """May an instruction leave global memory unchanged? An atomic operation whose result is used may leave it
-    unchanged."""
+    """May an instruction leave global memory unchanged? An atomic operation may do so if its result is used."""
     opcode = step.ins.opcode
     if not step.effect or step.site is segment.end.site or opcode[0] in HARMLESS:
         return True

@@ -158,7 +158,7 @@ class Lanes:
 class Group(Lanes):
     """Threads that are at the start of a basic block.
 
-    With `turn` and `back_edges`, a group that may be waiting in a loop lets other groups run.
+    `turn` and `back_edges` serve to let other groups run while this group may be waiting in a loop.
     """
 
     def __init__(self, wave: Any, threads: Any, turn: int = 0, back_edges: int = 0):

@@ -8,9 +8,10 @@ guess is wrong, the compare-and-swap stores nothing. This module finds such load
 keeps the races of such loads as notes and does not report them.
 
 On each path from the load, a register that depends on the loaded value has one of three states. The register is a copy
-of the value, or computed from the value, or stale. A stale register depends on an old guess, which a compare-and-swap
-has refused or a newer guess has replaced. If the compare-and-swap has found the guessed value in memory, the guess is
-right. On that path, the program may use the guess like the result of the compare-and-swap.
+of the value, or computed from the value, or stale. A stale register depends on an old guess. A guess is old if a
+compare-and-swap has refused it, or if a newer guess has replaced it. If the compare-and-swap has found the guessed
+value in memory, the guess is right. On that path, the program may use the guess like the result of the
+compare-and-swap.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from .undefined_bits import name_of
 
 COPY, COMPUTED, STALE = 1, 2, 3
 State = dict[str, int]  # state of each register that depends on the guess
-# A load with one of these words is no guess. Strong loads do not race, and the other words do not load one plain word.
+# A load whose opcode has one of these words is no guess. Strong loads do not race. Loads with the other words do not
+# load one plain word.
 STRONG = {"volatile", "relaxed", "acquire", "mmio", "nc", "v2", "v4", "v8"}
 
 
@@ -62,7 +64,7 @@ class LoadedWords:
 
     def __init__(self, steps: list[RegisterStep]):
         definitions = Counter(name for step in steps for name in step.writes)
-        self.symbols: dict[str, tuple[str, int]] = {}  # by register that only ever holds a variable's address
+        self.symbols: dict[str, tuple[str, int]] = {}  # by register that always has the address of one variable
         for step in steps:
             if step.ins.opcode[0] == "mov" and step.guard is None and not step.uses and len(step.writes) == 1:
                 source, target = step.ins.operands[1], step.writes[0]
@@ -136,7 +138,7 @@ class Guess:
         return is_swap(step) and self.words.of(step) == self.word
 
     def swap(self, state: State, step: RegisterStep) -> None:
-        """Checks a compare-and-swap. The guess must be its compare operand, and its new value must not depend on an
+        """Checks a compare-and-swap. Its compare operand must be the guess, and its new value must not depend on an
         older guess."""
         others = [name for name in step.uses if name in state]
         expected, new = name_of(step.ins.operands[2]), name_of(step.ins.operands[3])
@@ -152,7 +154,7 @@ class Guess:
         return self.question(step) is not None
 
     def question(self, step: RegisterStep) -> tuple[str, bool] | None:
-        """(predicate, true if the predicate means equality) if `step` compares a guess with the result of the
+        """(predicate, does the predicate mean equality?) if `step` compares a guess with the result of the
         compare-and-swap, else None."""
         words = step.ins.opcode
         if words[0] != "setp" or len(words) != 3 or words[1] not in {"eq", "ne"} or len(step.writes) != 1:
@@ -184,8 +186,8 @@ class Guess:
 
 
 def last_swap(steps: list[RegisterStep], before: RegisterStep) -> RegisterStep | None:
-    """The last compare-and-swap before the step `before`. None if a later instruction before the step writes the result
-    or the compare operand of the compare-and-swap."""
+    """The last compare-and-swap before the step `before`. None if an instruction between the two writes the result or
+    the compare operand of the compare-and-swap."""
     found: RegisterStep | None = None
     for step in steps:
         if step is before:
@@ -207,8 +209,8 @@ def age(state: State) -> None:
 
 
 def joined(first: State, second: State) -> State:
-    """The state where two paths meet. A register that was computed from a guess is stale if the guess came on only one
-    of the paths."""
+    """The state where two paths meet. If one path has a copy of the guess that the other path lacks, registers that the
+    other path has computed from a guess become stale."""
     found = {name: max(first.get(name, 0), second.get(name, 0)) for name in first.keys() | second.keys()}
     for mine, other in ((first, second), (second, first)):
         copies = {name for name, kind in mine.items() if kind == COPY}

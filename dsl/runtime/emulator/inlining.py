@@ -27,8 +27,8 @@ from .reader import (
 
 
 def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
-    """An operand of an inlined function, with its names replaced by `names`. Parameters become the caller's variables,
-    and other names get a suffix."""
+    """An operand of an inlined function, with its names replaced as `names` states. Parameters become the caller's
+    variables, and other names get a suffix."""
     if isinstance(operand, Register):
         return Register(names.get(operand.name, operand.name))
     if isinstance(operand, Symbol):
@@ -149,7 +149,7 @@ class Inliner:
         whole = [*before, *inlined, after, *behind]
         if ins.guard is not None:
             around = (Register(skipped.name),)
-            opcode = ("bra", *ins.opcode[1:])  # a call.uni becomes a bra.uni, which must not diverge, either
+            opcode = ("bra", *ins.opcode[1:])  # a call.uni becomes a bra.uni: threads may diverge at neither
             skip = replace(jump, opcode=opcode, operands=around, guard=ins.guard, guard_negated=not ins.guard_negated)
             whole = [skip, *whole, skipped]
         return whole

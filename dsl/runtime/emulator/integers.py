@@ -155,7 +155,7 @@ def dp4a(a: Array, b: Array, c: Array, a_type: str, b_type: str) -> Array:
 
 def dp2a(a: Array, b: Array, c: Array, a_type: str, b_type: str, mode: str) -> Array:
     """`dp2a.{lo,hi}.atype.btype`: c plus the products of the two halves of a with two bytes of b. Mode lo uses the
-    lower two bytes of b, and mode hi the upper two."""
+    lower two bytes of b, and mode hi uses the upper two."""
     low, high = _parts(a, a_type, 16)
     first = {"lo": 0, "hi": 2}[mode]
     fields = _parts(b, b_type, 8)
@@ -198,8 +198,8 @@ def _bit_length(x: Array) -> Array:
 
 def bfind(a: Array, dtype: str, shiftamt: bool = False) -> Array:
     """`bfind{.shiftamt}`: position (uint32) of the highest bit that differs from the sign, or 0xffffffff if there is
-    none. The sign of an unsigned type is 0. With `shiftamt`, the result is the count of the left shift that moves that
-    bit to the top."""
+    none. The sign of an unsigned type is 0. With `shiftamt`, the result is the number of places by which a left shift
+    moves that bit to the top."""
     if _is_signed(dtype):
         x = _as(a, dtype)
         a = _bits(x ^ (x >> x.dtype.type(_width(dtype) - 1)))
@@ -233,7 +233,7 @@ def fns(mask: Array, base: Array, offset: Array) -> Array:
     """`fns.b32`: position of the offset-th set bit of `mask`, counted from bit `base` on. A negative `offset` counts
     downwards. The result is 0xffffffff if there is no such bit.
 
-    The ISA leaves `base` > 31 undefined. Here no bit is found then.
+    The ISA leaves `base` > 31 undefined. For such a `base`, this function finds no bit.
     """
     mask, base, offset = np.broadcast_arrays(mask, base, offset)
     start, wanted = base.astype(np.int64), offset.view(np.int32).astype(np.int64)
@@ -311,8 +311,8 @@ def shl(a: Array, b: Array, dtype: str) -> Array:
 
 
 def shr(a: Array, b: Array, dtype: str) -> Array:
-    """`shr`: a >> b. A count above the width is clamped to the width. Signed types fill with the sign bit, other types
-    with 0."""
+    """`shr`: a >> b. A count above the width is clamped to the width. The bits that become free are filled with the
+    sign bit for signed types, and with 0 for other types."""
     width = _width(dtype)
     if _is_signed(dtype):
         return _bits(_as(a, dtype) >> _as(_count(b, width - 1, _UNSIGNED[width]), dtype))

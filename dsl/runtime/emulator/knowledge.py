@@ -1,7 +1,8 @@
 """Sets of accesses that are ordered before a point of a launch. Threads publish and learn such sets (PTX ISA 8.9.5).
 
-A time is a count of synchronisation events (`ordering.py`). Knowledge belongs to one thread. For each block there is a
-time up to which the accesses of all its threads are known. Accesses of single threads may be known up to a later time.
+A time is a count of synchronisation events (`ordering.py`). Knowledge belongs to one thread. For each block, there is a
+time up to which the accesses of all its threads are known. For single threads, there may be a later time up to which
+their accesses are known.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 
 CTA, CLUSTER, GPU = range(3)  # scopes (PTX ISA 8.5); a launch is on one device, so .sys counts as .gpu
-Pages = dict[int, Any]  # by block, the times of its threads; never modified, so that values can share them
-# A value remembers up to this many of the earlier values that it contains. To join it with one of these costs nothing.
+Pages = dict[int, Any]  # by block, the times of its threads; arrays are never modified, so values can share them
+# A value remembers up to this many of the earlier values that it contains. Joining a value with one of these earlier
+# values costs nothing.
 MOST_COVERED = 16
 
 
@@ -47,8 +49,8 @@ class Knowledge:
 
     `until` has one time for each block. The value contains all accesses of the block's threads up to this time.
     `threads` has such times for single threads. For each address, `writes` has such times for strong writes to that
-    address alone. These strong writes come after the fence that made them a release, and so after the accesses that the
-    fence publishes.
+    address alone. A fence made these strong writes a release. They come after the fence, and so after the accesses that
+    the fence publishes.
     """
 
     serials = itertools.count(1)
@@ -93,8 +95,8 @@ def with_time(pages: Pages, block: int, thread: int, blank: Any, time: int) -> P
 
 
 # What release patterns publish, by (block, scope) of each pattern's first operation. An acquire pattern learns from a
-# release pattern if its last operation is morally strong with that first operation. If a program names no scope below
-# .gpu, there is only the key ANYBODY.
+# release pattern if the last operation of the acquire pattern is morally strong with the first operation of the release
+# pattern. If a program names no scope below .gpu, there is only the key ANYBODY.
 Items = dict[tuple[int, int], Knowledge]
 ANYBODY = (-1, GPU)
 
@@ -114,10 +116,11 @@ def merged(one: Items, other: Items) -> Items:
 
 @dataclass
 class Published:
-    """The last strong write to an address by which threads synchronise, and the knowledge that the write publishes.
+    """The last strong write to an address through which threads synchronise, and the knowledge that this write
+    publishes.
 
     `own` is the writer's part of `items`. `previous` is the earlier write that this write has replaced. Threads that
-    see this write late read the earlier one.
+    see this write late read the value of the earlier write.
     """
 
     time: int
@@ -136,7 +139,7 @@ class Snapshot:
     """What threads knew when they arrived at a barrier. Other threads learn the content of a snapshot when the barrier
     completes."""
 
-    row: Any  # times of the threads of their cluster
+    row: Any  # times of the threads of the cluster
     knowledge: Knowledge | None
 
     def join(self, other: Snapshot) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Copies that an mbarrier completes, and the threads for which they are complete.
+"""Copies that an mbarrier completes, and the threads for which the copies are complete.
 
 `cp.async.mbarrier.arrive` makes a thread's earlier copies arrive at an mbarrier. A tensor copy (`tensor_copies.py`)
 arrives when its bytes have come. An arrived copy is complete for threads that have waited for the mbarrier's phase, and
@@ -43,7 +43,7 @@ class Landing:
 
     def known(self, addresses: Any, g: Any, lanes: Any) -> Any:
         """For each of `lanes` (positions in the group): has the lane itself waited, or is the wait of another thread
-        ordered before it?"""
+        ordered before the lane?"""
         known = np.isin(g.lane("gid")[lanes], threads_of(self.waiters))
         for stamp in self.waiters:
             rest = np.flatnonzero(~known)
@@ -54,15 +54,15 @@ class Landing:
 
 
 class Landings:
-    """For each granule of a shadow memory: the number of the copy that filled it last, and the number of that copy's
-    landing. 0 means none."""
+    """For each granule of a shadow memory: the number of the copy that filled the granule last, and the number of that
+    copy's landing. The number 0 means that there is none."""
 
     def __init__(self, count: int, block_lanes: int):
         self.copies = np.zeros(count, np.int64)
         self.landing = np.zeros(count, np.int32)
         self.list: list[Landing] = []
         self.block_lanes = block_lanes
-        # Who has waited is kept as a table, since all threads of a block may wait for each of many landings.
+        # A table has the threads that have waited, since all threads of a block may wait for each of many landings.
         self.waited = np.zeros((64, block_lanes), bool)  # by landing and thread of the mbarrier's block
         self.blocks = np.zeros(64, np.int64)
 
@@ -75,7 +75,8 @@ class Landings:
         place.put(self.landing, granule, 0)
 
     def land(self, units: Any, number: int, landing: Landing) -> None:
-        """Records that the copy `number` has arrived. It does not change granules that have been overwritten since."""
+        """Records that the copy `number` has arrived. Granules that have been overwritten since the copy are left
+        unchanged."""
         if landing.table is None:
             self.list.append(landing)
             landing.table, landing.number = self, len(self.list)
@@ -111,7 +112,7 @@ class Landings:
     def known_by_order(self, which: Any, addresses: Any, g: Any, lanes: Any) -> Any:
         """The same as `known` for lanes that have not waited themselves: is a wait of another thread ordered before the
         access? Each pair of lane and landing is looked up once. The waits of other threads are tried one after another.
-        Mostly the first of them is ordered before the lane."""
+        In most cases, the first wait is already ordered before the access."""
         asked, first, back = np.unique(which.astype(np.int64) * g.n + lanes, return_index=True, return_inverse=True)
         waiters = [self.list[number - 1].waiters for number in which[first].tolist()]
         found, count = np.zeros(len(asked), bool), 0

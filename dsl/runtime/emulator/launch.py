@@ -42,18 +42,19 @@ from .wave import Wave, WaveRegisters
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
 TIME_LIMIT = 300.0  # seconds
-# Most bytes of registers in a wave. 3 MiB would fit a second-level cache. But then there are more waves, and their
-# small numpy operations cost more than the cache saves.
+# Largest number of bytes of registers in a wave. With 3 MiB, the registers would fit a second-level cache. But a launch
+# would have more waves, and the smaller numpy operations of these waves cost more than the cache saves.
 ROWS_BYTES = 12 << 20
 RESIDENT_WAVES = 16
 # Number of threads that run at once on the largest device known here, an H100 or H200 with 132 multiprocessors. If so
-# many threads wait for further blocks, these blocks cannot start, so the wait is a deadlock.
+# many threads wait for blocks that have not started, these blocks cannot start. The wait is then a deadlock.
 RESIDENT_LANES = 132 * 2048
 # With a seed, a launch is cut into at most this many waves. When all waves spin, one turn of each wave costs some
 # milliseconds.
 WAVES_BY_CHANCE = 4
-SPINS = 4  # turns of a wave that only spins, before it lets another wave run
-# Findings that a wait would have prevented. Their report names the wait whose "no" the thread ignored.
+SPINS = 4  # number of turns that a wave spins before it lets another wave run
+# Findings that a wait would have prevented. The report names the wait that the thread did not repeat after the answer
+# "no".
 NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}
 Extent = int | Sequence[int]
 # Grid, block, cluster, and (bytes, alignment) of the dynamic shared memory.
@@ -63,9 +64,9 @@ Shape = tuple[Extent, Extent, Extent, tuple[int, int]]
 @dataclass
 class Result:
     """The result of a launch. `findings` is empty unless findings are collected. `output` is the text that the kernel
-    printed. For each watched address, `writers` has the last writer of each byte of its allocation. `notes` has
-    findings that strictly are faults but do no harm. `touched` has the memory that this launch accessed, for launches
-    that overlap it."""
+    printed. For each watched address, `writers` has the last writer of each byte of the allocation there. `notes` has
+    faults in the strict sense that do no harm. `touched` has the memory that this launch accessed. Launches that
+    overlap this launch need it."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
@@ -160,9 +161,9 @@ class RunningLaunch:
         clusters = (self.cluster, self.cluster_grid, self.first_cluster)
         self.origins = Origins(self.block, self.block_lanes, *clusters, program.code.stamped)
         self.active: list[Wave] = []
-        self.waiting: list[Any] = []  # blocks of the waves to come, the next one last
+        self.waiting: list[Any] = []  # blocks of each wave that has not started; the last wave starts next
         self.begun = 0  # threads
-        self.rehearses = self.hurries = False  # runs only to see whether it stands still; with short turns
+        self.rehearses = self.hurries = False  # is this a rehearsal? does it have short turns?
         self.spins = Spins(self)
         self.lay_out_variables(*shared)
 
@@ -313,12 +314,12 @@ class RunningLaunch:
         return {}
 
     def meant_by(self, site: Site) -> EmulatedAllocation | None:
-        """The array from whose pointer an instruction computes its address. None if there is no such array or more than
-        one."""
+        """The array whose pointer an instruction uses to compute its address. None if there is no such array or more
+        than one."""
         if site.number not in self.meant:
             names = self.program.accessed_through(site.ins)
             found = {address for name in names for address in self.pointed_to(name, *self.parameters)}
-            # The parameters only hold the pointer and are not the array.
+            # The allocation of the parameters only holds the pointer. It is not the array.
             found.discard(self.parameter_memory.address)
             self.meant[site.number] = self.memory.find(found.pop()) if len(found) == 1 else None
         return self.meant[site.number]
@@ -386,8 +387,8 @@ class RunningLaunch:
     # Running
 
     def wave_blocks(self) -> int:
-        """Number of blocks in a wave. A wave has whole clusters, at least one, and as many as `ROWS_BYTES` of registers
-        allow."""
+        """Number of blocks in a wave. A wave has whole clusters: as many as `ROWS_BYTES` of registers allow, but at
+        least one."""
         row_bytes = sum(self.program.slot_bytes) + 64
         # `ROWS_BYTES` does not limit a wave to fewer than 4,096 lanes, since small numpy operations cost less in large
         # waves.
@@ -402,9 +403,8 @@ class RunningLaunch:
         return clusters * self.cluster_size
 
     def fewer(self, size: int, clusters: int) -> int:
-        """Number of blocks in a wave, chosen by the seed so that there are a few waves. With several waves, blocks of a
-        later wave find the work of an earlier wave done. In a single wave, all blocks would find each other's work in
-        progress."""
+        """Number of blocks in a wave. The seed chooses it so that there are a few waves. Blocks of a later wave find
+        the work of an earlier wave done. In a single wave, each block would find the work of all others in progress."""
         least, most = max(-(-clusters // WAVES_BY_CHANCE), 1), size // self.cluster_size
         doublings = max(min(most, clusters) // least, 1).bit_length()
         return min(least << int(self.random.integers(doublings)), most) * self.cluster_size
@@ -434,7 +434,8 @@ class RunningLaunch:
     def rehearse(self, phases: list[Any]) -> bool:
         """Runs the phases one after another, and the clusters of a phase together. Returns True if all clusters end,
         and False if the rehearsal reaches a limit first. Raises StandsStillError if the clusters stand still."""
-        # Waves get short turns, unless there are mbarriers: each wait may first answer "no" 128 times (`mbarriers.py`).
+        # Waves get short turns, unless the program has mbarriers. Each wait at an mbarrier may first answer "no" 128
+        # times (`mbarriers.py`).
         self.rehearses, self.hurries = True, not self.program.has_mbarriers
         size = self.wave_blocks()
         with np.errstate(all="ignore"), suppress(BudgetSpent):
@@ -490,7 +491,8 @@ class RunningLaunch:
     def end(self, wave: Wave) -> None:
         wave.causality.end()
         wave.products.end()
-        # After a fault these checks would report its consequences: a thread that did not run on has not waited, either.
+        # After a fault, these checks would report consequences of the fault. For example, a thread that the fault has
+        # stopped cannot wait for its copies.
         if not self.findings:
             wave.register_counts.end()
             wave.stores.end()
@@ -500,9 +502,9 @@ class RunningLaunch:
         vars(wave).clear()
 
     def dissolve(self) -> None:
-        """Drops all that the launch holds. The launch and its waves refer to each other, so without this call their
+        """Drops all that the launch holds. The launch and its waves refer to each other. So without this call, their
         arrays and the program would stay until a garbage collection. Without this call, the tests of matrix products
-        left 8.4 million objects to the garbage collector. With it, they leave 2.5 million."""
+        left 8.4 million objects to the garbage collector. With this call, they leave 2.5 million."""
         for wave in self.active:
             vars(wave).clear()
         vars(self).clear()
@@ -622,9 +624,9 @@ class RunningLaunch:
         return found
 
     def count_ptx_lines(self, result: LaunchCounters) -> None:
-        """Adds counters by line of the PTX to `result`. This takes a loop over all instructions (10,581 in a kernel
-        with 1,137 kinds of lines), so only launches with `ptx_lines` pay for it. The waits of atomics must have been
-        counted before."""
+        """Adds counters by line of the PTX to `result`. This takes a loop over all instructions, so only launches with
+        `ptx_lines` pay for it. One kernel has 10,581 instructions, but only 1,137 kinds of instructions by source line.
+        The waits of atomics must have been counted before."""
         found, runs = result.by_ptx_line, result.runs_of_ptx_lines
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
@@ -667,8 +669,8 @@ class RunningLaunch:
     def prepare(
         self, arguments: list[bytes], barriers: Mapping[int, str], after: Sequence[Touched] | None, keeps: bool
     ) -> None:
-        """Sets the arguments, and the record of memory that earlier, overlapping launches have touched. The parameters
-        are those of `emulate`."""
+        """Sets the arguments. Also sets the record of the memory that earlier, overlapping launches have touched. The
+        parameters are those of `emulate`."""
         self.barriers = barriers
         self.set_arguments(arguments)
         if after is not None or keeps:
@@ -728,24 +730,21 @@ def emulate(
 ) -> Result:
     """Runs one entry of a PTX text. Writes its array arguments back, unless there is a finding.
 
-    `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, pointers of a
-    `Memory`, and tensor maps in a `Memory` (`TensorMapArgument`). `shared_bytes` is the size of a block's dynamic
-    shared memory. The dynamic shared memory has exactly the alignment that the text declares, so that texts that rely
-    on more are found. `shared_alignment` states an alignment that a driver is known to give. `budget` limits the thread
-    instructions, and `time_limit` the seconds. A `seed` other than 0 permutes blocks and the order of atomics, and
-    starts some blocks later.
+    `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, and pointers and
+    tensor maps (`TensorMapArgument`) in a `Memory`. `shared_bytes` is the size of a block's dynamic shared memory. This
+    memory has the alignment that the text declares, or `shared_alignment`. `budget` limits thread instructions, and
+    `time_limit` limits seconds. A `seed` other than 0 permutes blocks and the order of atomics, and delays some blocks.
 
     With `on_finding="raise"`, the first finding is raised as `EmulatorError`. With "collect", the first finding of each
     kind and instruction is kept, and the run goes on where it can. A fault that does no harm becomes a note of the
-    result. `watch` has addresses. For the allocation at each of these addresses, the result states the last writer of
-    each byte. With `divisions`, uses of integers divided by 0 are reported, too. Raises `PtxError` for PTX that cannot
-    be read or is not supported, and LaunchRefusedError for a target that `arch` does not run.
+    result. For the allocation at each address of `watch`, the result states the last writer of each byte. With
+    `divisions`, uses of integers divided by 0 are reported, too. Raises `PtxError` for PTX that cannot be read or is
+    not supported. Raises LaunchRefusedError for a target that `arch` does not run.
 
-    With `blocks`, only that many of the grid's first blocks run, in whole clusters, to count what a block costs. With
-    `from_middle`, these blocks are taken from the middle of the grid, where most blocks have no edge. `barriers`
-    describes mbarriers, by their offsets in the dynamic shared memory. With `ptx_lines`, the result also has counters
-    by line of the PTX. `after` has the memory touched by earlier launches that may still run (`overlap.py`). With
-    `keeps`, the result has the memory that this launch touched.
+    With `blocks`, only that many of the grid's first blocks run, in whole clusters. With `from_middle`, they are taken
+    from the middle of the grid. `barriers` describes mbarriers, by their offsets in dynamic shared memory. With
+    `ptx_lines`, the result also has counters by line of the PTX. `after` has the memory touched by earlier launches
+    that may still run (`overlap.py`). With `keeps`, the result has the memory that this launch touched.
     """
     keep_freed_memory()
     limits = seed, budget, on_finding, blocks, time_limit, from_middle
@@ -810,7 +809,7 @@ def run_once(
 class Rehearsed:
     """The end of a rehearsal. `found` is the finding if the rehearsal stands still. `output` is the text that the
     kernel had printed. `has_ended` is true if all blocks have ended. `begun` is the number of clusters that have
-    begun."""
+    started."""
 
     found: Finding | None
     output: str
@@ -826,8 +825,8 @@ def rehearsed(
     barriers: Mapping[int, str],
     phases: list[Any],
 ) -> Rehearsed:
-    """Runs the clusters of `phases`, one phase after another, and restores memory. It reports only a standstill. All
-    other findings are left to the launch itself."""
+    """Runs the clusters of `phases`, one phase after another, and restores memory. The result reports only a
+    standstill. All other findings are left to the launch itself."""
     arguments = Arguments(program, args)
     memory = arguments.memory
     before = memory.data[: memory.top].copy()

@@ -12,5 +12,5 @@ MOST_DEPTH = 100  # nested braces; nested signs and brackets in a constant, wher
 MOST_INSTRUCTIONS = 50_000
 MOST_VARIABLE = 1 << 28  # bytes of all `.global` variables
 MOST_ALIGNMENT = 1 << 16  # bytes
-MOST_LOCAL = 1 << 27  # bytes of local memory of the threads that run together, at least those of a cluster
+MOST_LOCAL = 1 << 27  # bytes of local memory of all threads that run together (at least one cluster)
 MOST_SHARED = 227 << 10  # bytes of shared memory of a block (CUDA C++ guide, compute capability 9.0 and 10.0)

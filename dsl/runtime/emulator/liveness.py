@@ -17,7 +17,7 @@ class Living:
     """
 
     def __init__(self, exposed: list[set[str]], written: list[set[str]], targets: list[list[int]]):
-        # A register that no block reads before writing it is live at no block's start.
+        # If no block reads a register before writing it, the register is live at no block's start.
         some = set().union(*exposed)  # only these can be live at the start of a block
         self.names = sorted(some)
         bits = {name: 1 << at for at, name in enumerate(self.names)}
@@ -34,8 +34,8 @@ class Living:
 
 
 def live_at_starts(exposed: list[int], kept: list[int], targets: list[list[int]]) -> list[int]:
-    """The set of live registers at the start of each block. `kept` has the registers that a block does not write. A
-    block is visited again only if more registers have become live at the start of a block that follows it."""
+    """The set of live registers at the start of each block. `kept` has the registers that each block leaves unwritten.
+    A block is visited again only if more registers have become live at the start of a block that follows it."""
     live = list(exposed)
     before: list[list[int]] = [[] for _ in targets]
     for number, following in enumerate(targets):

@@ -2,11 +2,11 @@
 
 A warp takes one turn for each instruction that it issues, whatever the instruction does. Memory accesses take no extra
 turns. All blocks begin at turn 0, as if all of them fit the device at once. A warp that has waited for others continues
-no earlier than the turn of the last arrival (after Lamport 1978). A warp waits at barriers of blocks and clusters, and
-for the phase of an mbarrier with the copies that it counts. A strong load that reads a strong store of another thread
-also counts as a wait. A warp that polls a word takes one turn for each instruction of each polling iteration. The
-number of polling iterations depends on the emulator. So `%clock`, `%clock64` and `%globaltimer` show which warp waits
-for which, and for how many instructions.
+no earlier than the turn of the last arrival (after Lamport 1978). A warp waits at barriers of blocks and clusters. It
+also waits for the phase of an mbarrier and for the copies that this mbarrier counts. A strong load that reads a strong
+store of another thread also counts as a wait. A warp that polls a word takes one turn for each instruction of each
+polling iteration. The number of polling iterations depends on the emulator. So `%clock`, `%clock64` and `%globaltimer`
+show which warp waits for which, and for how many instructions.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class LogicalTime:
         return self.latest(lanes) + 1
 
     def reach(self, lanes: Any, turn: int) -> None:
-        """The warps of `lanes` have waited for an event at the turn `turn`, so their turns are at least `turn` from now
-        on."""
+        """Records that the warps of `lanes` have waited for an event at the turn `turn`. From now on, the turns of
+        these warps are at least `turn`."""
         warps = np.asarray(lanes) >> 5
         # `position` is subtracted, since it is added again when the clock is read.
         self.of_warps[warps] = np.maximum(self.of_warps[warps], turn - self.position)
 
     def meet_blocks(self, slots: Any, warps: int) -> None:
-        """All warps of the blocks `slots` have met. Each block has `warps` warps."""
+        """Records that all warps of each block in `slots` have met. Each block has `warps` warps."""
         blocks = self.of_warps.reshape(-1, warps)
         blocks[slots] = blocks[slots].max(1, keepdims=True)
 

@@ -4,8 +4,8 @@ Tensor copies read maps through the tensormap proxy. If ordinary stores have cha
 a store), the change must be released. The release is a `fence.proxy.tensormap::generic.release`, or the
 `tensormap.cp_fenceproxy` that wrote the map. A `fence.proxy.tensormap::generic.acquire` of the map's address must come
 between the release and the copy. A thread needs the release and the acquire even for a map that it wrote itself. A map
-that was written before the launch must be acquired, too. A kernel's start acquires for all proxies but the tensormap
-proxy (PTX ISA 8.9.4). Maps in parameters and constants need no fences.
+that was written before the launch must be acquired, too. The start of a kernel is an acquire for all proxies except the
+tensormap proxy (PTX ISA 8.9.4). Maps in parameters and constants need no fences.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class MapProxy:
         self.launch = launch
         # By cluster, the last release of each thread and scope.
         self.releases: dict[int, dict[tuple[int, int], MapRelease]] = {}
-        self.copied: dict[int, dict[int, MapRelease]] = {}  # of `tensormap.cp_fenceproxy`, by address and warp
+        self.copied: dict[int, dict[int, MapRelease]] = {}  # by `tensormap.cp_fenceproxy`; keys: address, warp
         self.acquired: dict[int, dict[int, MapAcquire]] = {}  # by address and thread
 
     # Fences
@@ -102,7 +102,7 @@ class MapProxy:
         return MapRelease(int(g.lane("gid")[lane]), time, scope, *since, row, whole_warp)
 
     def acquire(self, g: Any, addresses: Any, scope: int) -> None:
-        """Each lane acquires the writes at its address whose release is ordered before this acquire."""
+        """Each lane acquires those writes at its address whose release is ordered before this acquire."""
         time = self.launch.clock.tick()
         for lane, address in enumerate(addresses.tolist()):
             writes = self.writes_at(address)
@@ -151,7 +151,7 @@ class MapProxy:
             own = acquired.get(int(g.lane("gid")[lane]))
             if own is not None and (own.writes == writes).all():
                 continue
-            # Another thread may have acquired the map, if a barrier has ordered the acquire before this copy.
+            # An acquire by another thread is enough if a barrier has ordered this acquire before the copy.
             others = list(acquired.items())
             times = [each.time for _, each in others]
             before = ordered([thread for thread, _ in others], times, g, lane)
@@ -173,7 +173,7 @@ class MapProxy:
 
 
 def ordered(threads: list[int], at: list[int], g: Any, lane: int) -> Any:
-    """For each thread of `threads`: is what it did at its time in `at` ordered before the current instruction of
-    `lane`?"""
+    """`at` has one time for each thread of `threads`. For each thread: is what the thread did at this time ordered
+    before the current instruction of `lane`?"""
     stamps = np.array(threads, U) << U(THREAD_SHIFT) | np.array(at, U) << U(TIME_SHIFT)
     return g.ordering.ordered(stamps, np.zeros(len(stamps), np.int64), g, np.full(len(stamps), lane))

@@ -2,8 +2,8 @@
 
 A register is an array [warps, 32] of uint32, or of uint64 if each element is one f64. A fragment is a list of
 registers, in the order of the operand's braces. The PTX ISA states the maps from (lane, element of the lane) to (row,
-column), in one section for each shape ("Matrix multiply-accumulate operation using mma instruction"). A table is built
-only once for each fragment.
+column), in one section for each shape ("Matrix multiply-accumulate operation using mma instruction"). For each
+fragment, a table of this map is built only once.
 
 Integer results are exact. An f64 result is a chain of fused multiply-adds that begins with C and runs along ascending
 k. The emulator's f64 results equal those of an H200 to the bit. Results of other float types follow a model with a
@@ -48,7 +48,7 @@ NO_PRODUCT = WarpProduct()
 
 
 def warp_product(opcode: Sequence[str], in_registers: bool = True) -> WarpProduct:
-    """The work of one warp in an instruction. `in_registers` is true if the left operand is in registers."""
+    """The work of one warp in the instruction `opcode`. `in_registers` is true if the left operand is in registers."""
     at = next(i for i, word in enumerate(opcode) if word[0] == "m" and word[1:2].isdigit())
     m, n, k = parse_shape(opcode[at])
     types = [word for word in opcode[at + 1 :] if word in _WIDTH or word == "b1"]
@@ -67,8 +67,8 @@ def warp_product(opcode: Sequence[str], in_registers: bool = True) -> WarpProduc
 
 
 def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:
-    """Is the instruction mma.m8n8k4 with f16? It has four products. The lanes {4q..4q+3} and {16+4q..16+4q+3} are quad
-    pair q and compute product q."""
+    """Is the instruction mma.m8n8k4 with f16? This instruction computes four products. The lanes {4q..4q+3} and
+    {16+4q..16+4q+3} are quad pair q and compute product q."""
     return mnk == (8, 8, 4) and a_type == "f16"
 
 
@@ -78,7 +78,7 @@ def _places(operand: str, rows: int, words: int, per_word: int, layout: str) -> 
     array [matrix, row, word].
 
     The rows of this array are rows of A if `operand` is "a", and columns of B if `operand` is "b". If `operand` is "c",
-    the rows are rows of C or D. If A has the layout col, or B the layout row, the rows of the array run along K
+    the rows are rows of C or D. If A has the layout col, or if B has the layout row, the rows of the array run along K
     instead.
     """
     lane, r = np.arange(32)[:, None], np.arange(rows * words * 4 // 32)[None, :]
@@ -107,8 +107,9 @@ def _parts(matrices: Array, operand: str, per_word: int) -> list[Array]:
 
     A register is one word: 32 bits, or one f64. All shapes but the quad pairs follow one rule, with groupID = lane / 4
     and threadID_in_group = lane % 4. A word of A or B, or of C with two f16, is at row groupID + 8 i and word
-    threadID_in_group + 4 j. Registers are counted with i fastest. If a word of C is one element, a lane has the two
-    columns 2 threadID_in_group and 2 threadID_in_group + 1. The lane's next two registers are 8 rows further.
+    threadID_in_group + 4 j. In the order of registers, i varies fastest. If a word of C is one element, a lane has two
+    registers with the columns 2 threadID_in_group and 2 threadID_in_group + 1. The lane's next two registers are 8 rows
+    below.
     """
     warps, rows, words = matrices.shape
     if operand == "c" and per_word == 1:
@@ -302,7 +303,7 @@ def values_of(words: Array, dtype: str) -> Array:
 
 
 def values_of_fragment(registers: Sequence[Array], rows: int, columns: int, dtype: str) -> Array:
-    """The values of an A in registers, [warps, rows, columns]. A warp's 16 rows have the same layout as in
+    """The values of an operand A in registers, [warps, rows, columns]. A warp's 16 rows have the same layout as in
     `mma.sync`."""
     return _operand(registers, "a", rows, columns, dtype, "")
 
@@ -311,8 +312,8 @@ def products_by_tiles(a: Array, b: Array, which: Array) -> Array:
     """Multiplies each warp's rows of A, [warps, rows, k], by its tile of B. `which` selects each warp's tile from
     [tiles, n, k]. The result is [warps, rows, n].
 
-    Neighbouring warps that share a tile are computed as one matrix product. This and kept places of operands reduced
-    the time of a product of 1024 x 1024 x 1024 by TMA in f16 from 2.77 s to 1.99 s.
+    Neighbouring warps that share a tile are computed as one matrix product. This change, together with keeping the
+    places of operands, reduced the time of a product of 1024 x 1024 x 1024 by TMA in f16 from 2.77 s to 1.99 s.
     """
     warps, rows, k = a.shape
     together = warps // len(b)
@@ -326,11 +327,11 @@ def added(products: Array, start: Sequence[Array], keeps: Array, d_type: str, sa
     """`wgmma`: adds `products` to the accumulators `start` and returns the registers of D, each [warps, 32]. A warp has
     16 rows and n columns. For each warp, `keeps` states whether its accumulators begin at `start` or at 0.
 
-    Accumulators stay in the order of registers, and only products move. In each group of eight columns, a register has
-    rows 0 to 7 or rows 8 to 15. Four lanes share a row, and each lane has a pair of columns.
+    Accumulators stay in the order of registers, and only products are reordered. In each group of eight columns, a
+    register has rows 0 to 7 or rows 8 to 15. Four lanes share a row, and each lane has a pair of columns.
     """
     per_word = 2 if d_type == "f16" else 1
-    blocks = products.reshape(len(products), 2, 8, -1, 4, 2)  # half, row, eight columns, pair, of the pair
+    blocks = products.reshape(len(products), 2, 8, -1, 4, 2)  # axes 1 to 5: half, row, eight columns, pair, element
     order = (3, 1, 0, 2, 4, 5) if per_word == 2 else (3, 1, 5, 0, 2, 4)
     total = blocks.transpose(order).reshape(len(start), len(products), 32 * per_word)
     words = np.stack([each.view(np.uint32) for each in start])

@@ -25,23 +25,25 @@ from .spaces import BadLanes, SharedSpace, Space
 from .stamps import SITE_MASK, U, threads_of, times
 
 BYTES = 8
-# Most arrivals and most bytes that an object can count: 2^20 - 1 (PTX ISA 9.7.13.15.2).
+# Largest number of arrivals, or of bytes, that an object can count: 2^20 - 1 (PTX ISA 9.7.13.15.2).
 MOST = (1 << 20) - 1
-# Fields of a state, the token that an arrival returns: the pending count before the arrival, the phase, and the object.
+# A state is the token that an arrival returns. Its fields are the pending count before the arrival, the phase, and the
+# object.
 PHASE_SHIFT, OBJECT_SHIFT = 20, 44
 PHASE_MASK = (1 << OBJECT_SHIFT - PHASE_SHIFT) - 1
 OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
-# Index in `arriving` and `published` of knowledge that is for copies alone. An arrival at another block's object
-# publishes at this index if it does not name the scope .cluster. PTX does not state this order, but all such code
-# relies on it: with `.release.cluster`, ptxas 13.0 emits MEMBAR.ALL.GPU in each iteration.
+# Index in `arriving` and `published` of knowledge that is for copies alone. If an arrival at another block's object
+# does not name the scope .cluster, it publishes at this index. PTX does not state that such an arrival orders copies,
+# but all such code relies on it. The reason is that with `.release.cluster`, ptxas 13.0 emits MEMBAR.ALL.GPU in each
+# iteration.
 COPIES = CLUSTER + 1
-# A wait makes known the copies of this many completed phases, counted back from the last.
+# A wait makes the copies of the last completed phases known. This is the number of these phases.
 KEPT_LANDINGS = 4
 # How often a DOUBTED wait first answers "no", even if the phase is complete. A program may count its tries and then go
 # on. With three such answers, a loop that gave up after ten tries was never found.
 DENIALS = 128
-# A thread that has got 1,024 such answers at one wait gets only three in each later phase. So a wait in a long loop
-# stays cheap.
+# If a thread has got 1,024 such answers at one wait, it gets only three such answers in each later phase. So a wait in
+# a long loop stays cheap.
 FEW_DENIALS, MOST_DENIALS = 3, 1024
 
 
@@ -61,8 +63,8 @@ class ArrivingCopy(Protocol):
 
 @dataclass(frozen=True)
 class ArrivalOrder:
-    """How an arrival or a wait synchronises. `reach` states with which threads. If `relaxed` is true, the operation
-    orders accesses only together with a fence."""
+    """How an arrival or a wait synchronises. `reach` states the threads with which it synchronises. If `relaxed` is
+    true, the operation orders accesses only together with a fence."""
 
     reach: int = BLOCK
     relaxed: bool = False
@@ -86,7 +88,7 @@ class Mbarrier:
     loads: list[ArrivingCopy] = field(default_factory=list)  # copies whose bytes are still to come
     landing: Landing | None = None  # the copies that have arrived in this phase
     landed: list[Landing] = field(default_factory=list)  # landings of the last completed phases
-    coming: int = 0  # logical time of the last arrival of this phase, or of the start of a copy
+    coming: int = 0  # latest logical time of an arrival, or of a copy's start, in this phase
     came: int = 0  # the same for the last complete phase
 
     def join(self, known: Snapshot | None, reach: int) -> None:
@@ -131,13 +133,14 @@ class Mbarriers:
         self.objects: dict[int, Mbarrier] = {}
         self.made = 0
         self.waiting: set[int] = set()
-        # By DOUBTED wait and thread: the number of forced answers "no" (see `denials`), since the last "yes" and before
-        # it.
+        # By DOUBTED wait and thread: the number of forced answers "no" (see `denials`). `denied` counts those since the
+        # last "yes", and `denied_before` counts those before it.
         self.denied: dict[int, Any] = {}
         self.denied_before: dict[int, Any] = {}
-        # By thread: the wait that gave a forced "no" and was not repeated. The report of a later race names this wait.
+        # By thread: the wait that gave a forced "no" and that the thread has not repeated. The report of a later race
+        # names this wait.
         self.doubt = np.full(wave.lanes, -1)
-        self.refused = np.zeros(wave.lanes, bool)  # has waited for an invalid object, which is reported
+        self.refused = np.zeros(wave.lanes, bool)  # has the lane waited for an invalid object?
 
     def state(self) -> list[tuple[int, ...]]:
         """For each object, the values that decide whether threads that wait for it go on."""
@@ -168,8 +171,8 @@ class Mbarriers:
         return place
 
     def objects_at(self, g: Any, memory: Space, address: Any, site: Site, own: bool = False) -> tuple[SpacePlace, Any]:
-        """The place of the lanes' objects, and the number of each lane's place. Reports lanes whose address has no
-        valid object."""
+        """(place of the lanes' objects, number of each lane's place). Reports lanes whose address has no valid
+        object."""
         place = self.place(g, memory, address, site, own)
         return place, self.valid(g, place, address, site)
 
@@ -335,8 +338,8 @@ class Mbarriers:
     def defer(self, g: Any, memory: Space, address: Any, site: Site, raises_pending: bool) -> None:
         """`cp.async.mbarrier.arrive`: each thread arrives once its copies are complete, possibly much later.
 
-        Here a thread arrives as late as possible, when some thread tests the object. The arrival releases what the
-        thread did before this instruction.
+        In the emulator, a thread arrives as late as possible: when some thread tests the object. The arrival releases
+        what the thread did before this instruction.
         """
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_WRITE, place, g, memory, site)
@@ -352,11 +355,11 @@ class Mbarriers:
                 self.wave.wake_waiters()
 
     def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0, by_proxy: bool = True) -> Any:
-        """For each lane, the number of the place of the object at which the lane's copy will arrive. If the copy uses
-        the async proxy, a fence must come between the object's init and the copy.
+        """Each lane's copy will arrive at an object. Returns the number of this object's place for each lane. If the
+        copy uses the async proxy, a fence must come between the object's init and the copy.
 
-        `away` states, for each lane, how many blocks further the object lies. The object lies at the same place in that
-        other block.
+        `away` has the distance in blocks from each lane's block to the object's block. The object lies at the same
+        place in that other block.
         """
         place = self.place(g, memory, address, site, own=True)
         assert isinstance(memory, SharedSpace)
@@ -413,7 +416,7 @@ class Mbarriers:
     def end(self) -> None:
         """Reports copies for which no thread has waited when the wave ends."""
         for found in self.objects.values():
-            # No thread has waited for the copies of landings without waiters.
+            # If a landing has no waiters, no thread has waited for its copies.
             landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
             for load in [*found.loads, *(load for landing in landings for load in landing.loads)]:
                 message = "the block may end while this copy fills its shared memory: nobody has waited for its bytes"
@@ -467,7 +470,7 @@ class Mbarriers:
         return self.denied[site.number][index] < np.where(many, DENIALS, FEW_DENIALS)
 
     def answered(self, g: Any, site: Site, denied: Any, done: Any) -> None:
-        """Counts the answers of each lane. `denied` marks lanes that get "no" in any case (see `denials`), and `done`
+        """Counts the answers of each lane. `denied` marks lanes that get "no" in any case (see `denials`). `done` marks
         lanes that get "yes"."""
         way, index = g.launch.program.answers.waits[site.number], g.index()
         if way == REPEATS:
@@ -480,8 +483,8 @@ class Mbarriers:
         self.doubt[index[done]] = -1
 
     def in_doubt(self, thread: int) -> str | None:
-        """A text that names a wait: `thread` (a position in the wave) got "no" from it and did not repeat it. None if
-        there is no such wait."""
+        """A text that names the wait that gave `thread` (a position in the wave) a "no" and that `thread` did not
+        repeat. None if there is no such wait."""
         number = int(self.doubt[thread])
         if number < 0:
             return None
@@ -517,7 +520,7 @@ class Mbarriers:
         return is_complete(found, state, parity)
 
     def missing(self, key: int, state: int, parity: bool) -> str:
-        """A text that states which phase a wait is for and why the wait does not end."""
+        """A text that states which phase a wait is for. The text also states why the wait does not end."""
         found = self.objects.get(key)
         if found is None:
             return ""
@@ -561,8 +564,8 @@ class Mbarriers:
                 learn = self.wave.relaxed.saw if order.relaxed else self.wave.ordering.learn
                 learn(index[lanes], published)
             if not order.relaxed:
-                # If an arrival from another block does not name the scope .cluster, it orders only the copies that
-                # these lanes start from now on.
+                # If an arrival from another block does not name the scope .cluster, the arrival orders only the copies
+                # that these lanes start from now on.
                 if found.published[COPIES] is not None:
                     self.wave.ordering.learn_for_copies(index[lanes], found.published[COPIES])
                 for landing in found.landed:
@@ -595,8 +598,8 @@ def wrong_state(found: Mbarrier, state: int) -> str:
 
 def runs(*columns: Any) -> list[tuple[int, int]]:
     """(first, end) of each run of neighbouring lanes that are equal in all columns. An object is looked up only once
-    for each run. All threads of a block wait for the same phase. One look-up for each lane took a million look-ups in a
-    matrix product of 1024 x 1024 x 1024 by TMA."""
+    for each run. This saves much time, since often all threads of a block wait for the same phase. One look-up for each
+    lane took a million look-ups in a matrix product of 1024 x 1024 x 1024 by TMA."""
     changes = np.zeros(len(columns[0]) - 1, bool)
     for column in columns:
         changes |= column[1:] != column[:-1]

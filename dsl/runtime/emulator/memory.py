@@ -25,14 +25,14 @@ RANK_SHIFT = 24
 # A device keeps the first 1,024 bytes of shared memory for itself, so no variable has address 0.
 SHARED_START = 0x400
 # The emulator aligns shared memory to at most this many bytes, since an H200 (driver 580.159.04) puts a variable at
-# 0x400 even with `.align 8192`. With more alignment, the emulator accepted a swizzle that read past the block's memory
-# on the device.
+# 0x400 even with `.align 8192`. When the emulator allowed more alignment, it accepted a swizzle that read past the
+# block's memory on the device.
 MOST_ALIGNMENT = 1024
 ALIGNMENT = 256
-# If an address is further from an array than this many bytes, the message says that its index is negative or overflown.
-# An index that is off by a row or two does not lead so far.
+# If an address is further from an array than this many bytes, the message says that the array's index is negative or
+# overflown. An index that is off by a row or two does not lead so far away.
 FAR = 1 << 30
-# Number of bytes between allocations. Because of this gap, an index that is off by a row or two does not meet another
+# Number of bytes between allocations. Because of this gap, an index that is off by a row or two does not reach another
 # array.
 GAP = 1 << 16
 
@@ -62,7 +62,8 @@ class ArrayPlaces:
         """A text that names the axis along which an address lies outside the array, and the index on this axis. Empty
         if no axis can be named."""
         rest, index = (address - self.first) // self.itemsize, [0] * len(self.shape)
-        # Axes are sorted by stride, the largest first, since its quotient takes the largest part of the offset.
+        # Axes are sorted by stride, the largest first, since the largest stride accounts for the largest part of the
+        # offset.
         order = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
         if any(self.strides[axis] < 1 for axis in order):
             return ""
@@ -100,7 +101,7 @@ class Memory:
         self.top = ALIGNMENT
         self.allocations: list[EmulatedAllocation] = []
         self.starts: list[int] = []
-        self.scratch: list[tuple[DevicePointer, Scratch]] = []  # workspaces, and where they lie
+        self.scratch: list[tuple[DevicePointer, Scratch]] = []  # each workspace with its address
         self.own: set[int] = set()  # addresses of the launch's own data, which kernels do not index
 
     def allocate(self, array: Any, name: str = "array") -> DevicePointer:
@@ -156,8 +157,8 @@ class Memory:
         return None
 
     def nearest(self, address: int, meant: EmulatedAllocation | None = None) -> str:
-        """A text that states where an address out of bounds lies, relative to the allocation `meant`, or to the closest
-        allocation if `meant` is None."""
+        """A text that states where an address out of bounds lies. The place is relative to the allocation `meant`. If
+        `meant` is None, it is relative to the closest allocation."""
         if not self.allocations:
             return "there is no allocation"
 
@@ -168,7 +169,7 @@ class Memory:
         near = min([a for a in self.allocations if a.address not in self.own] or self.allocations, key=distance)
         best = near if meant is None else meant
         side = "before" if address < best.address else "past the end of"
-        gap = distance(best) - (address >= best.end)  # 0 for the first byte past the end
+        gap = distance(best) - (address >= best.end)  # 0 for the first byte after the end
         far = "just" if gap == 0 else f"{gap} byte{'s' * (gap != 1)}"
         place = f"{far} {side} {best.name} ({best.size} bytes at {best.address:#x})"
         if gap > FAR:

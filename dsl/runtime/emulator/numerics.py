@@ -167,7 +167,7 @@ def mul(
 ) -> Array:
     """`mul{.rnd}{.ftz}{.sat}`: a * b, rounded once. PTX ISA, "mul".
 
-    The product of two bf16 numbers is exact in float32, or far below half of bf16's smallest value.
+    The product of two bf16 numbers is exact in float32, unless it is far below half of bf16's smallest value.
     """
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
@@ -398,8 +398,8 @@ def _extreme(
 
 
 def _zeros_of_two_signs(a: Array, b: Array) -> Array:
-    """A mask of the f32 elements where `a` and `b` are equal numbers with different bits. There numpy may return either
-    operand."""
+    """A mask of the f32 elements where `a` and `b` are equal numbers with different bits. For these elements numpy may
+    return either operand."""
     return (a == b) & (a.view(np.uint32) != b.view(np.uint32))
 
 
@@ -421,9 +421,9 @@ def maximum(
 ) -> Array:
     """`max{.ftz}{.NaN}{.xorsign.abs}`. PTX ISA, "max" (floating point and half precision).
 
-    +0 is larger than -0. If one operand is NaN, the result is the other operand. If both are NaN, or if one is NaN and
-    `nan` is true, the result is the canonical NaN. With `xorsign_abs` the result is the larger magnitude, and its sign
-    is the exclusive or of the operands' signs.
+    +0 is larger than -0. If only one operand is NaN, the result is the other operand, or with `nan` the canonical NaN.
+    If both are NaN, the result is the canonical NaN. With `xorsign_abs` the result is the larger magnitude, and its
+    sign is the exclusive or of the operands' signs.
     """
     return _extreme(a, b, dtype, nan, xorsign_abs, ftz, out, larger=True)
 
@@ -509,7 +509,7 @@ def copysign(a: Array, b: Array, dtype: str) -> Array:
 
 
 def testp(a: Array, op: str, dtype: str) -> Array:
-    """`testp.op`. `op` is finite, infinite, number, notanumber, normal or subnormal, and zeros are normal. PTX ISA,
+    """`testp.op`. `op` is finite, infinite, number, notanumber, normal or subnormal. Zeros count as normal. PTX ISA,
     "testp"."""
     row = FORMATS[dtype]
     magnitude = bits_of(a, dtype) & row.bits(row.sign - 1)

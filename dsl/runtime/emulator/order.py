@@ -7,9 +7,9 @@ def weak_topological_order(successors: list[list[int]]) -> list[int]:
     """The blocks in an order where each loop is contiguous and its body comes before its exits (Bourdoncle 1993).
 
     Strongly connected components come in topological order. Each component begins with the block where it is entered.
-    If it has several such blocks, it begins with the first one in the text. This need not be the first block of the
-    component in the text, as a loop that the compiler has rotated may stand before its head. The other blocks are
-    ordered in the same way, without the edges back to the component's first block.
+    If it has several such blocks, it begins with the first one in the text. In a loop that the compiler has rotated,
+    other blocks stand earlier in the text. All other blocks of the component are ordered in the same way, without the
+    edges back to its first block.
     """
     order: list[int] = []
     predecessors: list[list[int]] = [[] for _ in successors]

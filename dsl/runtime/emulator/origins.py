@@ -1,4 +1,4 @@
-"""Texts that name the thread and instruction of a stamp, and the last writer of each byte of global memory in a
+"""Makes texts that name the thread and instruction of a stamp. Finds the last writer of each byte of global memory in a
 launch."""
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Origins:
         return f"thread {thread} of block {block}{at}"
 
     def of_stamp(self, stamp: Any) -> str | None:
-        """The text of `who` for the stamp of a write. None if the stamp is 0, which means no write."""
+        """A text that names the thread and instruction of a write's stamp. None if the stamp is 0, which means no
+        write."""
         if not stamp:
             return None
         return self.who(int(threads_of(stamp)), int(stamp))

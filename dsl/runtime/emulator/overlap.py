@@ -28,7 +28,7 @@ from .origins import Origins
 from .shadow import SpacePlace
 from .stamps import U, threads_of
 
-# For a thread that has not waited, at most this many waits of its block are tried, earliest first.
+# For a thread that has not waited, at most this many waits by other threads of its block are tried, earliest first.
 MOST_ASKED = 64
 
 
@@ -74,7 +74,7 @@ class Touched:
 
 
 class Overlap:
-    """The accesses of a launch, which are kept for the next launch. `before` has the accesses of the earlier launches
+    """The accesses of a launch. They are kept for the next launch. `before` has the accesses of the earlier launches
     that this launch overlaps.
 
     `before` is None if the launch begins after all earlier launches have ended.
@@ -149,8 +149,8 @@ class Overlap:
 
     def left(self, g: Any, site: Site | None) -> None:
         """Notes that these threads have ended, and reports a block that ends without a wait. The grid completes when
-        its last thread ends. So the next launch in the stream would begin before the earlier launches have ended, even
-        if it waits for this one."""
+        its last thread ends, and without a wait the earlier launches may still run then. So the next launch may run
+        beside these earlier launches, even if it waits for this launch."""
         if self.before is None:
             return
         wave, slots = g.wave, np.unique(g.lane("slot"))

@@ -1,10 +1,10 @@
-"""wgmma products in flight, and the writes that their reads through the asynchronous proxy may see.
+"""Checks wgmma products in flight, and that their reads through the asynchronous proxy see earlier writes.
 
 A product reads shared memory from its issue until its threads have waited for its group. Until then nobody may write
 the operands (`copies.py`). Afterwards a thread may write the operands only if it knows that each of the reading warps
 has waited. A product sees earlier writes by ordinary stores and `cp.async` only after a `fence.proxy.async`. Either the
 writing thread executes this fence, or the multiplying thread executes it after a barrier that follows the write. Four
-warps issue a product together, which is checked at the end of the wave.
+warps must issue a product together. This is checked at the end of the wave.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, WRITES, SpacePlace
 from .spaces import SharedSpace, Space
 from .stamps import SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
 
-# Number of warps of a warp group, which issue products together.
+# Number of warps of a warp group. These warps issue products together.
 GROUP = 4
 # The factor of a running hash, an odd number: 2^64 divided by the golden ratio.
 FACTOR = U(0x9E3779B97F4A7C15)
@@ -79,8 +79,8 @@ class Products(Copies):
             shadow.readings.add(place, operation.site, self.wave.ordering.clock.now)
 
     def note(self, g: Any, site: Site, operands: Any) -> None:
-        """Records that these warps issue a product. `operands` has a number for each warp. It must be equal for the
-        four warps of a warp group."""
+        """Records that these warps issue a product. `operands` has a number for each warp. This number must be equal
+        for the four warps of a warp group."""
         warps = g.index()[::32] >> 5
         # A hash of all products so far, so that comparing four warps takes one number for each warp.
         self.issued[warps] = (self.issued[warps] ^ operands ^ U(site.number + 1)) * FACTOR
@@ -112,10 +112,10 @@ class Products(Copies):
 class Readings:
     """The reads of a wave's shared memory by products, with the time of the last wait for each.
 
-    A product belongs to a warp: a thread may write once it knows that any lane of the warp has waited. So the reads are
-    kept by warp and not by lane. With this rule, one arrival by a lane of each warp frees a pipeline stage. `stamps` is
-    an array [warps of a block, chunks of 16 bytes]. Each stamp is of the last wait for the chunk, and names lane 0 of
-    the warp.
+    A product belongs to a warp. A thread may write the operands once it knows that any lane of the warp has waited. So
+    the reads are kept by warp and not by lane. With this rule, one arrival by a lane of each warp frees a pipeline
+    stage. `stamps` is an array [warps of a block, chunks of 16 bytes]. Each stamp is of the last wait for the chunk,
+    and names lane 0 of the warp.
     """
 
     def __init__(self, wave: Any):
@@ -135,7 +135,7 @@ class Readings:
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
         """Reports a write by a thread that does not know that each of the reading warps has waited.
 
-        For each lane only the latest wait of a warp counts, since it came after all other waits.
+        For each lane only the latest of a warp's waits counts, since the warp's other waits came before it.
         """
         chunks = place.widened(CHUNK) if place.size < CHUNK else place
         boxes = g.n // g.each
@@ -162,8 +162,9 @@ READS_AND_WRITES = {*WRITES, PLAIN_READ, STRONG_READ}
 
 
 class ProxyFences:
-    """The fences of the asynchronous proxy for one space. For each thread of a launch, `own` has the time of its last
-    fence. `block` has the time of the last barrier of its block before that fence."""
+    """The fences of the asynchronous proxy for one space. `own` and `block` have an entry for each thread of a launch.
+    `own` has the time of the thread's last fence. `block` has the time of the last barrier of the thread's block before
+    that fence."""
 
     def __init__(self, threads: int):
         self.own = np.zeros(threads, U)
@@ -188,9 +189,9 @@ class ProxyFences:
         return (met != 0) & (when > self.own[who]) & ~((who // lanes == mine // lanes) & (when < behind))
 
     def in_flight(self, met: Any, g: Any) -> Any:
-        """A mask of the stamps in `met` whose reads may finish later than their threads signal. A barrier of the block
-        waits for the loads of its threads, so reads before it have finished. Copies out of shared memory are excluded,
-        since they read through the asynchronous proxy."""
+        """A mask of the stamps in `met` whose reads may finish after their threads have signalled the end of the reads.
+        A barrier of the block waits for the loads of its threads, so reads before the barrier have finished. Copies out
+        of shared memory are excluded, since they read through the asynchronous proxy."""
         since = g.wave.ordering.block_since[g.lane("slot")]
         late = times(met) > (since[:, None] if met.ndim == 2 else since)
         sites = {int(stamp): g.launch.site_of(int(stamp)) for stamp in np.unique(met[late])}
@@ -198,8 +199,8 @@ class ProxyFences:
         return late & ~np.isin(met, by_copies)
 
     def check(self, memory: Space, place: SpacePlace, g: Any, site: Site, does: str, overwrites: bool = False) -> None:
-        """Reports bytes written by ordinary stores that an access through the asynchronous proxy may not see. If the
-        access overwrites, bytes read by ordinary loads are reported, too. An `ldmatrix` may finish after its thread's
+        """Reports bytes written by ordinary stores that an access through the asynchronous proxy may not see. With
+        `overwrites`, bytes read by ordinary loads are reported, too. An `ldmatrix` may finish after its thread's
         arrival at an mbarrier, and then a copy overtakes it. On an H100 such copies made 3 of 2,971 random kernels
         wrong (ptxas 13.0).
 

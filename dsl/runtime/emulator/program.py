@@ -197,7 +197,7 @@ class EmulatedProgram:
         self.may_wait = self.waits_for_memory and may_wait(self.segments)
 
     def note_instructions(self, body: list[PtxInstruction | Label]) -> None:
-        """Notes which kinds of instructions the program has. A launch is cheaper without some of them."""
+        """Notes which kinds of instructions the program has. If some kinds are missing, a launch is cheaper."""
         instructions = [item for item in body if isinstance(item, PtxInstruction)]
         opcodes = {item.opcode for item in instructions}
         self.tracks_copies = any(map(is_tracked, opcodes))
@@ -324,8 +324,8 @@ class EmulatedProgram:
                 op = merged_by_guard(op, guard, ins.guard_negated, list(record.written_entries))
             record.reads += record.writes  # where the guard is false, the old value remains
         segment.steps.append(step_of(self.code, record, ins, site, row.effect, len(segment.ops)))
-        # Reads of a register that only ever holds one constant use the constant. So its `mov` need not run, but it
-        # still counts.
+        # Reads of a register that only ever holds one constant use the constant. So the register's `mov` need not run,
+        # but the `mov` still counts.
         if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
             segment.ops.append(op)
             segment.places.append(segment.size)
@@ -384,7 +384,7 @@ class EmulatedProgram:
 
     def allocate_slots(self) -> None:
         """Computes liveness and allocates slots by a linear scan. Registers whose live ranges do not overlap share a
-        row. This leaves room for more threads in a wave, whose registers take 12 MiB."""
+        row. The registers of a wave take 12 MiB, so fewer rows leave room for more threads."""
         exposed, written = exposed_and_written(self.segments)
         living = Living(exposed, written, [segment.end.targets for segment in self.segments])
         first, last = self.lives(living)
@@ -444,8 +444,8 @@ class EmulatedProgram:
     # Facts about the text
 
     def smallest_accesses(self, body: list[PtxInstruction | Label]) -> dict[str, int]:
-        """The size in bytes of the smallest access to each space, which is the granule of its shadow. Generic accesses
-        count for all spaces."""
+        """The size in bytes of the smallest access to each space. This is the granule size of the space's shadow.
+        Generic accesses count for all spaces."""
         smallest = {"global": 16, "shared": 16, "local": 16}
         for item in body:
             if not isinstance(item, PtxInstruction) or item.opcode[0] not in ACCESSES:
@@ -631,7 +631,7 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
 
 def count_alike(counters: Counters, kind: str, product: WarpProduct, warps: int, lanes: int) -> None:
     """Adds the counts of instructions of one kind. `warps` and `lanes` are the totals over the groups that have run
-    them. `product` is the product that each warp computes in each instruction."""
+    these instructions. `product` is the product that each warp computes in each instruction."""
     counters.instructions += warps
     counters.thread_instructions += lanes
     if product is not NO_PRODUCT:

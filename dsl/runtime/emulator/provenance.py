@@ -54,7 +54,7 @@ def stored_through(
     body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
 ) -> dict[str, list[PtxInstruction]]:
     """For each parameter or variable, the global stores whose addresses may come from it. The key `ANYWHERE` has the
-    stores whose addresses may be any."""
+    stores that may write to any address."""
     parameters = {variable.name for variable in function.params}
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
     opcodes = {ins.opcode for ins in instructions}
@@ -108,8 +108,9 @@ def accessed_through(
 def sources_of_addresses(
     instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
 ) -> dict[str, set[str]]:
-    """The sources of each register from which `addresses` come. These registers are few of a kernel's thousands. They
-    mostly come in the order of the text, parameters first, so that one pass over them finds everything."""
+    """The sources of each register from which `addresses` come. A kernel has thousands of registers, but these are few.
+    The result mostly has them in the order of the text, those computed from parameters first. So one pass over the
+    result finds everything."""
     definitions: dict[str, list[PtxInstruction]] = {}
     for ins in instructions:
         for name in names_in(ins.operands[0]):

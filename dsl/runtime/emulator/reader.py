@@ -30,8 +30,8 @@ KINDS = {
     "skip": r"//[^\n]*",
     "comment": r"/\*.*?\*/",
     "string": r'"[^"]*"',
-    # a comment or string without an end; without this kind 200,000 open quotes took 40 s, as each was searched to the
-    # end of the text
+    # A comment or string without an end. Without this kind, 200,000 open quotes took 40 s, as each led to a search to
+    # the end of the text.
     "open": r'/\*.*|"[^"]*',
     "wrong": r"[^ \t\r]",
 }
@@ -60,8 +60,8 @@ class Integer:
 
 @dataclass(frozen=True)
 class Float:
-    """A floating constant. `bits` and `width` are the exact bits and their number if it is written as `0f…` or
-    `0d…`."""
+    """A floating constant. If the constant is written as `0f…` or `0d…`, `bits` has its exact bits, and `width` has
+    their number."""
 
     value: float
     bits: int | None = None
@@ -183,8 +183,8 @@ MOVES, VECTORS = {"ld", "ldu", "st", "mov"}, {"v2", "v4", "v8"}
 
 
 def without_braces(operand: Operand) -> Operand:
-    """x for an operand `{x}`. ptxas accepts the braces in loads, stores and moves of bits that are not vectors, and
-    Triton writes them."""
+    """The operand x in place of `{x}`. ptxas accepts such braces in loads, stores and moves of bits, if these are not
+    vector instructions. Triton writes the braces."""
     return operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
 
 
@@ -280,8 +280,8 @@ TARGETS = {
     **{"sm_120": (8, 7), "sm_120a": (8, 7), "sm_120f": (8, 8), "sm_121": (8, 8), "sm_121a": (8, 8), "sm_121f": (8, 8)},
 }
 TARGET_OPTIONS = {"texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"}
-# For instructions in the first row `w[3]` is the element, and for those in the second row it is the element's address.
-# No other instruction accepts such an operand (ptxas 13.5).
+# In instructions of the first row `w[3]` is the element. In instructions of the second row `w[3]` is the element's
+# address. No other instruction accepts such an operand (ptxas 13.5).
 TAKES_ELEMENTS = {"ld", "ldu", "st"}
 TAKES_ADDRESSES = {"mov", "cvta"}
 SUPPLIED = {"vprintf", "__assertfail"}  # functions of the driver
@@ -857,8 +857,8 @@ class Reader:
         return own
 
     def declare_labels(self) -> None:
-        """Declares the labels of a nested scope, which are local to the scope. This happens before the scope is read,
-        since a branch may precede its label."""
+        """Declares the labels of a nested scope. The labels are local to this scope. They are declared before the scope
+        is read, since a branch may precede its label."""
         for text in self.labels_of(self.at - 1):
             self.scopes[-1][text] = text + self.scopes[-1][""]
 

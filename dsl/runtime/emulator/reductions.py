@@ -107,7 +107,7 @@ def packed_step(type_name: str) -> Callable[[Any, Any], Any]:
 HALVES = {"f16", "bf16"}
 INTEGERS = {"u32", "s32", "u64", "s64"}
 # The element types of each operation of a tensor reduction (PTX ISA, "cp.reduce.async.bulk.tensor"). The ISA does not
-# exclude and, or, xor of s64, but these are an illegal instruction on an H100.
+# exclude and, or, xor of s64, but on an H100 these are illegal instructions.
 OF_TYPES = {
     "add": {"u32", "s32", "u64", "f16", "bf16", "f32"},
     **dict.fromkeys(("min", "max"), INTEGERS | HALVES),
@@ -131,7 +131,8 @@ class BulkReduction:
         return self.dtype.itemsize
 
     def apply(self, data: Any, offsets: Any, source: Any) -> None:
-        """Reduces the elements at the byte offsets `offsets` by the elements of `source`, which is given as bytes."""
+        """Combines the elements at the byte offsets `offsets` with the elements of `source`. `source` is an array of
+        bytes."""
         values = np.ascontiguousarray(source).reshape(-1).view(self.dtype)
         self.perform(data.view(self.dtype), offsets // self.size, values, None, False)
 

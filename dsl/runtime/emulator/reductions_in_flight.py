@@ -6,8 +6,8 @@ place at the same time. Any other access to the place must be ordered before the
 records of accesses show whether it is ordered before the issue.
 
 In global memory a wait for the group completes a reduction. The reduction then becomes a strong write of its thread at
-the time of the wait. In shared memory an mbarrier completes a reduction. Its entry stays, since the reduction is
-complete only for threads that know of a wait (`landings.py`).
+the time of the wait. In shared memory an mbarrier completes a reduction. The emulator still keeps this reduction, since
+it is complete only for threads that know of a wait (`landings.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .stamps import SITE_MASK, TIME_SHIFT, U, threads_of
 
 @dataclass(eq=False)
 class ReductionInFlight:
-    """A reduction that may not be complete. `stamps` has a stamp for each unit, which names the reducing thread and has
-    no time. `landing` is the phase of the mbarrier that completes the reduction."""
+    """A reduction that may not be complete. `stamps` has a stamp for each unit. Each stamp names the reducing thread
+    and has no time. `landing` is the phase of the mbarrier that completes the reduction."""
 
     kind: AccessKind
     units: Any
@@ -82,8 +82,8 @@ class ReductionsInFlight:
         return same and min(kind.scope, other.scope) >= everybody
 
     def is_known(self, found: ReductionInFlight, kind: AccessKind, units: Any, lanes: Any, g: Any) -> bool:
-        """Whether all of these lanes know that the reduction is complete. If they do and the access is a plain write,
-        the units that it overwrites leave the reduction."""
+        """Whether all of these lanes know that the reduction is complete. If they all know and the access is a plain
+        write, the overwritten units no longer belong to the reduction."""
         if found.landing is None:
             return False
         if not found.landing.known(self.shadow.base + units * self.shadow.granule, g, lanes).all():

@@ -1,8 +1,8 @@
 """The number of registers that the threads of each warp have. Warp groups may pass registers to each other
 (`setmaxnreg`).
 
-`setmaxnreg` changes no value. An increase waits until other warps have released as many registers. So the registers of
-a block's warps at the end must not exceed those at the launch. The four warps of a group must execute the same
+`setmaxnreg` changes no value. An increase waits until other warps have released as many registers. So the warps of a
+block must not have more registers at the end than at the launch. The four warps of a group must execute the same
 `setmaxnreg`.
 """
 
@@ -30,8 +30,8 @@ def at_launch(threads: int, function: PtxFunction) -> int:
 
 
 class RegisterCounts:
-    """The registers of each warp of a wave. `changes` has the number of `setmaxnreg` that a warp has executed, and
-    `sites` the last one."""
+    """The registers of each warp of a wave. `changes` has the number of `setmaxnreg` that each warp has executed.
+    `sites` has the last `setmaxnreg` of a warp."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -52,7 +52,8 @@ class RegisterCounts:
         self.sites.update(dict.fromkeys(warps.tolist(), site))
 
     def end(self) -> None:
-        """Checks the sums of blocks and the warp groups. It is called at the end of the wave."""
+        """Checks the sum of the registers of each block, and that the warps of each warp group agree. It is called at
+        the end of the wave."""
         if not self.sites:
             return
         per_block = self.wave.block_lanes // 32

@@ -43,8 +43,8 @@ class Relaxed:
                 self.known[each][lane] = known
 
     def released(self, lanes: Any, reach: int) -> Snapshot | None:
-        """The knowledge that relaxed arrivals of these threads publish together. None if none of them has executed a
-        fence."""
+        """The knowledge that relaxed arrivals of these threads publish together. None if no thread of them has executed
+        a fence."""
         found = [self.known[reach][lane] for lane in lanes.tolist() if lane in self.known[reach]]
         return reduce(Snapshot.join, found) if found else None
 

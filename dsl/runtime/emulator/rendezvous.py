@@ -153,7 +153,7 @@ class BarrierMeeting:
     reductions: list[BarrierOperands | None] = field(default_factory=list)
     count: int = 0
     expected: int | None = None  # the number of threads that the instruction names, or None for all of the block
-    turn: int = 0  # taken from the groups, so that a barrier in a loop does not hide that a wave only waits
+    turn: int = 0  # the largest turn of the groups, since a barrier in a loop must not hide that the wave only waits
     back_edges: int = 0
     segment: Segment | None = None
     came: int = 0  # the logical time at which the last thread arrived
@@ -173,8 +173,8 @@ def meeting_kind(segment: Segment | None) -> str:
 
 
 class BlockMeetings:
-    """Meetings at barriers of blocks, which may be named, and at barriers of clusters. Threads that wait for an
-    mbarrier's phase sleep here, too."""
+    """Meetings at barriers of blocks and of clusters. The barriers of a block may be named barriers. Threads that wait
+    for an mbarrier's phase sleep here, too."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -258,14 +258,15 @@ class BlockMeetings:
         return np.broadcast_to(wrong, g.n) if wrong.any() else None
 
     def pass_by(self, segment: Segment, g: Group, lanes: Any) -> None:
-        """Lets these lanes continue as if the instruction were not there. The instruction has no meaning for them,
-        which has been reported."""
+        """Lets these lanes continue as if the instruction were not there. It has already been reported that the
+        instruction has no meaning for these lanes."""
         part = self.wave.restrict(g, lanes, segment)
         self.wave.account(segment, part)
         self.wave.put(Group(self.wave, part.index(), part.turn, part.back_edges), segment.end.targets[0])
 
     def is_everybody(self, g: Group, number: Any, count: Any, mode: str) -> bool:
-        """Whether the group has all live threads of each of its blocks, at one barrier that waits for all."""
+        """Whether the group has all live threads of its blocks, and all are at one barrier that waits for all threads
+        of a block."""
         if mode == "arrive" or len(number) > 1:
             return False
         if count is not None and (len(count) > 1 or int(count[0]) != self.wave.block_lanes):
@@ -278,8 +279,8 @@ class BlockMeetings:
         return bool((here == self.wave.live_counts())[here > 0].all())
 
     def aligned(self, segment: Segment, g: Group) -> Group | None:
-        """The lanes whose whole warps (of live lanes) have come to an aligned barrier. Parts of warps wait for the rest
-        of their warps."""
+        """The lanes of the warps whose live lanes have all come to an aligned barrier. A part of a warp waits for the
+        rest of the warp."""
         before = self.partial.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -340,8 +341,8 @@ class BlockMeetings:
                 self.split[slot] = sides
 
     def check_split(self, segment: Segment, g: Group) -> None:
-        """Reports a barrier where all threads that loaded one value of a word wait, while the threads with the other
-        value have ended."""
+        """Reports a barrier that a loaded word splits: all threads with one value of the word wait there, and the
+        threads with the other value have ended."""
         live = self.wave.live
         for slot, (late, others) in list(self.split.items()):
             here = live[late], live[others]
@@ -405,7 +406,8 @@ class BlockMeetings:
     def check_meeting(
         self, meeting: BarrierMeeting, named: int | None, number: int, segment: Segment, g: Group, lane: int
     ) -> None:
-        """Reports threads that meet with another kind of barrier, or for another number of threads."""
+        """Reports threads whose instruction names another kind of barrier, or another number of threads, than the
+        meeting."""
         mine, theirs = meeting_kind(segment), meeting.kind
         if mine != theirs:
             message = f"{mine} at barrier {number}, where other threads of the block wait with {theirs}"
@@ -474,7 +476,8 @@ class BlockMeetings:
         self.sleep_until(segment, g, segment.barrier.ready(g.frame(segment), g))
 
     def sleep_until(self, segment: Segment, g: Group, ready: Any) -> None:
-        """Runs the segment for the lanes that are ready. The others sleep until some barrier or phase completes."""
+        """Runs the segment for the lanes that are ready. The other lanes sleep until some barrier or phase
+        completes."""
         if not ready.all():
             self.sleeping.append((segment.number, self.wave.restrict(g, np.flatnonzero(~ready), segment)))
             if not ready.any():
@@ -530,8 +533,8 @@ class BlockMeetings:
         self.sleep_until(segment, g, ready)
 
     def relaxed(self, lanes: Any) -> Snapshot:
-        """The knowledge that a relaxed arrival publishes: that the blocks of these lanes have begun, and what the last
-        fences of the lanes publish."""
+        """The knowledge that a relaxed arrival publishes. It includes that the blocks of these lanes have begun. It
+        also includes what the lanes knew at their last fences."""
         begun, released = self.wave.ordering.begun(lanes), self.wave.relaxed.released(lanes, CLUSTER)
         return begun if released is None else begun.join(released)
 
@@ -565,7 +568,7 @@ class BlockMeetings:
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, groups[0], 0, segment.site)
         # Each place has a group that waits there, a text that states what the group waits for, and a text that states
         # what is missing. Waits for mbarriers come first, since warps without a warp role wait at a barrier for the
-        # others.
+        # other warps.
         waits: dict[Site | None, tuple[Any, str, str]] = {}
         for number, g in self.sleeping:
             segment = self.wave.program.segments[number]

@@ -20,7 +20,8 @@ WrittenBy = Callable[[int], tuple[Location | None, int | None, str]]
 
 
 def unwritten_granules(shadow: Shadow, placed: list[Placed]) -> Any:
-    """A mask of the granules of global memory that belong to workspaces and are not written. None if there are none."""
+    """A mask of the granules of global memory that belong to workspaces and are not written. None if there are no such
+    granules."""
     found = None
     for pointer, scratch in placed:
         if scratch.unwritten is None or not scratch.is_read or not scratch.unwritten.any():
@@ -37,8 +38,9 @@ def unwritten_granules(shadow: Shadow, placed: list[Placed]) -> Any:
 
 
 def granules_of(pointer: DevicePointer, scratch: Scratch, granule: int) -> tuple[int, int, int]:
-    """Three numbers for a workspace. The first is its first granule. The second is the bytes of that granule before the
-    workspace. The third is the bytes of its last granule after the workspace."""
+    """Three numbers for a workspace. The first is the number of its first granule. The second counts the bytes of this
+    granule that lie before the workspace. The third counts the bytes of the last granule that lie after the
+    workspace."""
     start = pointer.address - GLOBAL_WINDOW
     return start // granule, start % granule, -(start + scratch.size) % granule
 

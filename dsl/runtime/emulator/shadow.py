@@ -88,7 +88,7 @@ class SpacePlace:
     lanes: int
     start: int = 0
     index: Any = None
-    unwritten: bool = False  # whether the memory is out of reach of all stores of the program
+    unwritten: bool = False  # whether no store of the program can reach the memory
 
     def take(self, array: Any, unit: int) -> Any:
         """The elements of `unit` bytes that each lane accesses, as an array [lanes] or [lanes, size / unit]."""
@@ -137,8 +137,8 @@ Report = Callable[..., None]
 
 
 class Shadow:
-    """The records of one space. A `private` space belongs to blocks, so that a block's barrier orders all accesses of a
-    block."""
+    """The records of one space. In a `private` space each block has its own part, so that a block's barrier orders all
+    accesses to this part."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class Shadow:
         """Checks an access against the records that it can race with, then records it.
 
         `values` are the values that a store writes. `by_proxy` states that the asynchronous proxy makes this strong
-        access. `record` is False for the reads of copies, which are recorded when they are complete.
+        access. `record` is False for the reads of copies. These reads are recorded when the copies are complete.
         """
         kind = self.kind_of(base, strong, by_proxy)
         # Each table below exists only in programs that need it.
@@ -357,8 +357,8 @@ class Shadow:
             self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
 
     def ask_once(self, place: SpacePlace, met: Any, suspect: Any, g: Any) -> None:
-        """Keeps only the first of adjacent granules that one thread meets in one state. The thread's knowledge decides
-        these granules alike.
+        """Keeps only the first of adjacent granules that one thread meets in one state. For the other granules the
+        thread's knowledge gives the same answer.
 
         A copy into a TMA box of 16 KiB meets 2,048 granules that one earlier copy has filled. This function took a
         matrix product of 1024 x 1024 x 1024 from 1.99 to 1.70 s. It must not be used for threads that have learned from
@@ -378,7 +378,8 @@ class Shadow:
         self, kind: AccessKind, units: Any, stamps: Any, g: Any, lanes: Any, scope: int | None = None
     ) -> tuple[Any, Any]:
         """Two arrays with an entry for each stamp. The first states whether all accesses that the stamp stands for are
-        ordered before the lane's current access. The second has the stamp of an access that is not.
+        ordered before the lane's current access. If they are not all ordered, the second has the stamp of an unordered
+        access.
 
         With a `scope`, an access need not be ordered if its thread is in the same scope as the lane.
         """
@@ -545,8 +546,8 @@ class Shadow:
             if self.landings is not None:
                 self.landings.overwritten(place, self.granule)
             if place.index is not None:
-                # Several lanes may store to one granule. numpy keeps the store of the last lane, and the others race
-                # with it.
+                # Several lanes may store to one granule. numpy keeps the store of the last lane, and the stores of the
+                # other lanes race with it.
                 again = place.take(record, self.granule)
                 lost = again != column
                 if lost.any():

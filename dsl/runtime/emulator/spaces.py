@@ -120,8 +120,8 @@ class GlobalSpace(Space):
         first, last = int(offsets[0]), int(offsets[-1])
         if last - first == (n - 1) * size and n > 1 and first % size == 0:
             start = first // size
-            # In the usual case the lanes are adjacent. One comparison with a ramp checks all offsets, and alignment and
-            # bounds follow from the two ends.
+            # In the usual case the lanes are adjacent. One comparison of all offsets with a ramp shows this. Then the
+            # first and the last offset decide alignment and bounds.
             ramp = RAMP[:n] * size
             ramp += first
             if np.array_equal(ramp, offsets):
@@ -224,8 +224,8 @@ class GlobalSpace(Space):
         np.add.at(turns, index, np.uint32(1))
 
     def waits(self, number: int) -> int:
-        """Number of operations of an instruction that had to wait for others, at the address with the most
-        operations."""
+        """Number of an instruction's operations that had to wait for other operations. Only the address with the most
+        operations counts."""
         turns = self.turns.get(number)
         return 0 if turns is None else int(turns.max()) - 1
 
@@ -295,8 +295,8 @@ class SharedSpace(Space):
         counters.atomic_waits += passes - distinct
 
     def count_lines(self, offsets: Any, lines: Any, size: int, g: Any, counters: Counters) -> None:
-        """Adds the extra passes of a copy: those beyond the passes of an access to the same offsets. `lines` are the
-        lines of global memory that the lanes read. One pass writes bytes of one line only."""
+        """A copy may take more passes than another access to the same offsets. The function adds these extra passes.
+        `lines` are the lines of global memory that the lanes read. One pass writes bytes of one line only."""
         rows, by_warp = g.by_warp(offsets), g.by_warp(lines)
         phases = by_warp.reshape(-1, phase_lanes(size))
         if not (phases == phases[:, :1]).all():
@@ -320,13 +320,14 @@ class LocalSpace(Space):
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
             raise BadLanes(bad)
         check_alignment(offsets, size, g, site)
-        # The bytes of a thread are contiguous here. A device interleaves the threads' bytes, which no program can see.
+        # The bytes of a thread are contiguous here. A device interleaves the threads' bytes, but no program can see the
+        # difference.
         return SpacePlace(size, g.n, 0, (g.index() * self.bytes + offsets) // size)
 
 
 class PatternCache:
-    """A cache of wavefront counts by address pattern. Warps of different blocks and iterations of a loop repeat
-    patterns."""
+    """A cache of wavefront counts by address pattern. The same patterns return in other blocks and in other iterations
+    of a loop."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[int, bytes], tuple[int, int]] = {}
@@ -353,10 +354,9 @@ class PatternCache:
         return known
 
     def more_of_copies(self, rows: Any, lines: Any, size: int) -> int:
-        """Number of passes of a copy beyond the passes of an access to the same rows. Only the distances between the
-        lines of global memory matter, so that a loop along these lines has one or two patterns. In the tests of
-        products whose iterations several blocks share, this function once took 13 % of the time. With the cache it
-        takes 7 %."""
+        """How many more passes a copy takes than another access to the same rows. Only the distances between the lines
+        of global memory matter, so that a loop along these lines has one or two patterns. In the tests of products
+        whose iterations several blocks share, this function once took 13 % of the time. With the cache it takes 7 %."""
         near = np.where(lines < 0, 1, lines - lines.max())
         key = (size, rows.tobytes(), near.tobytes())
         known = self.copies.get(key)

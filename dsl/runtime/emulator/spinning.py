@@ -57,8 +57,8 @@ class Spins:
 
     @property
     def is_decidable(self) -> bool:
-        """Whether a standstill can be proved. It can be proved in a rehearsal with mbarriers, as their phases are part
-        of the state."""
+        """Whether a standstill can be proved. With mbarriers it can be proved only in a rehearsal, where the phases are
+        part of the state."""
         program = self.launch.program
         return not program.reads_clocks and (self.launch.rehearses or not program.has_mbarriers)
 

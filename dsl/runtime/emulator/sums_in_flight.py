@@ -15,8 +15,8 @@ from typing import Any
 
 from .findings import PtxError
 
-# The age of a product whose group is not committed yet. Otherwise the age is the number of groups committed after the
-# product's own.
+# The age of a product whose group is not committed yet. The age of any other product is the number of groups that were
+# committed after its group.
 OPEN = -1
 # Ages stop here, so that a loop that never waits has finitely many states.
 OLDEST = 64

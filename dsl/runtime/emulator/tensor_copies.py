@@ -13,7 +13,8 @@ the array end inside a piece, a device also writes the rest of the piece. No man
 tried on an H200 did it (driver 580.159.04), and an H100 overwrote 420 elements beside a view. The emulator reports such
 copies.
 
-The rows of an im2col copy are pixels, along the window of its map and through the images (PTX ISA, "im2col mode").
+Each row of an im2col copy is a pixel. The pixels follow the window of the map, in one image after another (PTX ISA,
+"im2col mode").
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ ALIGNMENT = 128
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a TMA box that lies in the array. `sizes` are its elements along each axis. `before` are the elements
-    along each axis that are cut off because they lie before the array."""
+    """The part of a TMA box that lies in the array. `sizes` has the number of elements of this part along each axis.
+    `before` has the number of elements along each axis that are cut off because they lie before the array."""
 
     placed: PlacedMap
     first: int  # offset of the first element in global memory
@@ -95,7 +96,7 @@ class Box:
         return self.seen_in_box(data).reshape(-1, self.row_bytes)
 
     def seen_in_box(self, data: Any) -> Any:
-        """The view of `seen_in` on `data`, which has the bytes of the whole TMA box, row after row."""
+        """Like `seen_in`, but a view of `data`, which has the bytes of the whole TMA box, row after row."""
         size = self.placed.map.element_bytes
         whole = data.reshape(*self.placed.map.box[:0:-1], self.placed.map.box[0] * size)
         cuts = [slice(low, low + count) for low, count in zip(self.before[:0:-1], self.sizes[:0:-1], strict=True)]
@@ -103,8 +104,8 @@ class Box:
 
 
 def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
-    """The TMA box whose first element has the coordinates `corner`, which may be negative. With `pieces` a box that
-    goes out includes the rest of the last 16-byte piece of the array's rows."""
+    """The TMA box whose first element has the coordinates `corner`, which may be negative. With `pieces`, a box that is
+    copied out includes the rest of the 16-byte piece in which a row of the array ends."""
     low = [min(max(0, -at), box) for at, box in zip(corner, placed.map.box, strict=True)]
     high = [
         max(min(box, extent - at), first)
@@ -123,15 +124,15 @@ def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
 
 
 def within(box: Box) -> Box:
-    """The part of a TMA box that lies in the array, without the rest of the last pieces."""
+    """The part of a TMA box that lies in the array. It leaves out the bytes past the end of the array's rows."""
     columns, *rest = box.sizes
     return replace(box, sizes=(columns - box.beyond // box.placed.map.element_bytes, *rest), beyond=0)
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """The part of an im2col box that lies in the array. It has some of the box's pixels, with the same channels of
-    each."""
+    """The part of an im2col box that lies in the array. It has some of the box's pixels, and the same channels of each
+    pixel."""
 
     placed: PlacedMap
     numbers: Any  # the pixels' numbers in the box
@@ -179,7 +180,7 @@ class Pixels:
 
 
 def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixels:
-    """The im2col box whose first base pixel has the coordinates `corner`, which lie in the window.
+    """The im2col box whose first base pixel has the coordinates `corner`. This pixel lies in the window.
 
     Base pixels are numbered in the order of the copy, innermost spatial axis first. For each base pixel the copy reads
     the pixel that lies `offsets` away.
@@ -209,8 +210,8 @@ def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixel
 
 
 def pieces(placed: PlacedMap, start: int) -> Any:
-    """The places of the 16-byte pieces of a TMA box that begins at address `start` of shared memory, counted in
-    pieces."""
+    """The places of the 16-byte pieces of a TMA box, counted in pieces. The box begins at address `start` of shared
+    memory."""
     found = start // UNIT + np.arange(placed.box_bytes // UNIT)
     # The swizzle XORs the address bits from 7 on into the bits from 4 on. So it depends on the address, not on the box.
     return found ^ (found >> 3 & (1 << placed.swizzle_bits) - 1)
@@ -225,8 +226,8 @@ class TensorLoads:
     def start(
         self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: Any, map_at: int | None = None
     ) -> None:
-        """Starts a copy for each lane. A copy brings a TMA box of one map to the lane's entry of `starts`, an offset in
-        the wave's shared memory.
+        """Starts a copy for each lane. A copy brings the lane's TMA box to shared memory. `starts` has the offset of
+        each lane's destination in the wave's shared memory.
 
         `keys` are the lanes' mbarriers. `map_at` is the offset of the map if it lies in writable memory, else None.
         """
@@ -332,7 +333,8 @@ class TensorLoad:
 
 @dataclass
 class OperationOut(Operation):
-    """A copy out of shared memory. `map` is its read of a map in memory. `reduction` is None for a plain copy."""
+    """A copy out of shared memory. `map` is the copy's read of its map, if the map lies in writable memory. `reduction`
+    is None for a plain copy."""
 
     map: SourceReading | None = None
     reduction: ReductionInFlight | None = None
@@ -351,8 +353,9 @@ class TensorStores(Copies):
         reduction: BulkReduction | None = None,
         map_at: int | None = None,
     ) -> None:
-        """Starts a copy for each lane. A copy writes the TMA box at the lane's entry of `starts` to the place that its
-        map gives. With a reduction, each element at that place is combined with an element of the box."""
+        """Starts a copy for each lane. A copy reads the lane's TMA box in shared memory, at the offset that `starts`
+        has for the lane. It writes the box to the place in global memory that the map gives. With a reduction, each
+        element at that place is combined with an element of the box."""
         memory = self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
         each = place.lanes // g.n
@@ -382,8 +385,8 @@ class TensorStores(Copies):
             end = box.placed.map.extents[0] * box.placed.map.element_bytes
             message = f"a tensor copy {does} {box.beyond} bytes past the array's rows of {end}: it goes out in whole "
             part.launch.report(Kind.OUT_OF_BOUNDS, f"{message}{UNIT} bytes", part, 0, site)
-            # The rest of the last piece lies outside of the allocation. After the report, the run goes on with the part
-            # that lies in the array.
+            # The 16-byte piece in which a row ends lies partly outside of the allocation. After the report, the run
+            # goes on with the part of the box that lies in the array.
             if not lies_in_one(device, box):
                 box = within(box)
         if not box.is_empty:
@@ -412,8 +415,8 @@ class TensorStores(Copies):
         self.begin(OperationOut(*out, SourceReading(part, site, None, map_at), pending))
 
     def wait_for_reads(self, g: Any, allowed: int) -> None:
-        """Executes `wait_group.read`. Threads that know of this wait may overwrite the memory that all but the latest
-        groups read."""
+        """Executes `wait_group.read`. All groups but the latest `allowed` have then read their memory. Threads that
+        know of this wait may overwrite this memory."""
         index = g.index()
         for operation in self.pending:
             where = np.flatnonzero(index == operation.threads[0])
@@ -459,7 +462,7 @@ class TensorStores(Copies):
 def start_reduction(
     memory: Space, place: SpacePlace, g: Any, site: Site, reduction: BulkReduction, by_proxy: bool = True
 ) -> ReductionInFlight:
-    """Begins a reduction by these lanes. The access also checks that the destination is free."""
+    """Begins a reduction by these lanes. Checks first that the destination is free."""
     shadow = memory.shadow
     assert shadow is not None
     if shadow.reductions is None:

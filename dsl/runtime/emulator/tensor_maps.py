@@ -30,7 +30,7 @@ TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64"
 # The type of elements of a given size if the map states no type.
 BITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 SWIZZLES = (0, 32, 64, 128)
-# This is added to the size of an element that belongs to no type.
+# For elements without a type, this flag is added to their size.
 NO_TYPE = 1 << 7
 INTERLEAVE_SHIFT, FILL_SHIFT = 1, 3
 # Addresses, strides and rows of a TMA box are multiples of this many bytes.
@@ -91,7 +91,8 @@ class DecodedMap:
     """The fields of a map. `extents` and `box` list the innermost axis first. `strides` are in bytes, from axis 1 on.
     The box of a map with a window is (channels, pixels).
 
-    Only `tensormap.replace` gives `steps`, `interleave` and `fill` values other than one, none and zeros.
+    The usual `steps` are one, the usual `interleave` is none, and the usual `fill` is zeros. Only `tensormap.replace`
+    sets other values.
     """
 
     element_bytes: int
@@ -107,7 +108,7 @@ class DecodedMap:
 
 
 class NoMap(Exception):
-    """The reason why bytes are not a map that the emulator reads, or are a map that no device accepts."""
+    """The reason why the emulator cannot read bytes as a map, or why no device accepts the map."""
 
 
 @dataclass(frozen=True)

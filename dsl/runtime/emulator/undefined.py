@@ -8,7 +8,8 @@ of an address or a barrier. It is also a fault if such a bit goes into an instru
 threads.
 
 The result of an integer division by 0 is undefined as well. Masked lanes divide by 0, and nobody uses the results. So a
-launch first runs without tracking such results. If it has divided by 0, it runs again and tracks them (`divisions`).
+launch first runs without tracking such results. If the launch has divided by 0, it runs again and tracks these results
+(`divisions`).
 
 A register cannot be undefined if it is assigned on every path to each of its uses. If there are other registers, the
 wave keeps a table for them. For each thread the table has their undefined bits, and the unwritten register that these
@@ -199,7 +200,7 @@ class Undefined:
         return self.built(step, self.matter(step), targets)
 
     def matter(self, step: RegisterStep) -> dict[str, int]:
-        """The registers that must be defined for the instruction, and which of their bits."""
+        """The registers that must be defined for the instruction. Each comes with the bits that must be defined."""
         if not step.effect:
             return {}
         names = step.uses
@@ -327,7 +328,8 @@ class Undefined:
 
 
 def quotients(segments: Iterable[Any]) -> dict[str, Site]:
-    """The registers that may hold the result of an integer division by 0. Each has the site of one such division."""
+    """The registers that may hold the result of an integer division by 0. Each register comes with the site of one such
+    division."""
     steps = (step for segment in segments for step in segment.steps if is_division(step))
     return {name: step.site for step in steps for name in step.writes}
 
@@ -339,7 +341,7 @@ def is_division(step: RegisterStep) -> bool:
 
 
 def divisor_of(step: RegisterStep) -> int | None:
-    """The entry of the divisor. None unless it is a register that does not hold a nonzero constant."""
+    """The entry of the divisor. None if the divisor is no register, or if its register holds a nonzero constant."""
     name = name_of(step.ins.operands[2]) if not isinstance(step.ins.operands[2], Integer) else ""
     return None if step.known.get(name) else step.entries.get(name)
 

@@ -7,8 +7,8 @@ all bits from the lowest undefined one on are undefined. Comparisons and extreme
 undefined bits gives the same answer. For all other instructions, the whole result is undefined if any bit of an operand
 is.
 
-A bit that appears twice counts as two independent bits. There is one exception: both operands of logic or of `sub` may
-be the same register.
+A bit that appears twice counts as two independent bits. One case is an exception: both operands of logic or of `sub`
+are the same register.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def extended(bits: Any, width: int, signed: bool) -> Any:
 
 
 def source(step: RegisterStep, operand: Operand, width: int) -> Source | None:
-    """A function that returns an operand's bits and its undefined bits. None if the operand's value is not known
-    here."""
+    """A function that returns an operand's bits and its undefined bits. There is no function (None) if the operand's
+    value is not known here."""
     cut = Bits(ones(width))
     if isinstance(operand, Not):
         inner = source(step, operand.operand, width)
@@ -316,7 +316,7 @@ def converted_pair(step: RegisterStep, result: str, given: str) -> Transfer | No
 
 
 def by_parts(mask: Any, part: int, to: int) -> Any:
-    """The undefined bits of two packed results. Each result is undefined if any bit of its part in `mask` is."""
+    """The undefined bits of two packed results. Each result is undefined if any bit of its part in `mask` is set."""
     return if_any(mask & Bits(ones(part)), ones(to)) | if_any(mask >> Bits(part) & Bits(ones(part)), ones(to) << to)
 
 

@@ -58,8 +58,8 @@ class Visits:
             self.begun[g.index()[lane], rank] = True
 
     def knows_of(self, g: Any, lane: int, slot: int) -> bool:
-        """Whether a lane of the group knows anything of the threads of a block. The least that it can know is the
-        block's beginning, time 1."""
+        """Whether a lane of the group knows anything of the threads of a block. The least that it can know is that the
+        block has begun, which is time 1."""
         wave = self.wave
         others = wave.lanes_at(slot * wave.block_lanes + np.flatnonzero(wave.exists[: wave.block_lanes]))
         stamps = others.lane("gid stamp") | U(BEGUN << TIME_SHIFT)

@@ -1,8 +1,8 @@
 """A wave: the threads of many blocks that run together, and the order of their groups.
 
-Each thread either has a basic block to run next, or waits. The groups at the lowest block of the program's order run
-first, merged into one group. So diverged threads meet again where their paths meet, and the emulator needs no
-reconvergence points.
+Each thread either has a basic block to run next, or waits. The blocks of the program have an order. The groups at the
+lowest block run first, merged into one group. So diverged threads meet again where their paths meet, and the emulator
+needs no reconvergence points.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ BACK_EDGES = 64
 # The same for a rehearsal. A rehearsal mostly ends after this many iterations: after 12 iterations a loop over 1, 2, 3,
 # 4 or 6 words is back at its first word.
 FEW_BACK_EDGES = 12
-# In the shadow, a wave's shared memory begins at a multiple of 2^36, which exceeds the size of a wave's shared memory.
-# So no two waves of a launch have an address in common.
+# In the shadow, a wave's shared memory begins at a multiple of 2^36. No wave has that much shared memory. So no two
+# waves of a launch have an address in common.
 SHARED_BASE_BITS = 36
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
@@ -219,7 +219,7 @@ class Wave:
         return Group(self, None if len(threads) == self.lanes else threads, turn, max(g.back_edges for g in groups))
 
     def restrict(self, g: Group, positions: Any, segment: Segment) -> Group:
-        """A group of some lanes of `g`, which is still at the start of `segment`."""
+        """A group of some lanes of `g`. `g` is still at the start of `segment`."""
         g.write_back(segment.live_slots)
         return Group(self, g.index()[positions], g.turn, g.back_edges)
 
@@ -464,7 +464,7 @@ class Wave:
                 self.causality.publish(addresses, g.index(), strong, granule_of(memory, place))
 
     def modify(self, place: SpacePlace, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
-        """Handles atomic operations in their order. Each sees what the earlier ones have published.
+        """Handles atomic operations in their order. Each operation sees what the earlier operations have published.
 
         `wrote` states which lanes write. A compare-and-swap that finds another value only reads.
         """

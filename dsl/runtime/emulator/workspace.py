@@ -25,10 +25,11 @@ class Scratch:
     """The state of a workspace during a call.
 
     `unwritten` is a mask of the bytes that nobody has written since the call began. It is None if that does not matter.
-    `left` is for a workspace that must be zero after the call. `is_argument` marks an array of the caller, which
-    kernels may only write. `is_zeroed` states that the workspace holds zeros when a call begins. `is_read` states that
-    the kernel of this launch may read it. `elements` is a mask of the bytes that belong to an element, or None if all
-    do. The rows of an aligned array may end before the next row begins.
+    `left` is for a workspace that must be zero after the call. `is_argument` marks an array of the caller. Kernels may
+    write such an array, but not read it. `is_zeroed` states that the workspace holds zeros when a call begins.
+    `is_read` states that the kernel of this launch may read it. `elements` is a mask of the bytes that belong to an
+    element. It is None if all bytes belong to elements. The rows of an aligned array may end before the next row
+    begins.
     """
 
     size: int

@@ -1,7 +1,8 @@
-"""The frameworks of arrays: one file for each, found by listing this folder; and the framework of an array.
+"""Array frameworks. Each framework has a file in this folder, and this module finds the framework of an array.
 
-torch, CuPy, JAX and numpy arrays are read by their own attributes; all others by `__cuda_array_interface__` or DLPack.
-No framework is imported that the caller has not imported: types are recognised by the names of their modules.
+Arrays of torch, CuPy, JAX and numpy are read through their own attributes. All other arrays are read through
+`__cuda_array_interface__` or DLPack. Types are recognised by the names of their modules, so this package imports no
+framework that the caller has not imported.
 """
 
 from __future__ import annotations
@@ -26,31 +27,32 @@ _found: dict[type, Framework | None] = {}
 
 @cache
 def frameworks() -> tuple[Framework, ...]:
-    """One instance of each class in this folder's files; those that know their types by name come first."""
+    """One instance of each framework class in the files of this folder. Frameworks that know their types by name come
+    first."""
     found = []
     for file in iter_modules(__path__):
         members = vars(import_module(f"{__name__}.{file.name}")).values()
         found += [each() for each in members if isinstance(each, type) and issubclass(each, Framework) and each.name]
-    # DLPack last: an export makes a capsule at each call.
+    # DLPack comes last, because each export makes a capsule.
     return tuple(sorted(found, key=lambda framework: framework.turn))
 
 
 def find_framework(kind: type) -> Framework | None:
-    """The framework of a type; None if it is no array."""
-    # Types are few, and looking one up walks its bases.
+    """The framework of an array type. None for other types."""
+    # Results are kept, because there are few types, and a look-up walks the bases of a type.
     if kind not in _found:
         _found[kind] = _look_up(kind)
     return _found[kind]
 
 
 def _look_up(kind: type) -> Framework | None:
-    # By name: importing torch takes seconds.
+    # Types are compared by name, because importing torch takes seconds.
     by_module = {module: framework for framework in frameworks() for module in framework.modules}
     for base in kind.__mro__:
         framework = by_module.get(base.__module__.partition(".")[0])
         if framework is not None and base.__name__ in framework.types:
             return framework
-        # A masked array is derived from numpy's: its mask would be lost.
+        # A masked array is derived from a numpy array, but its mask would be lost.
         if framework is not None and framework.closed:
             return None
     return next((f for f in frameworks() if f.attribute is not None and hasattr(kind, f.attribute)), None)
@@ -65,32 +67,33 @@ def framework_of(x: Any) -> Framework:
 
 
 def describe(x: Any) -> Array:
-    """The Array of any supported array. Raises LaunchError `array` for anything else, or an array that cannot be
-    passed."""
+    """Describes an array of any supported framework as an Array. Raises LaunchError `array` for other objects, and for
+    arrays that cannot be passed to a kernel."""
     return framework_of(x).describe(x)
 
 
 def is_array(x: Any) -> bool:
-    """Whether `describe` may take it (not a number or a list)."""
+    """Whether the type of `x` is an array type that `describe` accepts. Numbers and lists are no arrays."""
     return find_framework(type(x)) is not None
 
 
 def finish_like(x: Any, made: Any) -> Any:
-    """The result of `empty_like(x, …)`, written by launches, as an array of the framework of `x`."""
+    """Turns `made` into an array of the framework of `x`. `made` is a result of `empty_like(x, …)` that launches have
+    written."""
     return framework_of(x).finish(made)
 
 
 def clear(x: Any) -> None:
-    """Zeroes an array made by `empty_like`, before the next launch on the framework's stream."""
+    """Zeroes an array made by `empty_like`. The array is zero before the next launch on the framework's stream."""
     framework_of(x).clear(x)
 
 
 def empty_like(x: Any, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None) -> Any:
-    """A new uninitialised array of the framework and device of `x`, for an output that was not passed: row-major, or
-    with these strides in elements.
+    """Makes an uninitialised array of the framework and device of `x`, for an output that was not passed.
 
-    JAX arrays cannot be written: for them it is a stand-in until `finish_like`. Raises LaunchError `array` if none can
-    be made (interface only)."""
+    The array is row-major, or has the given strides in elements. JAX arrays cannot be written, so for JAX the result is
+    a stand-in, which `finish_like` turns into a JAX array. Raises LaunchError `array` for arrays known only by
+    `__cuda_array_interface__` or DLPack."""
     if strides is None:
         return framework_of(x).empty(x, tuple(shape), dtype)
     memory = framework_of(x).empty(x, (occupied(shape, strides),), dtype)
@@ -98,7 +101,7 @@ def empty_like(x: Any, shape: tuple[int, ...], dtype: str, strides: tuple[int, .
 
 
 def read_each(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
-    """A Reader for arrays of any frameworks."""
+    """A Reader for any mixture of frameworks."""
     for x in arrays:
         pointer, signature = framework_of(x).probe(x)
         pointers.append(pointer)
@@ -106,14 +109,14 @@ def read_each(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any])
 
 
 def reader_of(arrays: Sequence[Any]) -> Reader:
-    """The fastest Reader for such arrays. Raises LaunchError `array` for anything else."""
+    """The fastest Reader for the frameworks of these arrays. Raises LaunchError `array` for other objects."""
     used = {framework_of(x) for x in arrays}
     own = used.pop().reader if len(used) == 1 else None
     return own or read_each
 
 
 def named(x: Any) -> str:
-    """An argument in words: its type, and its value if that is short."""
+    """An argument in words: its type, and also its value if the value is short."""
     kind = type(x)
     if kind.__module__ == "builtins":
         text = repr(x)
@@ -122,7 +125,7 @@ def named(x: Any) -> str:
 
 
 def way_out(x: Any) -> str:
-    """What to pass instead of something that is not an array."""
+    """A hint that tells the caller what to pass instead of `x`. `x` is not an array."""
     if is_masked(x):
         return "kernels ignore masks: pass x.filled(value)"
     if hasattr(x, "__array__") and not hasattr(x, "item"):

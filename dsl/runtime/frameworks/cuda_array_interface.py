@@ -1,4 +1,4 @@
-"""Arrays of frameworks that are not known by name, through the CUDA array interface."""
+"""Reads arrays of unknown frameworks through the CUDA array interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INTERFACE_LETTERS = {"i": "int", "u": "uint", "f": "float"}
 
 
 class CudaArrayInterface(Framework):
-    """Anything with `__cuda_array_interface__`, version 2 or 3 (numba's documentation defines it)."""
+    """Objects with `__cuda_array_interface__`, version 2 or 3. The documentation of numba defines this interface."""
 
     name = "cuda_array_interface"
     attribute = "__cuda_array_interface__"
@@ -22,7 +22,7 @@ class CudaArrayInterface(Framework):
         from dsl.runtime.cuda.memory import device_of_pointer
 
         interface = x.__cuda_array_interface__
-        # A kernel would compute with masked elements.
+        # A kernel would ignore the mask and compute with masked elements.
         if interface.get("mask") is not None:
             raise refuse(x, "with a mask cannot be passed to a kernel")
         order, letter, width = interface["typestr"][0], interface["typestr"][1], int(interface["typestr"][2:])
@@ -32,7 +32,7 @@ class CudaArrayInterface(Framework):
         pointer, readonly = interface["data"]
         strides = interface.get("strides")
         elements = row_major(shape) if strides is None else element_strides(x, strides, width)
-        # A null pointer belongs to no device: an empty array.
+        # The null pointer of an empty array belongs to no device.
         device = device_of_pointer(pointer) if pointer else 0
         return Array(self.name, pointer, shape, elements, dtype, device, bool(readonly))
 
@@ -44,7 +44,7 @@ class CudaArrayInterface(Framework):
             wait_for_stream(self.device_of(x), stream)
 
     def device_of(self, x: Any) -> int:
-        """The CUDA ordinal of an array that must lie on a device."""
+        """The CUDA ordinal of the device that holds the array. Raises LaunchError for an array in host memory."""
         device = self.describe(x).device
         if device is None:
             raise refuse(x, "lies in host memory")

@@ -1,4 +1,4 @@
-"""CuPy's arrays."""
+"""Reads CuPy's arrays."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class CuPy(Framework):
             signatures.append((x.dtype, x.shape, x.strides, memory.device_id))
 
     def recogniser(self, arrays: Sequence[Any]) -> Recogniser:
-        # One call in C for each array. CuPy builds a tuple of strides at each access; for contiguous arrays a flag
-        # says the same.
+        # The recogniser makes one C call for each array. CuPy builds a tuple at each access to the strides. If the
+        # arrays are contiguous, a flag gives the same information.
         contiguous = all(getattr(x, "_c_contiguous", False) for x in arrays)
         signature = attrgetter("dtype", "shape", "_c_contiguous" if contiguous else "strides", "data.device_id")
         known = [*map(signature, arrays)]
@@ -49,7 +49,7 @@ class CuPy(Framework):
         return lambda device: get(device).ptr
 
     def clear(self, x: Any) -> None:
-        x.data.memset_async(0, x.nbytes)  # on the current stream
+        x.data.memset_async(0, x.nbytes)  # this uses the current stream
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         cupy = sys.modules["cupy"]

@@ -1,6 +1,6 @@
-"""Arrays of frameworks that are not known by name, through DLPack.
+"""Reads arrays of unknown frameworks through DLPack.
 
-The structures are laid out as in `dlpack.h`, versions 0.8 (`dltensor`) and 1.x (`dltensor_versioned`).
+The structures have the layout of `dlpack.h`, versions 0.8 (`dltensor`) and 1.x (`dltensor_versioned`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from dsl.runtime.frameworks.framework import Framework, dtype_name, refuse
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 MAJOR = 1
-"""The major version of the structure: another one may have another layout, except for the version itself."""
+"""The major version of the structure. Other major versions may have another layout, except for the version field."""
 READ_ONLY, COPIED = 1, 2
-"""Flags. A copy that was made for the export dies with the capsule."""
+"""Flags of a versioned structure. COPIED means that the producer made a copy for the export. The copy is freed with the
+capsule."""
 LEGACY_DEFAULT_STREAM = 1
-"""Passed by a consumer on CUDA, so that the producer makes the contents ready on that stream (DLPack, Python API)."""
+"""The stream that this consumer passes to producers on CUDA. The producer makes the contents ready on this stream
+(DLPack, Python API)."""
 LETTERS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 WHOLE_NAMES = {
     3: "an opaque handle", 6: "bool", 7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn",
     11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu", 15: "float6_e2m3fn",
     16: "float6_e3m2fn", 17: "float4_e2m1fn",
 }  # fmt: skip
-"""Codes of types whose names include their width."""
+"""Type code → name, for types whose names include their width."""
 
 
 class DLTensor(ctypes.Structure):
@@ -66,14 +68,16 @@ def _export(x: Any) -> Any:
     stream = {"stream": LEGACY_DEFAULT_STREAM} if on_device else {}
     try:
         return x.__dlpack__(**stream, max_version=(MAJOR, 0))
-    # A producer of DLPack 0.8 does not know `max_version`.
+    # A producer with DLPack 0.8 does not know `max_version`.
     except TypeError:
         return x.__dlpack__(**stream)
 
 
 def _exported(x: Any) -> Any:
-    """The capsule of `x`. Producers refuse with BufferError and other exceptions: for tensors with a conjugate bit,
-    that require a gradient, that are sparse, or that lie on no device."""
+    """The DLPack capsule of `x`.
+
+    Producers refuse some tensors with BufferError or other exceptions: tensors with a conjugate bit, tensors that
+    require a gradient, sparse tensors, and tensors without a device."""
     try:
         return _export(x)
     except (BufferError, RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
@@ -81,7 +85,7 @@ def _exported(x: Any) -> Any:
 
 
 def read(x: Any) -> Array:
-    """The Array of `x`. The capsule is dropped at once: the caller's `x` keeps the memory alive."""
+    """Describes `x` as an Array. The capsule is dropped at once, because the caller's `x` keeps the memory alive."""
     capsule = _exported(x)
     readonly = False
     if (address := _capsule_pointer(capsule, b"dltensor_versioned")) is not None:
@@ -107,7 +111,7 @@ def read(x: Any) -> Array:
     dtype = dtype_name(x, name)
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else row_major(shape)
-    # Pinned host memory is read as host memory.
+    # Pinned host memory is treated like other host memory.
     device = tensor.device_id if tensor.device_type in (CUDA, CUDA_MANAGED) else None
     pointer = (tensor.data or 0) + tensor.byte_offset
     if DTYPES[dtype].bytes * 8 != tensor.bits:
@@ -116,7 +120,7 @@ def read(x: Any) -> Array:
 
 
 class Dlpack(Framework):
-    """Anything with `__dlpack__`; its producer makes the contents ready on the legacy default stream."""
+    """Objects with `__dlpack__`. The producer makes the contents ready on the legacy default stream."""
 
     name = "dlpack"
     attribute = "__dlpack__"

@@ -1,4 +1,5 @@
-"""JAX's arrays, which cannot be written: an output is a stand-in until it is finished."""
+"""Reads JAX's arrays. JAX arrays cannot be written, so launches write a stand-in, which becomes a JAX array at the
+end."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Jax(Framework):
         (device,) = devices
         dtype = dtype_name(x, x.dtype.name)
         shape = tuple(x.shape)
-        # JAX's own numbers count devices of all hosts.
+        # JAX's own device numbers count the devices of all hosts.
         ordinal = None if device.platform == "cpu" else device.local_hardware_id
         pointer = x.unsafe_buffer_pointer()
         return Array(self.name, pointer, shape, row_major(shape), dtype, ordinal, readonly=True, immutable=True)
@@ -35,7 +36,7 @@ class Jax(Framework):
         x.block_until_ready()
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        """A stand-in for an output, which `finish` turns into a JAX array."""
+        """Makes a stand-in for an output. `finish` turns the stand-in into a JAX array."""
         ordinal = self.describe(x).device
         if ordinal is None:
             import numpy
@@ -51,8 +52,8 @@ class Jax(Framework):
         if not hasattr(made, "allocation"):
             return jax.numpy.asarray(made)
         made.allocation.context.synchronize()
-        # copy=True: JAX would alias the stand-in's memory, which is freed with it.
+        # Without a copy, JAX would alias the memory of the stand-in, which is freed with the stand-in.
         copied = jax.numpy.array(made, copy=True)
-        if made.dtype in BIT_FIELDS:  # the interface lacks this type: its bits were passed
+        if made.dtype in BIT_FIELDS:  # the CUDA array interface lacks this type, so its bits were passed
             copied = jax.lax.bitcast_convert_type(copied, getattr(jax.numpy, DTYPES[made.dtype].numpy))
         return copied.block_until_ready()

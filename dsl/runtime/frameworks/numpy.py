@@ -1,4 +1,4 @@
-"""numpy's arrays, in host memory."""
+"""Reads numpy's arrays, which lie in host memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Numpy(Framework):
         return x.ctypes.data, (self.name, x.dtype, x.shape, x.strides, x.flags.writeable)
 
     def describe(self, x: Any) -> Array:
-        # Types that numpy lacks are types of ml_dtypes, or bits in a field of that name, which needs no other package.
+        # A type that numpy lacks is a type of ml_dtypes. Or it is a structure, which needs no other package. The
+        # structure has one integer field, and the field is named like the type.
         field = x.dtype.names[0] if x.dtype.names and len(x.dtype.names) == 1 else ""
         bits = field in BIT_FIELDS and x.dtype[0].name == BIT_FIELDS[field]
         dtype = field if bits else dtype_name(x, x.dtype.name)
@@ -33,7 +34,7 @@ class Numpy(Framework):
         return Array(self.name, x.ctypes.data, x.shape, strides, dtype, None, not x.flags.writeable)
 
     def clear(self, x: Any) -> None:
-        # As bytes: ml_dtypes' types need no conversion.
+        # Zeroing bytes needs no conversion to the types of ml_dtypes.
         x.reshape(-1).view("uint8")[...] = 0
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:

@@ -1,4 +1,4 @@
-"""The runtime's own device arrays, for callers without a GPU framework."""
+"""Reads the runtime's own device arrays, which are for callers without a GPU framework."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsl.runtime.frameworks.framework import Framework
 
 
 class OwnArrays(Framework):
-    """`dsl.runtime.cuda.memory.DeviceArray`."""
+    """Arrays of the class `dsl.runtime.cuda.memory.DeviceArray`."""
 
     name = "dsl"
     modules = ("dsl",)

@@ -22,7 +22,8 @@ NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
 class Places:
     """Numbered places in the `.tile` text, as [file, line, column, length, number of the caller's place or -1].
 
-    A file is the number of its source. If the same text is read again for another variant, its number stays the same.
+    `file` is the number of the file's source. If the same text is read again for another variant, its number stays the
+    same.
     """
 
     sources: dict[tuple[str, str], int] = field(default_factory=dict)

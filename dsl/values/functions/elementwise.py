@@ -1,4 +1,4 @@
-"""Functions of elements. Functions without a meaning for tiles are written in the language, in `dsl/library/`."""
+"""Elementwise functions. Functions without a meaning for tiles are written in the language, in `dsl/library/`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Numbers = Callable[..., int | float | bool]
 
 
 def agreed(b: Building, loc: Loc, args: tuple[Binding, ...]) -> list[Value]:
-    """Arguments as values of one type and shape."""
+    """The arguments, converted to values of one type and shape."""
     operands = [b.value_or_number(a, loc) for a in args]
     b.place(loc)
     first = operands[0]
@@ -43,13 +43,13 @@ def _of_shapes(domain: Any, loc: Loc, *sides: Any) -> Any:
 
 
 def _operation(each: LanguageFunction) -> None:
-    """Adds the row of an operation: its tiles, and its arrays in float64. Functions that round to integers leave
-    integers."""
+    """Adds the row of an elementwise operation, with its meaning for tiles and for arrays. Arrays are computed in
+    float64. A function that rounds to integers returns arrays of integers unchanged."""
     rounds = OPS[each.name].algebra.rounds is not None
 
     def tiles(b: Building, loc: Loc, *args: Binding) -> Value:
         values = agreed(b, loc, args)
-        # The instruction exists for f32 alone.
+        # The PTX instruction exists only for f32, so 16-bit floats are converted.
         if each.of == "f32" and values[0].dtype.name in ("f16", "bf16"):
             wide = [b.cast(v, F32) for v in values]
             return b.cast(b.ir.value(each.name, *wide), values[0].dtype)
@@ -80,7 +80,7 @@ _MORE: dict[str, dict[str, Meaning]] = {
     "abs": {"arrays": _abs, "shapes": _of_shapes, "trees": lambda x: ["max", x, ["-", 0, x]]},
     "fma": {"arrays": _fma, "shapes": _of_shapes},
 }
-"""Meanings of operations in addition to those of their own files."""
+"""Meanings of operations that are missing in the operations' own files."""
 
 for _each in FUNCTIONS.values():
     _operation(_each)
@@ -120,8 +120,9 @@ FLOATS: tuple[tuple[str, str, str, str | Callable[..., Any], Numbers | None], ..
     ("gelu_tanh(x)", "the tanh form, with u = √(8/π)·(x + 0.044715·x³)", "4 + 2|u|",
      lambda x: reference.gelu_tanh(x), None),
 )  # fmt: skip
-"""Rows: usage; meaning; the largest error in f32 and f64, in units in the last place (measured: docs/functions.md); the
-function of float64 (numpy's name, or itself); the function of Python numbers."""
+"""Each row holds the usage, the meaning, the largest errors, the function of float64 arrays and the function of Python
+numbers. The errors are those of f32 and f64, in units in the last place, as measured in docs/functions.md. The function
+of arrays is given by numpy's name for it or as a callable."""
 
 
 def _floats(apply: str | Callable[..., Any]) -> Meaning:
@@ -137,7 +138,7 @@ for _usage, _means, _error, _apply, _numbers in FLOATS:
 
 
 def _of_both(apply: Callable[..., Any], integers: Callable[..., Any]) -> Meaning:
-    """A function of float64. integers: the function in their place for integers."""
+    """A meaning for arrays that calls `apply` for floats and `integers` for integers."""
     return lambda host, loc, value: on_arrays.whole(host, loc, apply, integers, value)
 
 
@@ -242,7 +243,7 @@ def _where(b: Building, loc: Loc, *args: Binding) -> Binding:
         b.error("type", loc, f"the condition of where is {condition.tile}, not i1", "compare with '!= 0'")
     b.place(loc)
     if not isinstance(yes, Value) and not isinstance(no, Value):
-        # where(c, 1, 0.5) is f32: the integer literal takes the type of the other one.
+        # In where(c, 1, 0.5), the integer literal takes the type of the float literal, so the result is f32.
         yes = b.natural(float(yes) if isinstance(no, float) and not isinstance(yes, bool) else yes, loc)
     yes, no = b.agree([yes, no], loc)
     condition, yes, no = b.ir.same_shape([condition, yes, no])
@@ -259,8 +260,8 @@ def _clamp_arrays(host: Host, loc: Loc, x: Any, low: Any, high: Any) -> Any:
 
 
 def _cdiv_tiles(b: Building, loc: Loc, *args: Binding) -> Binding:
-    """a / by, rounded up: (a + by - 1) // by if facts prove that the sum does not overflow; else a // by, plus 1 if
-    there is a remainder."""
+    """`a / by`, rounded up. The quotient is (a + by - 1) // by if known facts prove that the sum does not overflow.
+    Otherwise the quotient is a // by, plus 1 if there is a remainder."""
     a, by = agreed(b, loc, args)
     b.check_divisor(by, loc)
     ir, high, size = b.ir, b.facts.of(a).high, b.facts.of(by)
@@ -323,7 +324,7 @@ def _to_tiles(
             return b.literal(whole_number(source, dtype, bool(saturate), rounding), dtype, loc)
         if isinstance(source, bool) or not dtype.has_fractions:
             return b.literal(source, dtype, loc)
-        # A number that is too large becomes infinite or the greatest, as at run time.
+        # As at run time, a number that is too large becomes infinity or the greatest number of the type.
         near = nearest_number(source, dtype)
         if rounding is None and dtype.is_float:
             return b.ir.constant(near, dtype)
@@ -338,7 +339,7 @@ _WHOLE: dict[str, Callable[[float], int]] = {
 
 
 def whole_number(source: int | float, dtype: DType, saturate: bool, rounding: str | None) -> int:
-    """A number as an integer, converted as at run time: floats saturate, NaN is 0."""
+    """A number converted to an integer as at run time. Floats saturate, and NaN becomes 0."""
     low, high = int_range(dtype)
     if isinstance(source, float):
         if math.isnan(source):
@@ -384,8 +385,8 @@ WORDS = {bits: DTYPES[f"u{bits}"] for bits in (8, 16, 32, 64)}
 
 
 def _resized(b: Building, loc: Loc, value: Value, to: DType) -> Value:
-    """The same bits as larger or smaller elements. Neighbours along the last axis share a larger one; the first is in
-    its lowest bits."""
+    """Reinterprets the bits of a tile as larger or smaller elements. Adjacent small elements along the last axis make
+    up one large element. The first small element is in the lowest bits."""
     have, (*around, last) = value.dtype.bits, value.tile.shape
     small, large = WORDS[min(have, to.bits)], WORDS[max(have, to.bits)]
     places = [(i, b.ir.constant(i * small.bits, large)) for i in range(large.bits // small.bits)]

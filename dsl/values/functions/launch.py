@@ -81,7 +81,7 @@ def _given_tiles(b: Building, node: ast.Call) -> bool:
 
 
 def _occupancy(domain: Walk, node: ast.Call) -> Any:
-    """Blocks that a multiprocessor holds at once, as an expression over the target's limits."""
+    """The number of thread blocks that fit on one multiprocessor, as an expression over the target's limits."""
     at = node.loc
 
     def over(name: str, by: ast.Expr) -> ast.Expr:
@@ -97,14 +97,14 @@ def _occupancy(domain: Walk, node: ast.Call) -> Any:
         over("shared_per_sm", ast.Binary(at, "+", shared, ast.Number(at, RESERVED_SHARED))),
     ]
     if registers:
-        # A warp gets its registers in units of 256, which is 8 a thread.
+        # The hardware allocates registers to a warp in units of 256, which is 8 per thread.
         eights = ast.Call(at, ast.Name(at, "cdiv"), [registers[0], ast.Number(at, 8)], {})
         limits.append(over("registers", ast.Binary(at, "*", eights, times(warps, 256))))
     return domain.expr(ast.Call(at, ast.Name(at, "minimum"), limits, {}))
 
 
 def _described(host: Host, loc: Loc, value: Any, name: str) -> tuple[tuple[int, ...], int]:
-    """Shape and bytes of an array of any framework, without its contents."""
+    """The shape and the size in bytes of an array of any framework. The elements are not read."""
     from dsl.runtime import describe, is_array
     from dsl.runtime.errors import LaunchError
 

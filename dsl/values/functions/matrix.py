@@ -20,7 +20,8 @@ MMA = "mma.sync."
 def multiply(
     b: Building, loc: Loc, left: Value, right: Value, acc: Value | None, shape: str | None = None, modifier: str = ""
 ) -> Value:
-    """`acc + left @ right`, by the instruction of `shape`; without it the schedule or the target decides."""
+    """The value of `acc + left @ right`. `shape` selects the MMA instruction. If `shape` is None, the schedule or the
+    target selects the instruction."""
     for value in (left, right):
         if len(value.tile.shape) != 2:
             b.error("shape", loc, f"a product takes tiles of rank 2; this is {value.tile}")
@@ -34,7 +35,8 @@ def multiply(
 
 
 def _operands(b: Building, loc: Loc, args: tuple[Binding, ...], what: str) -> list[Value]:
-    """The tiles of a matrix product. An accumulator has a written type: a number alone is refused."""
+    """The arguments of a matrix product, all of which must be tiles. The accumulator cannot be a plain number, since
+    its type must be explicit."""
     for arg in args:
         if not isinstance(arg, Value):
             b.error("type", loc, f"{what} takes tiles; this is {describe(arg)}", "an accumulator: zeros(f32[M, N])")
@@ -47,7 +49,8 @@ def _dot(b: Building, loc: Loc, *args: Binding) -> Value:
 
 
 def _mma(name: str) -> Builtin | None:
-    """The function of an instruction's name, `mma.sync.SHAPE[.MODIFIER]`; None if there is no such instruction."""
+    """The function that is named after the instruction `mma.sync.SHAPE[.MODIFIER]`. The result is None if no such
+    instruction exists."""
     from dsl.lowering.machine.tensor_cores import shapes
 
     shape, _, modifier = name.removeprefix(MMA).partition(".")
@@ -62,7 +65,8 @@ def _mma(name: str) -> Builtin | None:
 
 
 def mma_hint(name: str) -> str:
-    """A hint for an unknown name that begins with mma: the nearest instruction, or all."""
+    """A hint for an unknown name that begins with `mma`. The hint names the closest instruction, or lists all MMA
+    instructions."""
     from dsl.lowering.machine.tensor_cores import shapes
 
     known = [MMA + s for s in shapes()]

@@ -1,4 +1,4 @@
-"""Loads, stores, copies, atomics, barriers."""
+"""Loads, stores, copies, atomics and barriers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ EVICTIONS = "first|last|normal|unchanged|no_allocate"
 
 
 def part_of_memory(b: Building, number: int, loc: Loc, binding: Binding, what: str) -> Any:
-    """An argument that names a part of a tensor or shared tile, as an access. number: its position in the call."""
+    """The access for an argument that names a part of a tensor or shared tile. `number` is the argument's position in
+    the call."""
     loc = b.place_of(number, loc)
     if isinstance(binding, SharedTile):
         return whole(b, binding, loc)
@@ -34,7 +35,7 @@ def part_of_memory(b: Building, number: int, loc: Loc, binding: Binding, what: s
 
 
 def _masked(b: Building, loc: Loc, mask: Binding) -> Value | None:
-    """`mask=` as an i1 value; None where it is absent or true."""
+    """The `mask=` argument as an i1 value. The result is None if the argument is absent or true."""
     if mask is True or mask is None:
         return None
     if not isinstance(mask, Value | bool) or (isinstance(mask, Value) and mask.dtype is not I1):
@@ -56,7 +57,7 @@ def _load(
     access = part_of_memory(b, 0, loc, part, "load")
     loaded = read(b, access, loc, _masked(b, loc, mask), other, cache, evict)
     if cache == "volatile" and isinstance(access.memory, Tensor) and not loaded.tile.shape:
-        together(b, loc, "a volatile load of a scalar")  # one thread loads it and shares it with the block
+        together(b, loc, "a volatile load of a scalar")  # One thread loads the scalar and shares it with the block.
     return loaded
 
 
@@ -88,7 +89,8 @@ def _copy(b: Building, loc: Loc, to: Binding, source: Binding, mask: Binding = N
     if place.offset.tile.shape != origin.offset.tile.shape:
         shapes = f"{list(origin.offset.tile.shape)} to {list(place.offset.tile.shape)}"
         b.error("shape", loc, f"copy from {shapes}", "both parts of a copy have one shape")
-    # cp.async masks its source: it writes zeros for elements that are off. It cannot leave bytes of the tile alone.
+    # cp.async can mask only its source: it writes zeros for masked-off elements. It cannot skip writing bytes of the
+    # shared tile.
     if place.mask is not None:
         b.error("shape", loc, "the shared side of a copy must lie inside the tile")
     join_masks(b, place, None, loc)
@@ -141,12 +143,13 @@ ATOMICS = {
 
 
 def _by_bits(name: str, dtype: DType) -> str:
-    """A hint: how an atomic of integers works on the bits of floats."""
+    """A hint that shows how an integer atomic can work on the bits of floats."""
     integer = f"s{dtype.bits}"
     if name not in ("atomic_min", "atomic_max"):
         return f"a tensor of {integer} with the bits: bitcast(v, {integer})"
     bits = f"b = bitcast(v, {integer})"
-    # Negative floats order backwards by their bits. Flipping all bits but the sign makes the order that of integers.
+    # Compared as integers, the bits of negative floats are in reverse order. Flipping all their bits but the sign gives
+    # the order of the floats.
     order = f"where(b < 0, b ^ {(1 << dtype.bits - 1) - 1}, b)"
     return (
         f"bits in the order of floats, in a tensor of {integer}: {bits}, then {name} of {order}; the same gives b back"

@@ -1,4 +1,4 @@
-"""print and asm."""
+"""The functions `print` and `asm`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsl.values.table import rows
 row = rows("Text and machine code")
 
 MOST = 16
-"""The most operands of one print or asm."""
+"""The maximum number of operands of one `print` or `asm`."""
 
 
 def _print(b: Building, loc: Loc, *args: Binding) -> tuple:
@@ -36,7 +36,8 @@ def _print(b: Building, loc: Loc, *args: Binding) -> tuple:
 
 
 def _asm(b: Building, loc: Loc, *args: Binding) -> Binding:
-    """`asm("add.s32 {d}, {0}, {1};", s32, a, b)`: for each element; several results are d0, d1, …"""
+    """Runs PTX text on each element, as in `asm("add.s32 {d}, {0}, {1};", s32, a, b)`. Several results are called d0,
+    d1, …"""
     if len(args) > MOST + 2:
         b.error("call", loc, f"asm takes 2 to {MOST + 2} arguments; got {len(args)}")
     if not isinstance(args[0], str):

@@ -1,4 +1,5 @@
-"""Random numbers: the host's generator, and Philox, which gives the same numbers in kernels."""
+"""Random numbers from the host's generator, and from Philox, which gives the same numbers on the host and in
+kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ row = rows("Random numbers")
 
 
 def like_the_first(domain: Any, loc: Loc, first: Any, *rest: Any, **more: Any) -> Any:
-    """The type and shape of the result: those of the first argument."""
+    """The facts of a result that has the type and the shape of the first argument."""
     return ArrayFacts(first.shape, first.dtype.name) if isinstance(first, Shaped) else UNKNOWN
 
 
@@ -25,7 +26,8 @@ def _randn(host: Host, loc: Loc, given: Any) -> Any:
 
 def _uniform(host: Host, loc: Loc, given: Any) -> Any:
     if not isinstance(given, DType) and isinstance(given, np.ndarray | int):
-        # `uniform(bits)`, as in kernels: the upper 24 of 32 bits as a number in [0, 1). An f32 holds 24 bits exactly.
+        # As in kernels, `uniform(bits)` turns the upper 24 of 32 bits into a number in [0, 1). An f32 holds 24 bits
+        # exactly.
         return on_arrays.either(host, "*", on_arrays.either(host, ">>", given, 8, loc), 2.0**-24, loc)
     return on_arrays.drawn(host, loc, given, "uniform", host.random.random)
 
@@ -35,7 +37,7 @@ def _randint(host: Host, loc: Loc, given: Any, low: Any, high: Any) -> Any:
 
 
 def _philox(host: Host, loc: Loc, seed: Any, offset: Any) -> Any:
-    """Philox 4x32-10, as the kernels' (library/philox-uniform.tile)."""
+    """Philox 4x32-10, with the same results as in kernels (library/philox-uniform.tile)."""
     key, counter = (v.astype(np.uint64) for v in on_arrays.together(host, loc, [seed, offset]))
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     k0, k1, c0, c1 = key & low, key >> half, counter & low, counter >> half

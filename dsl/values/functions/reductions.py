@@ -23,10 +23,11 @@ row = rows("Reductions and scans")
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A function that joins the elements of a tile along an axis, two at a time.
+    """A function that combines the elements of a tile along an axis, two at a time.
 
-    means: for documents. joins: the operation on two elements. ufunc: numpy's name for it, used on the host. takes:
-    "numbers", "integers" or "i1". scan: the name of the running reduction, or None.
+    `means` is the text for the documentation. `joins` is the operation that combines two elements. `ufunc` is numpy's
+    name for this operation, and the host uses it. `takes` is "numbers", "integers" or "i1". `scan` is the name of the
+    running reduction, or None.
     """
 
     name: str
@@ -48,13 +49,13 @@ REDUCTIONS = (
     Reduction("any", "whether any is true", "or", "logical_or", takes="i1"),
     Reduction("all", "whether all are true", "and", "logical_and", takes="i1"),
 )
-"""A row defines a reduction for kernels and for the host."""
+"""Each row defines a reduction both for kernels and for the host."""
 
 
 def combine_region(
     b: Building, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]
 ) -> Block:
-    """A region that joins two groups of scalars into one."""
+    """An IR region that combines two groups of scalars into one group. A group has one scalar for each of `dtypes`."""
     left = [Value(b.ir.scalar_type(d)) for d in dtypes]
     right = [Value(b.ir.scalar_type(d)) for d in dtypes]
     block = Block([*left, *right])
@@ -66,8 +67,8 @@ def combine_region(
 
 
 def _refuse_memory(b: Building, op: Op) -> None:
-    """Error for an operation on memory in a function that joins pairs. The layout decides how often and in which order
-    a thread or warp joins, so no barrier can stand between."""
+    """Error for a memory operation or barrier in a function that combines pairs. The layout decides how often and in
+    which order each thread combines elements. So threads cannot synchronize within the function."""
     touched = [e.memory for e in op.spec.access.effects(op) if e.space != "param"]
     if touched or op.spec.orders is not None:
         assert op.loc is not None
@@ -136,7 +137,7 @@ def _reduction(each: Reduction) -> dict[str, Meaning]:
 
 
 EXTREMES = {"max": extreme(max), "min": extreme(min)}
-"""Functions of Python numbers: `max(a, b)` joins two."""
+"""The functions of Python numbers for calls such as `max(a, b)`."""
 
 for _row in REDUCTIONS:
     _join = EXTREMES.get(_row.name)
@@ -161,8 +162,8 @@ def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:
         index = b.ir.broadcast(index, tile.tile.shape)
 
         def combine(x: list[Value], y: list[Value]) -> list[Value]:
-            """The better value with its index. A NaN beats every number, as in numpy; of equals, or NaNs, the lower
-            index wins, so the result does not depend on the order of joining."""
+            """The better of two values, with its index. As in numpy, a NaN beats every number. Of equal values or two
+            NaNs, the lower index wins, so the result does not depend on the order of combining."""
             ir = b.ir
             takes = ir.value(better, y[0], x[0])
             same = ir.value("eq", y[0], x[0])
@@ -180,7 +181,7 @@ def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:
 
 
 def _of_numpy(name: str) -> Meaning:
-    """A reduction on the host by a function of numpy, or of the references."""
+    """A host reduction by numpy's function `name`, or by the reference function for `logsumexp`."""
 
     def arrays(host: Host, loc: Loc, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
         apply = reference.logsumexp if name == "logsumexp" else getattr(np, name)

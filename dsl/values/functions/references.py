@@ -1,5 +1,7 @@
-"""References of examples: `ref.NAME(…)`, in float64, or exact in int64 where all inputs are integers. Layouts and
-formulas are PyTorch's; `axis` is the last one unless said."""
+"""Rows of the reference functions `ref.NAME(…)` that examples compare with.
+
+The functions compute in float64, or exactly in int64 if all inputs are integers. Layouts and formulas are PyTorch's.
+`axis` is the last axis by default."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def _true(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) 
 
 
 MOST_FLAGS = 16
-"""The most flags of a conjunction that are compared. Masks have two to six flags."""
+"""The maximum number of flags of a conjunction that are compared. Masks have two to six flags."""
 
 
 def _parts(mask: Value) -> list[Value]:

@@ -151,6 +151,6 @@ def _choice_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 row(
     "select", 3, _infer_select, elementwise=True,
-    algebra=Algebra(lambda c, a, b: a if c else b, _fold_select),
+    algebra=Algebra(lambda c, a, b: a if c else b, _fold_select, selects=True),
     elements=ElementFacts(_choice_facts, lambda forms, op: forms.chosen(op)),
 )  # fmt: skip

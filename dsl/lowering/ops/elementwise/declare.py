@@ -196,7 +196,7 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
 
 
 def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
-    """Folds only comparisons. Other operations round like the hardware, which is not reproduced here."""
+    """Folds only comparisons. Other operations round like the hardware, and this rounding is not reproduced here."""
     compute = OPS[name].algebra.computes
     numbers = [constant_of(v) for v in operands]
     if compute is None or None in numbers:
@@ -212,7 +212,7 @@ def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict
 
 
 def neutral(left: int | None, right: int) -> Shortcut:
-    """The other operand, if the left operand is `left` or the right operand is `right`, as in x + 0."""
+    """For laws such as x + 0 = x: the other operand, if the left operand is `left` or the right operand is `right`."""
 
     def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
         if left is not None and numbers[0] == left:

@@ -95,11 +95,11 @@ class _Reasons:
         return found
 
     def owner(self, access: int, later: Op) -> tuple[Op, bool]:
-        """The operation that did an access, and whether it did so in an earlier iteration. Since then, loops and
-        barriers may have changed the description of the access. If several operations qualify, the last one before
+        """The operation that did an access, and whether it did so in an earlier iteration. Loops and barriers behind
+        the operation may have changed the description of the access. If several operations qualify, the last one before
         `later` is returned."""
         accesses = self.steps.accesses
-        # access → whether an iteration lies between this access and the access that was passed in
+        # access → whether it is from an earlier iteration than the access that was passed in
         followed = {access: False}
         seen: set[int] = set()
         while followed:

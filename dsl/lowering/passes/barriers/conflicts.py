@@ -1,9 +1,9 @@
 """Whether two accesses meet: two threads touch the same element, and no barrier orders the two accesses.
 
-A release publishes to other blocks what its thread did itself, and what barriers made visible to that thread. An
-acquire makes data visible to its own thread. The other threads of the block see this data only behind a barrier (PTX
-ISA 8, "Causality order"). So a release conflicts with all earlier accesses of global memory by other threads, and an
-acquire conflicts with all later ones.
+A release publishes two things to other blocks: what its own thread did, and what barriers made visible to this thread.
+An acquire makes data visible to its own thread. The other threads of the block see this data only behind a barrier (PTX
+ISA 8, "Causality order"). So a release conflicts with all earlier accesses of global memory by other threads. An
+acquire conflicts with all later accesses of this kind.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from dsl.lowering.passes.barriers.threads import (
 )
 from dsl.lowering.passes.barriers.touches import Stage, Touch, along
 
-# The most iterations of a loop that are compared one by one. If there are more, the access counts as possibly anywhere.
-# That may cause a superfluous barrier, but never a missing one.
+# The maximum number of iterations of a loop that are compared one by one. If there are more, the compiler assumes that
+# the access may touch any element. That may cause a superfluous barrier, but never a missing one.
 MAX_ROUNDS_BACK = 64
 UNPLACED, APART = Meeting("block", Doubt.PLACE), Meeting("block", Doubt.BASE)
 
@@ -90,7 +90,7 @@ def earlier_iterations(a: Touch, b: Touch) -> list[Touch]:
     if _comparable(a, b) and offset and a.offsets is not None and b.offsets is not None:
         low_a, high_a = a.offsets.reach(a.shape)
         low_b, high_b = b.offsets.reach(b.shape)
-        # the least and greatest distance by which `a` may be moved back and still meet `b`
+        # `a` can meet `b` only if it is moved back by at least `first` and at most `last`
         first, last = low_a - high_b, high_a - low_b
         if offset < 0:
             first, last = -last, -first
@@ -166,7 +166,8 @@ class _Met:
     """The results of comparing one access with others. Each field is a set of other accesses.
 
     `compared`: the accesses compared so far.
-    `warp`, `block`: the accesses that meet the given access in that scope.
+    `warp`, `block`: the accesses that meet the given access in the scope of a warp, and those that meet it in the scope
+        of the block.
     `sure`: the accesses for which the conflict is proved.
     """
 
@@ -177,7 +178,7 @@ class _Met:
 
 
 class Comparisons:
-    """Finds the earlier accesses that meet a later one. The results are cached, because walks compare the same pairs
+    """Finds the earlier accesses that meet a later access. The results are cached, because walks compare the same pairs
     again and again."""
 
     def __init__(self, accesses: OpenAccesses, meeting: Callable[[Touch, Touch], Meeting | None]):
@@ -202,11 +203,12 @@ class Comparisons:
         return "block" if others & known.block else "warp" if others & known.warp else None
 
     def met(self, access: int, others: int) -> int:
-        """The accesses in `others` that meet the given access in the widest scope, among the pairs compared so far."""
+        """The accesses in `others` that meet the given access in the scope of the block. If there are none, those that
+        meet it in the scope of a warp. Only pairs that were compared before count."""
         known = self.known[access]
         return others & known.block or others & known.warp
 
     def one(self, access: int, others: int) -> int:
-        """One access in `others` that meets the given access in the widest scope. A proven conflict is preferred."""
+        """One of the accesses that `met` returns. A proven conflict is preferred."""
         met = self.met(access, others)
         return next(members(met & self.known[access].sure or met))

@@ -18,9 +18,9 @@ NEVER = "wait(n) for it"  # the hint for a copy that no wait in the text would c
 
 
 def groups_kept(ops: list[Op]) -> dict[str, int]:
-    """How many groups in flight a walk distinguishes, separately for copies and for TMA stores: two more than any
-    `wait` leaves in flight. All older groups have landed behind any wait. The second extra group lets an error message
-    name the group."""
+    """How many groups in flight a walk distinguishes: two more than any `wait` leaves in flight. Copies and TMA stores
+    are counted separately. Behind any `wait`, all older groups have landed. The second extra group lets an error
+    message name the group."""
     return {
         kind: max((op.attrs["groups"] for op in ops if op.spec.orders == kind), default=0) + 2
         for kind in ("end", "their end")
@@ -33,7 +33,7 @@ class CopiesInFlight:
     def __init__(self, steps: Steps, forms: LoopForms, most: dict[str, int]):
         self.steps, self.forms, self.most = steps, forms, most
         self.comparisons = Comparisons(steps.accesses, collision)
-        self.waited_for: dict[Op, int] = {}  # for each `wait`: the most groups that may be in flight before it
+        self.waited_for: dict[Op, int] = {}  # for each `wait`: the maximum number of groups in flight before it
 
     def check(self, access: int, flying: int, state: State, op: Op) -> None:
         """Raises TileError `hazard` if an access touches elements that a copy in flight touches."""
@@ -48,9 +48,9 @@ class CopiesInFlight:
         self.waited_for[op] = max(self.waited_for.get(op, 0), len(copies.groups), drains)
 
     def check_waits(self) -> None:
-        """Raises TileError `hazard` for a `wait` that leaves all groups in flight that can be in flight. Such a `wait`
-        never waits, so data that is read behind it may not have arrived. If a statement became several `wait`
-        operations, it is enough that one of them waits."""
+        """Raises TileError `hazard` for a `wait(n)` before which at most n groups can be in flight. Such a `wait` never
+        waits, so data that is read behind it may not have arrived. If a statement became several `wait` operations, it
+        is enough that one of them waits."""
         waits: dict[tuple[int, int], list[Op]] = {}
         for op in self.waited_for:
             if op.loc is not None:
@@ -146,8 +146,8 @@ class CopiesInFlight:
 
 
 def told_line(op: Op, near: Op) -> str:
-    """The place of an operation, for a message about the operation `near`. The file is named only if the two files
-    differ."""
+    """The place of an operation, for a message about the operation `near`. The text names the file only if `near` is in
+    another file."""
     assert op.loc is not None
     is_near = near.loc is not None and near.loc.source is op.loc.source
     return f"line {op.loc.line}" if is_near else str(op.loc)

@@ -20,8 +20,8 @@ from dsl.lowering.passes.barriers.conflicts import MAX_ROUNDS_BACK
 from dsl.lowering.passes.barriers.steps import Steps
 from dsl.lowering.passes.barriers.touches import Change, Stage, Touch, along, terms_of
 
-# The most accesses from before a loop that are described in terms of the loop's iterations. The number is limited
-# because each iteration of an outer loop may add more.
+# The maximum number of accesses before a loop that are described in terms of the loop's iterations. The number is
+# limited because each iteration of an outer loop may add more.
 MAX_ENTERED = 256
 # After this many iterations, an unordered access stands for all earlier iterations, too. The number is small because
 # the walk through a loop ends only when an iteration adds nothing new. Without a limit, each iteration would add its
@@ -66,8 +66,8 @@ class LoopIterations:
 
     def _next_tile(self, following: Callable[[int], int]) -> Callable[[int], int]:
         """The change from one tile to the next in a persistent kernel's loop over tiles. The change drops the accesses
-        to tensors that the previous tile made. In a kernel that is not persistent, different blocks compute the two
-        tiles, and no barrier orders these accesses either."""
+        of the previous tile to tensors. In a kernel that is not persistent, different blocks compute the two tiles.
+        There, no barrier orders these accesses either."""
         given = [p.value for p in self.steps.function.params if p.value is not None]
         of_memory = self.steps.accesses.of_memory
         return lambda accesses: following(accesses & ~reduce(or_, (of_memory[memory] for memory in given), 0))
@@ -193,9 +193,9 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
 def _renamed(touch: Touch, follow: Change) -> Touch:
     """An access in terms of the next iteration's values, or of the values behind a loop."""
     out = touch.expressed(follow)
-    # A pair that is swapped and counted up recurs with another constant in each iteration. For such values, the walk
-    # would never end. So after EXACT_ROUNDS iterations, the place of such an access counts as unknown. Stages of a ring
-    # repeat by themselves.
+    # If a loop swaps two carried values and counts them up, they have another constant in each iteration. For such
+    # values, the walk would never end. So after EXACT_ROUNDS iterations, the place of such an access counts as unknown.
+    # Stages of a ring repeat by themselves.
     known = touch.stage if out.stage is None or touch.stage is None else touch.stage.along(out.stage.axes)
     stage = out.stage is not None and not out.stage.modulus and _moved(known, out.stage)
     offsets = out.offsets is not None and _moved(touch.offsets, out.offsets)

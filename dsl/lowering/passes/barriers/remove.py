@@ -1,8 +1,8 @@
 """Removes barriers that other barriers made superfluous.
 
 The walk through a loop may first insert one barrier, and later another barrier for the next iteration. The later
-barrier may order all accesses that the first one was inserted for. A barrier before a loop may replace one inside the
-loop. The barrier before the loop runs once instead of once per iteration.
+barrier may order all accesses for which the first barrier was inserted. A barrier before a loop may replace a barrier
+inside the loop. The barrier before the loop runs once instead of once per iteration.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dsl.lowering.passes.barriers.insert import Placed, placed
 from dsl.lowering.passes.barriers.state import State
 from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
 
-MAX_DROPS = 32  # the most barriers of one loop that are tried: each trial walks the whole function again
+MAX_DROPS = 32  # the maximum number of barriers of one loop that are tried: each trial walks the whole function again
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Removal:
         return True
 
     def put_before(self, block: Block, loop: Op, inside: list[Placed]) -> None:
-        """Inserts a barrier before a loop if it makes one or more barriers inside the loop superfluous."""
+        """Inserts a barrier before a loop if this barrier makes one or more barriers inside the loop superfluous."""
         scope = "block" if any(each.barrier.attrs["scope"] == "block" for each in inside) else "warp"
         self.change(block)
         before = placed(self.order, block, loop, scope, inside[0].need)

@@ -24,7 +24,7 @@ class Flight:
     committed: bool = False  # whether any group was committed, even if a wait has covered it since
 
     def joined(self, other: Flight) -> Flight:
-        # `wait(n)` counts groups from the newest, so the groups of the two paths are matched from the newest on.
+        # `wait(n)` counts groups from the newest, so the groups of the two flights are matched from the newest on.
         pairs = zip_longest(reversed(self.groups), reversed(other.groups), fillvalue=0)
         groups = tuple(mine | theirs for mine, theirs in pairs)[::-1]
         return Flight(groups, self.open | other.open, self.committed or other.committed)
@@ -110,7 +110,7 @@ class OpenAccesses:
         self.acquires = 0
         # number → numbers of the accesses that a loop or a barrier changed into this access
         self.earlier: dict[int, list[int]] = defaultdict(list)
-        self.followed: set[tuple[int, int]] = set()  # the pairs (old, new) of `earlier` between which an iteration lies
+        self.followed: set[tuple[int, int]] = set()  # pairs (old, new): `new` is `old` in the next iteration
         self.behind_warp_barrier = self.changing(lambda touch: replace(touch, warp_ordered=True))
 
     def number(self, touch: Touch) -> int:
@@ -158,7 +158,7 @@ class OpenAccesses:
         def changed(accesses: int) -> int:
             if not accesses & (accesses - 1):
                 return 1 << self.changed(accesses.bit_length() - 1, change, follows) if accesses else 0
-            # Set by parts: most parts stay the same from iteration to iteration, so the cache has them.
+            # Part by part: most parts stay the same from iteration to iteration, so the cache has their results.
             return reduce(or_, map(changed, _parts(accesses)))
 
         return changed

@@ -1,4 +1,4 @@
-"""The operations that matter for the order of accesses, by block, and the accesses of each operation."""
+"""For each block, the operations that matter for the order of accesses. For each operation, its accesses."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Steps:
         self.known: dict[Block, list[Op]] = {}
 
     def of(self, block: Block) -> list[Op]:
-        """The operations of a block that access written memory or order accesses. Loops and branches that contain such
-        operations are included."""
+        """The operations of a block that access memory that may be written, or that order accesses. Loops and branches
+        that contain such operations are included."""
         known = self.known.get(block)
         if known is None:
             known = self.known[block] = [op for op in block.ops if self._matters(op)]
@@ -48,8 +48,8 @@ class Steps:
         return known
 
     def origin(self, access: int, ops: Sequence[Op]) -> Op | None:
-        """The operation in `ops` that did an access. Since then, loops and barriers may have changed the description of
-        the access. If several operations did, the nearest one."""
+        """The operation in `ops` that did an access. Loops and barriers behind the operation may have changed the
+        description of the access. If several operations qualify, the nearest one is returned."""
         for numbers in self.accesses.generations(access):
             for op in ops:
                 if not numbers.isdisjoint(self.touched.get(op, ())):

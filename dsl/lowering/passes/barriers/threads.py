@@ -1,4 +1,4 @@
-"""The scope in which two accesses meet: none (one thread touches each element), a warp, or the block.
+"""The scope in which two accesses meet: none (no element is touched by two threads), a warp, or the block.
 
 Two accesses whose offsets count from the same place are compared as linear maps of bits. If an access is not a linear
 map, the two accesses are compared element by element.
@@ -17,8 +17,8 @@ from dsl.lowering.known.listed_offsets import Listed
 from dsl.lowering.layouts.layout import Layout, apply
 from dsl.lowering.passes.barriers.touches import Touch
 
-# The most elements that are compared one by one. Larger accesses that are not linear maps count as meeting in the
-# block.
+# The maximum number of elements that are compared one by one. Larger accesses that are not linear maps are assumed to
+# meet in the block.
 MAX_ENUMERATED = 1 << 15
 Scope = str
 """The scope of a barrier, and of the conflict between two accesses: "warp" or "block"."""
@@ -123,8 +123,9 @@ class Image:
 def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
     """Two accesses as linear maps into the same space of bits; None if carries make a map nonlinear.
 
-    Elements are compared if the accesses use the same formula, and the formula gives each element its own offset.
-    Otherwise offsets are compared. The offsets must then be free of carries: each coordinate has bits of its own.
+    Elements are compared under two conditions: both accesses use the same formula, and the formula gives each element
+    its own offset. Otherwise offsets are compared. The offsets must then be free of carries: each coordinate has bits
+    of its own.
     """
     assert a.offsets is not None and b.offsets is not None and a.layout is not None and b.layout is not None
     if a.offsets == b.offsets and a.shape == b.shape and a.offsets.one_to_one(a.shape):
@@ -160,8 +161,8 @@ def _idle(touch: Touch) -> int:
 
 
 def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
-    """The scope of the threads that touch the same element: None if each element has one thread, else "warp" or
-    "block".
+    """The scope of the threads that touch the same element: None if no element is touched by two threads, else "warp"
+    or "block".
 
     Consider the tuples (thread of a, its register, thread of b, its register) that touch the same element. These tuples
     are the kernel of a linear map. So the differences between the two threads also form a linear space, and a basis of

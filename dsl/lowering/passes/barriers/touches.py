@@ -22,8 +22,8 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import BONDS, commutes, counts_iterations, place_of
 
 Change = Callable[[Form, int], Form | None]
-"""Rewrites a form. The second argument is the modulus under which the form must be right. Returns None if the form is
-not known any more."""
+"""Rewrites a form. The form must be right modulo the second argument. Returns None if the form is not known any
+more."""
 
 
 BEYOND = 1 << 32
@@ -53,7 +53,7 @@ class Stage(NamedTuple):
 
     @property
     def holds(self) -> int:
-        """The modulus under which forms of the index must be right."""
+        """Forms of the index must be right modulo this number."""
         return self.modulus or EXACT
 
     @property
@@ -89,8 +89,8 @@ class Stage(NamedTuple):
 class Touch:
     """One access that is not ordered yet.
 
-    `bond`: "acquire" or "release" if the access orders global memory with other blocks. It then touches no element
-        itself.
+    `bond`: "acquire" or "release" if the access orders global memory with other blocks. Such an access touches no
+        element itself.
     `stage`: the index of the stage. None without a stage. Also None if the index is not known; then `in_stage` is True.
     `offsets`: the offsets of the elements, within the stage if there is one. None if any element may be touched.
     `layout`: the layout of the tile; None for a scalar.
@@ -99,7 +99,7 @@ class Touch:
         (`dsl/lowering/ops/memory.py`).
     `polls`: the atomic, if its iterations in a loop of threads need no order between them.
     `joint`: True if the lanes of a warp do the access together, so that a lane also accesses elements of other lanes.
-    `grouped`: True if the warps of a warp group do the access together, through the asynchronous proxy. The fence for
+    grouped: True if the warps of a warp group do the access together, through the asynchronous proxy. The fence for
         this proxy is emitted with block barriers.
     `warp_ordered`: True if a warp barrier came after the access. The access can then only conflict with accesses of
         other warps.
@@ -165,14 +165,14 @@ class Touch:
         return replace(out, stage=stage, offsets=offsets)
 
     def along(self, axes: tuple[int, ...]) -> Touch:
-        """The same access to a box. Only the digits of the box along these axes are still known."""
+        """The same access to a box, except that only the digits of the box along these axes are known."""
         if self.stage is None or self.stage.axes == axes:
             return self
         before = self.before and (along(self.before[0], axes), self.before[1])
         return replace(self, stage=self.stage.along(axes), before=before if before and any(before) else None)
 
     def forget(self, values: set[int]) -> Touch:
-        """The same access. A stage or offset that depends on these values becomes unknown."""
+        """The same access, except that a stage or offset that depends on these values is unknown."""
         return self.expressed(lambda form, _: None if form[0].keys() & values else form)
 
     def without(self, stage: bool, offsets: bool) -> Touch:
@@ -243,8 +243,8 @@ def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | Non
 
 class Touches:
     """The accesses of one function's operations to memory that may be written while the kernel runs. `ops` are all
-    operations. `by_hand` restricts the result to tiles that the compiler made, because the kernel's text has the
-    barriers between its own accesses."""
+    operations. `by_hand` restricts the result to tiles that the compiler made: the kernel's text then has the barriers
+    between all other accesses."""
 
     def __init__(self, ops: list[Op], forms: LoopForms, by_hand: bool = False):
         self.effects = {op: op.spec.access.effects(op) for op in ops if op.spec.access.touches}

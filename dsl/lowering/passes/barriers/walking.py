@@ -193,7 +193,7 @@ class BarrierWalk:
 
     def _before(self, access: int, pending: int) -> int:
         """The pending accesses that must be ordered before an access. An atomic that polls in a loop of threads need
-        not be ordered after its own iterations."""
+        not be ordered after its own earlier iterations."""
         touches = self.steps.accesses.touches
         polls = touches[access].polls
         if polls is None or self.branch is None or not self.in_while:

@@ -30,6 +30,7 @@ from dsl.lowering.ops.control import started
 from dsl.lowering.ops.matrix import product_of
 from dsl.lowering.ops.memory import moved_by, space_of, subject_of
 from dsl.lowering.passes.layouts.spread import Layouts
+from dsl.lowering.plan.products import is_wgmma
 from dsl.lowering.shared.access_width import lies_along, masked_groups
 
 
@@ -57,9 +58,9 @@ def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
 def accumulator_layout(
     instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair, warps: int, pin: Pin | None = None
 ) -> Layout:
-    """The layout of an accumulator. `split` is the number of warps along each axis, and `near` the number of contiguous
-    elements of a thread along each axis. Raises LayoutError if the tile is too small, or TileError `layout` if a pin
-    requests that layout."""
+    """The layout of an accumulator. `split` is the number of warps along each axis, and `near` is the number of
+    contiguous elements of a thread along each axis. A tile that is too small raises TileError `layout` if a pin
+    requests the layout, else LayoutError."""
     try:
         return replicated(accumulator(instruction, (shape[0], shape[1]), split, near), warps)
     except LayoutError as error:
@@ -89,8 +90,8 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
         if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
             best, fast = max(width, 1), axis
     total = offset.tile.size
-    # Narrower if some threads would have nothing to move. With a wider access, half of the threads would hold only
-    # copies of the elements of the other half.
+    # The access is narrower if some threads would otherwise have nothing to move. With a wider access, half of the
+    # threads would hold only copies of the elements of the other half.
     while best > 1 and total // best < WARP * warps:
         best //= 2
     return best, fast
@@ -100,7 +101,7 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
 class VectorSubject:
     """The data that a plug-in gets for a `vector` choice: the type of the tile, the operation that makes or accesses
     it, and the number of warps of a block. `axis` is the axis along which elements are contiguous in memory. `widest`
-    is the most elements that one access may take."""
+    is the maximum number of elements that one access may take."""
 
     tile: TileType
     op: Op | None
@@ -209,7 +210,7 @@ class _Anchors:
         return self.warps_of(value, subject, op, Layout.default(shape, self.warps, width, axis), (width, axis))
 
     def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:
-        """The layout `along`, or a layout with the warps along another axis if the tile is reduced. The reduction of a
+        """The layout `along`. If the tile is reduced, a layout with the warps along another axis: the reduction of a
         row within one warp needs no barrier."""
         apart = Layout.default(along.shape, self.warps, *vector, apart=True)
         if apart == along or not any(self.is_reduced(each, vector[1]) for each in self.layouts.joined(value)):
@@ -318,8 +319,9 @@ class _Anchors:
         location of that name in the text."""
         shape, modifier = op.attrs["shape"], op.attrs["modifier"]
         named_by = [named for name, named in self.function.instructions.items() if name in names]
-        if shape is None and named_by:
-            return *named_by[0].name, named_by[0].loc
+        if named_by and (shape is None or is_wgmma(op)):
+            shape, modifier = named_by[0].name
+            return shape or None, modifier, named_by[0].loc
         return shape, modifier, op.loc
 
     def pinned_accumulator(self, op: Op) -> Layout | None:
@@ -344,7 +346,7 @@ class _Anchors:
 
     def check_together(self) -> None:
         """Raises TileError `instruction` if a wgmma product reads an operand of an mma.sync product from shared memory.
-        No thread would load this operand."""
+        No thread would then load this operand for mma.sync."""
         for op in self.dots:
             if ATTRIBUTE in op.attrs:
                 continue
@@ -397,9 +399,9 @@ class _Anchors:
         return pin is None or self.fits(i, shape, *said_of_product(pin, self.warps))
 
     def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
-        """A layout for a product's result. The next product takes it as an operand without a layout conversion. None if
-        no such layout has the same split of warps. If elements are bytes, a thread then holds 4 neighbours of a row,
-        which form one word."""
+        """A layout for a product's result. With this layout, the next product takes the result as an operand without a
+        layout conversion. None if no such layout has the same split of warps. If elements are bytes, a thread then
+        holds 4 neighbours of a row, which form one word."""
         for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
             place = next((i for i in (0, 1) if user.operands[i] in joined), None)
             spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
@@ -409,8 +411,8 @@ class _Anchors:
             if layouts[op.result] == wanted:
                 return wanted
             instruction, shape = op.attrs["instruction"], op.result.tile.shape
-            # Only the number of contiguous elements is varied. The warps stay. With 4, a product of bytes takes the
-            # accumulator of another product without a layout conversion, which saves 16 stores per thread.
+            # Only the number of contiguous elements is varied. The split of warps stays. With 4, a product of bytes
+            # takes the accumulator of another product without a layout conversion, which saves 16 stores per thread.
             for count in (2, 4, 8):
                 near = (1, count) if place == 0 else (count, 1)
                 with suppress(LayoutError):  # the tile is too small for that many elements

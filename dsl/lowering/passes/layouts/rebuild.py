@@ -37,8 +37,8 @@ class Rebuilding:
         self.current: Block = self.function.body
         self.made: dict[tuple[Value, Layout], Value] = {}
         self.branch: Layout | None = None
-        """Inside a branch of single threads: the layout of its condition. It determines which element each thread
-        handles."""
+        """Inside a branch of single threads: the layout of the branch's condition. This layout determines which element
+        each thread handles."""
 
     def find_homes(self, block: Block) -> None:
         for arg in block.args:
@@ -154,8 +154,8 @@ class Rebuilding:
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
         """The layout of a load or store, with its registers in the order that makes the access widest. Each thread
-        keeps its elements. A transposed store, for example, has these elements in another order. Operands of MMAs keep
-        their layout for `ldmatrix`. Operands that wgmma reads from shared memory have no layout."""
+        keeps its elements. For a transposed store, for example, only their order changes. Operands of MMAs keep their
+        layout for `ldmatrix`. Operands that wgmma reads from shared memory have no layout."""
         if layout is None or op.attrs.get("matrix") or op.attrs.get("in_place"):
             return layout
         offset = operand(op, "offset")
@@ -200,7 +200,7 @@ class Rebuilding:
         there, here = self.analysis.of(source), self.analysis.of(offset)
         under = masked_groups(self.analysis, op, shape)
         axis = len(shape) - 1
-        # Always along the last axis, even if elements along another axis are contiguous over longer runs in memory:
+        # A thread copies elements along the last axis, even if another axis has longer contiguous runs in memory:
         # `cp.async` needs contiguous elements on both sides, and rows of shared tiles lie along the last axis. A line
         # of 128 bytes takes one pass over the banks, while rows of 64 bytes take twice as many passes
         # (docs/measurements.md, "Passes over the banks"). If the parts of a row are separate in memory, the copy goes

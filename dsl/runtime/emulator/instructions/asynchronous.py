@@ -100,8 +100,8 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
 def read_bytes(
     data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: Space, site: Any
 ) -> list[tuple[Any, SpacePlace]]:
-    """Reads for the lanes whose source size is smaller than the copy. Each lane reads its source size in bytes, and the
-    rest of its row in `data` stays 0. Returns pairs of lanes and the granules that these lanes have read."""
+    """Handles the lanes whose source size is smaller than the copy. Each lane reads as many bytes as its source size,
+    and the rest of its row in `data` stays 0. Returns pairs of lanes and the granules that these lanes have read."""
     image = data.view(np.uint8)
     read = []
     for byte in range(int(wanted[lanes].max()) if len(lanes) else 0):

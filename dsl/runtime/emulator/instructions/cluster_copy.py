@@ -29,8 +29,8 @@ def fault(g: Any, site: Site, bad: Any, kind: Kind, message: str) -> None:
 
 def blocks_away(addresses: Any, g: Any, memory: SharedSpace, site: Site) -> tuple[Any, Any]:
     """Two arrays for addresses of the cluster's shared memory. The first has the number of blocks from the lane's own
-    block to the block of the address, which may be negative. The second has the offsets in the shared memory of these
-    blocks."""
+    block to the block of the address. This number may be negative. The second has the offsets in the shared memory of
+    the addressed blocks."""
     rank = addresses >> RANK_SHIFT
     memory.check_rank(rank, g, site)
     away = np.where(rank == 0, 0, rank - 1 - g.lane("rank").astype(np.int64))

@@ -44,7 +44,7 @@ def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[...,
             return type_name, PLAIN[test]
         return type_name, lambda a, b: integers.compare(a, b, test, type_name)
     dtype = type_name.removesuffix("x2")
-    # numpy's ufunc serves directly, except for `ne`: with a NaN operand numpy's is true and PTX's is false.
+    # numpy's ufunc serves directly, except for `ne`. With a NaN operand, `ne` is true in numpy and false in PTX.
     if type_name in {"f32", "f64"} and not ftz and test in PLAIN and test != "ne":
         return type_name, PLAIN[test]
     return type_name, lambda a, b: numerics.compare(a, b, test, dtype, ftz)

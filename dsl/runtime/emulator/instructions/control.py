@@ -65,7 +65,7 @@ def result_writer(code: Code, operand: Operand) -> Op:
 
 @instruction("call", effect=True)
 def call(code: Code, ins: PtxInstruction) -> Op:
-    """Builds a call that remains after inlining. Such calls are of the driver's functions vprintf and __assertfail."""
+    """Builds a call that remains after inlining. The called function is vprintf or __assertfail of the driver."""
     names = [operand.name for operand in ins.operands if isinstance(operand, Register)]
     name = names[0] if names else ""
     arguments = ins.operands[-1]

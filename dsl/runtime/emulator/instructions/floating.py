@@ -24,7 +24,7 @@ SPECIAL_FUNCTIONS = {
 
 
 def element(type_name: str) -> str:
-    """The element type of a type, which may be packed."""
+    """The element type of a type that may be packed."""
     return type_name.removesuffix("x2")
 
 

@@ -88,7 +88,7 @@ def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
     def run(v: Values, g: Any) -> None:
         columns = [v[entry] for entry in sources]
         out = v[d].view(dtype).reshape(-1, count)
-        # A source may lie in the destination's row. Without a copy it would be overwritten before it is read.
+        # A source may lie in the destination's row. Without a copy this source would be overwritten before it is read.
         if any(column.base is not None and np.may_share_memory(column, out) for column in columns):
             columns = [column.copy() for column in columns]
         for index, column in enumerate(columns):

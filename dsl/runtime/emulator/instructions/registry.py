@@ -50,7 +50,7 @@ def row_of(ins: PtxInstruction) -> Row | None:
 
 @lru_cache(maxsize=1024)
 def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
-    """The row of the longest prefix of the opcode that the table has."""
+    """The row of the opcode's longest prefix in the table."""
     for length in range(len(opcode), 0, -1):
         row = ROWS.get(".".join(opcode[:length]))
         if row is not None:
@@ -92,7 +92,7 @@ def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], w
 
 
 def take_modifiers(ins: PtxInstruction, known: set[str]) -> tuple[set[str], list[str]]:
-    """Splits the words after the first into the modifiers that are in `known` and the other words, which are mostly
-    types."""
+    """Splits the words after the first into the modifiers that are in `known` and the other words. Most of the other
+    words are types."""
     words = ins.opcode[1:]
     return {word for word in words if word in known}, [word for word in words if word not in known]

@@ -100,7 +100,7 @@ def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
 
 
 def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
-    """The lanes whose addresses are used: their positions in the group, and a group of them."""
+    """The lanes whose addresses are used: their positions in the group, and a group of these lanes."""
     if count == 4:
         return slice(None), g
     rows = np.flatnonzero((np.arange(g.n) & 31) < 8 * count)

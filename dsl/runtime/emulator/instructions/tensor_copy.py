@@ -57,8 +57,8 @@ class TensorOperands:
         goes_out: bool = False,
     ):
         """`offsets` are the offsets of an im2col copy into shared memory. `of_pixels` marks an im2col copy out of
-        shared memory, which has no offsets. An im2col copy needs a map with a window. `goes_out` marks a copy out of
-        shared memory."""
+        shared memory. Such a copy has no offsets. An im2col copy in either direction needs a map with a window.
+        `goes_out` marks a copy out of shared memory."""
         assert isinstance(tensor, TensorAddress)
         self.of_pixels, self.goes_out = of_pixels or offsets is not None, goes_out
         self.map, _ = code.address(tensor.map)
@@ -121,7 +121,7 @@ class TensorOperands:
 
     def check_corners(self, placed: PlacedMap, corners: Any, g: Any) -> None:
         """Reports a TMA box that does not begin at a multiple of 16 bytes of a row. An H100 refuses the instruction for
-        such a box, which no manual states (28 places tried, driver 580.159.04)."""
+        such a box (28 places tried, driver 580.159.04). No manual states this."""
         first = corners[:, 0].astype(np.int64) * placed.map.element_bytes
         bad = np.flatnonzero(first % UNIT)
         if len(bad):
@@ -189,10 +189,10 @@ def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str
 
 
 def out_fault(placed: PlacedMap, corner: list[int]) -> str:
-    """The reason why an H100 does not support an im2col copy out of shared memory. The text is empty if it does. No
-    manual states these limits (45 boxes tried, driver 580.159.04). A window that leaves the array is an illegal
-    instruction, and so is a TMA box that begins before the first channel. If the channels end inside a 16-byte unit,
-    the copy writes the rest of the unit."""
+    """The reason why an H100 does not support an im2col copy out of shared memory. The text is empty if an H100
+    supports the copy. No manual states these limits (45 boxes tried, driver 580.159.04). A window that leaves the array
+    is an illegal instruction, and so is a TMA box that begins before the first channel. If the channels end inside a
+    16-byte unit, the copy writes the rest of the unit."""
     window, channels = placed.map.window, placed.map.extents[0]
     assert window is not None
     for axis, (lower, upper) in enumerate(zip(window.lower, window.upper, strict=True), 1):

@@ -100,8 +100,8 @@ class DescribedOperand:
         return self.values(raw), tile.which
 
     def places(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any) -> tuple[TilePlace, list[SpacePlace]]:
-        """The tiles that these warps read, and the same chunks as places where each lane reads one chunk. The result is
-        cached by descriptors, as a pipeline reuses its stages."""
+        """The tiles that these warps read. The second result has the same chunks as places, in which each lane reads
+        one chunk. Both are cached by descriptors, as a pipeline reuses its stages."""
         warps = g.index()[::32][chosen] // 32
         kept, key = g.wave.products.places, (self, descriptors.tobytes(), warps.tobytes())
         if key not in kept:
@@ -163,7 +163,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
     start, sums = [code.read(item, register) for item in items], [code.write(item, register) for item in items]
     in_registers = isinstance(ins.operands[1], Vector)
     rest = [getattr(operand, "value", None) for operand in ins.operands[4:]]
-    across = rest[2:]  # these follow the signs; A has one only if it lies in shared memory
+    across = rest[2:]  # these follow the signs; B has one, and A has one if A lies in shared memory
     a_across, b_across = (bool(across[0]), bool(across[1])) if len(across) == 2 else (False, bool(across[-1:] == [1]))
     fragments = vector_items(ins.operands[1]) if in_registers else ()
     a_registers = [code.read(item, "b32") for item in fragments]

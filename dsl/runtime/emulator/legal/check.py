@@ -31,13 +31,13 @@ from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 from .order import in_order
 from .wide import split_wide
 
-# Modifiers that need a later target or version than the oldest form that has the modifier. A key with an instruction's
-# name takes precedence over the same key without a name. For 490 forms, 23 targets and 30 versions the table agrees
-# with ptxas 13.5.
+# Modifiers that need a later target or version than the oldest form with this modifier needs. A key with an
+# instruction's name takes precedence over the same key without a name. For 490 forms, 23 targets and 30 versions the
+# table agrees with ptxas 13.5.
 WORD_NEEDS: dict[str, FormNeed] = {
     "shared::cluster": FormNeed("sm_90", (7, 8)),
     "shared::cta": FormNeed("", (7, 8)),
-    "cp.async.ca shared::cta": FormNeed("", (7, 0)),  # ptxas requires no later version than for the instruction
+    "cp.async.ca shared::cta": FormNeed("", (7, 0)),  # ptxas requires only the version of the instruction
     "cp.async.cg shared::cta": FormNeed("", (7, 0)),
     "param::entry": FormNeed("", (8, 3)),
     "param::func": FormNeed("", (8, 3)),
@@ -143,7 +143,7 @@ def check_module(module: PtxModule) -> None:
 
 def kinds_of(ins: PtxInstruction, scope: RegisterScope) -> tuple | None:
     """A tuple of all that the check of an instruction depends on. Instructions with equal tuples are checked once. The
-    result is None if an operand is neither a register, nor a number, nor an address in a register."""
+    result is None if some operand is not a register, a number, or an address in a register."""
     if ins.opcode[0] in {"bra", "brx", "call"}:  # the operands are labels and functions
         return None
     registers = scope.registers

@@ -68,8 +68,8 @@ def agree(held: str, wanted: str, wider: bool) -> bool:
         return held == wanted
     if BYTES[held] < BYTES[wanted] or (BYTES[held] > BYTES[wanted] and not wider):
         return False
-    # Registers of these types are declared as bits. Of these types only .f16 and .f16x2 are register types, and an
-    # .f16x2 may hold packed integers.
+    # Values of these types are held in registers of bits. Only .f16 and .f16x2 are register types, too. An .f16x2
+    # register may hold packed integers.
     if wanted in HALVES:
         return (
             (held[0] == "b" and held[:2] != "bf")

@@ -18,8 +18,8 @@ from .forms import LegalForm, OpcodePart
 WIDTHS = ("hi", "lo", "wide")
 COPIES = ("cp.async", "cp.async.bulk", "cp.async.bulk.prefetch", "cp.reduce.async.bulk")
 BARRIERS = ("arrive", "red", "warp.sync", "cta", "cta.arrive", "cta.red")
-# Names of several words. The name of an opcode is the longest of these texts with which the opcode begins, else its
-# first word.
+# Names of several words. If an opcode begins with such names, the longest of them is its name. Otherwise the first word
+# is its name.
 NAMES = {
     *(f"{root}.{width}" for root in ("mul", "mad", "madc", "mul24", "mad24") for width in WIDTHS),
     *("dp2a.hi", "dp2a.lo", "shf.l", "shf.r", "div.full", "cvt.pack", "cvta.to", "brx.idx", "st.async", "red.async"),

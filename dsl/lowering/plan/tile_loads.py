@@ -7,6 +7,7 @@ from math import prod
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.types import TensorType
+from dsl.lowering.known.facts import Analysis
 from dsl.lowering.ops import operand
 
 
@@ -31,24 +32,37 @@ def offset_and_mask(load: Op) -> tuple[Value | None, Value | None]:
     return operand(load, "offset"), operand(load, "mask")
 
 
+def row_bytes(facts: Analysis, load: Op) -> int:
+    """Number of bytes of a loaded row. The elements of a row are neighbours in memory."""
+    offset = operand(load, "offset")
+    assert offset is not None
+    return max(facts.of(offset).run) * load.result.dtype.bytes
+
+
 def stage_bytes(load: Op) -> int:
     return prod(load.result.tile.shape) * load.result.dtype.bytes
 
 
 def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether a result of an operation becomes an operand of an MMA. Elementwise operations and changes of shape may be
-    between the operation and the MMA."""
-    # A change of shape keeps the number of bits. A reduction or a broadcast does not.
-    todo, seen = list(op.results), set(op.results)
+    """Whether the result of `op` becomes an operand of an MMA, directly or through elementwise operations and changes
+    of shape."""
+    return bool(fed_products(op, users))
+
+
+def fed_products(op: Op, users: dict[Value, list[Op]]) -> list[Op]:
+    """The MMAs that take the result of `op` as an operand, directly or through elementwise operations and changes of
+    shape."""
+    # A change of shape keeps the number of bits; a reduction or a broadcast does not.
+    todo, seen, found = list(op.results), set(op.results), list[Op]()
     while todo:
         value = todo.pop()
         for user in users.get(value, []):
             if is_operand(user, value):
-                return True
-            if user.spec.pure and (user.spec.elementwise or any(bits(r) == bits(value) for r in user.results)):
+                found.append(user)
+            elif user.spec.pure and (user.spec.elementwise or any(bits(r) == bits(value) for r in user.results)):
                 todo += [r for r in user.results if r not in seen]
                 seen.update(user.results)
-    return False
+    return found
 
 
 def is_operand(op: Op, value: Value) -> bool:

@@ -1,0 +1,250 @@
+"""The plan of matrix products: which MMAs are wgmma, and how many warps a block has. The plan is made before all
+directives.
+
+The plan marks MMAs as wgmma, and later decisions read the mark (`is_wgmma`). `stage` puts their operands into shared
+memory, by TMA if all operands are TMA boxes. `subtile` keeps their accumulators whole. `grid` makes blocks persistent.
+`pipeline` gives the ring the shared memory that is left. A schedule line overrides each of these decisions.
+
+The plan cannot know everything that later passes refuse, such as accumulators that leave too few registers. If a pass
+refuses, the kernel is built again without wgmma (`Choices.retreat`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from dsl.lowering.hopper.boxes import with_box
+from dsl.lowering.hopper.warpgroup import (
+    ARCH,
+    INSTRUCTION,
+    ROWS,
+    STEP,
+    TYPES,
+    WARPS,
+    chain,
+    has_columns,
+    is_turn,
+    most_columns,
+)
+from dsl.lowering.ir.function import Function, Op, Value, blocks_of, uses, walk
+from dsl.lowering.ir.targets import WARP, Target, target
+from dsl.lowering.known.facts import facts_now
+from dsl.lowering.ops.control import started
+from dsl.lowering.plan.tile_loads import is_load, is_store
+from dsl.lowering.shared.access_width import ASYNC_BYTES, lies_along, neighbours
+
+NOT_PLANNED = "the schedule does not say so"
+WHY_WARPS = "a warp of a warp group has 16 rows"
+WAYS = {INSTRUCTION: True, "mma.sync": False}
+MOST_SUMS = 128
+"""Maximum number of accumulators of a thread by the rule. It is half of the registers: 256 accumulators do not fit."""
+MOST_WARPS = 16
+"""Maximum number of consumer warps of a block: four warp groups. A fifth warp group has the producers."""
+REFUSALS = ("instruction", "registers", "schedule", "shared", "layout")
+"""Codes of the errors with which later passes refuse a plan."""
+
+
+def plan(function: Function, given: Target, may_set_warps: bool, by_itself: bool = True) -> Target:
+    """Marks the MMAs that are wgmma, and sets the number of warps if neither the schedule nor the caller has set it.
+    Returns the target. With wgmma it is sm_90a instead of sm_90. The same devices run both, and only sm_90a has
+    wgmma. If `by_itself` is false, only the schedule decides which MMAs are wgmma."""
+    is_hopper = may_plan(given)
+    found = _named(function)
+    if is_hopper and by_itself and not found and function.word("barriers") != "manual":
+        found = _planned(function, given, may_set_warps)
+    elif is_hopper and found and may_set_warps:
+        warps = {_warps(function, _part(function, op)[0], True) for op in found}
+        _choose_warps(function, max(warps) or function.warps, WHY_WARPS)
+    for op in found:
+        op.attrs["shape"] = INSTRUCTION
+    if may_set_warps and not found:
+        _give_registers(function)
+    return target(ARCH) if is_hopper and found else given
+
+
+def may_plan(given: Target) -> bool:
+    """Whether a target has wgmma and TMA."""
+    return given.arch in (ARCH, ARCH.rstrip("a"))
+
+
+def drop_boxes(function: Function) -> None:
+    """Removes the TMA boxes of accesses that no line of the schedule gives to TMA. Also removes operations whose
+    results nothing reads any more. An operation with a name stays, because a line of the schedule may use the name."""
+    said = function.by_subject("stage", str)
+    for op in walk(function.body):
+        if not (is_load(op) or is_store(op)) or said.get(op.operands[0].name or "") == "tma":
+            continue
+        if "box" in op.attrs:
+            op.operands = with_box(op.attrs, op.operands, NOT_PLANNED)
+        op.attrs.pop("no_box", None)
+    users, unread = uses(function.body), set[Op]()
+    waiting = walk(function.body)
+    while waiting:
+        op = waiting.pop()
+        if op in unread or not op.spec.pure or op.spec.control.ends or any(each.name for each in op.results):
+            continue
+        if op.results and all(user in unread for each in op.results for user in users.get(each, ())):
+            unread.add(op)
+            waiting += [each.op for each in op.operands if each.op is not None]
+    for block in blocks_of(function.body):
+        block.ops = [op for op in block.ops if op not in unread]
+
+
+def is_wgmma(op: Op) -> bool:
+    """Whether an operation is an MMA that the plan marked as wgmma."""
+    return op.spec.product and op.attrs["shape"] == INSTRUCTION
+
+
+def has_wgmma(function: Function) -> bool:
+    return any(map(is_wgmma, walk(function.body)))
+
+
+def are_nested(loops: Iterable[Op]) -> bool:
+    """Whether these loops are nested: of any two of them, one contains the other. Producer warps copy only for such
+    loops (`dsl/lowering/directives/roles.py`)."""
+    chosen = list(loops)
+    inside = {loop: set(walk(loop.regions[0])) for loop in chosen}
+    return all(a is b or a in inside[b] or b in inside[a] for a in chosen for b in chosen)
+
+
+def is_sum_of_wgmma(function: Function, name: str | None) -> bool:
+    """Whether a wgmma adds to the accumulator of this name."""
+    return name is not None and any(is_wgmma(op) and name in _names(op) for op in walk(function.body))
+
+
+def _names(product: Op) -> set[str]:
+    return {value.name for value in (product.result, product.operands[2]) if value.name}
+
+
+def _named(function: Function) -> list[Op]:
+    """The MMAs for which the schedule names wgmma."""
+    names = {name for name, each in function.instructions.items() if each.name[0] == INSTRUCTION}
+    return [op for op in walk(function.body) if op.spec.product and op.attrs["shape"] is None and names & _names(op)]
+
+
+def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]:
+    """The MMAs that are wgmma by the rule. All of them have the same number of rows, since they share the warps."""
+    seen = _Seen(function)
+    fitting = [op for op in walk(function.body) if op.spec.product and seen.flaw(op) is None]
+    parts = [_part(function, op) for op in fitting]
+    if len({rows for rows, _ in parts}) != 1:
+        return []
+    warps = _warps(function, parts[0][0], may_set_warps)
+    registers = min(given.each((warps + WARPS) * 32, max(1, function.number("blocks_per_sm"))), 255) if warps else 0
+    if any(columns > most_columns(registers) for _, columns in parts):
+        return []
+    taken = []
+    for op in fitting:
+        carried = op.operands[2].name if op.operands[2].op is None else None  # zeros may have any name
+        subject = op.result.name or carried or "product"
+        way: bool = function.choices.choose(
+            "route",
+            subject,
+            WAYS,
+            INSTRUCTION,
+            loc=op.loc,
+            because=f"{ROWS} rows for each four warps, and copies can bring its operands",
+            line=f"instruction {subject}: {{option}}",
+            retreat=("route", "mma.sync", REFUSALS),
+        )
+        taken += [op] if way else []
+    if taken:
+        _choose_warps(function, warps, WHY_WARPS)
+    return taken
+
+
+def _part(function: Function, op: Op) -> tuple[int, int]:
+    """The extents of a subtile of an MMA. If the schedule does not cut the tile, they are the extents of the whole
+    tile."""
+    said = function.by_subject("subtile", tuple)
+    cut = next((said[name] for name in _names(op) if len(said.get(name, ())) == 2), op.result.tile.shape)
+    return cut[0], cut[1]
+
+
+def _give_registers(function: Function) -> None:
+    """Increases the number of warps if a thread would have too many accumulators of an MMA."""
+    sums = max((prod(op.result.tile.shape) for op in walk(function.body) if op.spec.product), default=0)
+    warps = function.warps
+    while warps < MOST_WARPS and sums > MOST_SUMS * warps * WARP:
+        warps *= 2
+    more = [2 * warps] if warps < MOST_WARPS else []
+    _choose_warps(function, warps, f"a thread has at most {MOST_SUMS} accumulators", *more)
+
+
+def _choose_warps(function: Function, warps: int, because: str, *others: int) -> None:
+    """Sets the number of warps of the block. `others` are further options. Fewer warps are not an option."""
+    if warps == function.warps:
+        return
+    function.warps = function.choices.choose(
+        "block",
+        "warps",
+        {str(each): each for each in (warps, *others)},
+        str(warps),
+        loc=function.loc,
+        because=because,
+        line="warps = {option}",
+    )
+
+
+def _warps(function: Function, rows: int, may_set: bool) -> int:
+    """Number of warps of a block whose MMAs have `rows` rows. The number is 0 if none fits, or if the one that fits may
+    not be set."""
+    wanted = rows // ROWS * WARPS
+    fits = rows % ROWS == 0 and wanted <= MOST_WARPS and wanted & (wanted - 1) == 0
+    return wanted if fits and (function.warps == wanted or may_set) else 0
+
+
+class _Seen:
+    """The facts about a kernel that decide which MMAs are wgmma."""
+
+    def __init__(self, function: Function):
+        self.function, self.facts, self.users = function, facts_now(function), uses(function.body)
+        ops = walk(function.body)
+        self.starts = {arg: start for op in ops if op.spec.control.counters for start, arg in started(op)}
+        self.in_loops = {op for op in ops if op.spec.control.counters for op in op.regions[0].ops}
+        self.said = function.by_subject("stage", str)
+
+    def flaw(self, op: Op) -> str | None:
+        """The reason why an MMA cannot be wgmma. Returns None if the plan knows no such reason."""
+        left, right, sums = op.operands
+        rows, columns = _part(self.function, op)
+        types = left.dtype.name, right.dtype.name, sums.dtype.name
+        names = _names(op)
+        if op.attrs["shape"] is not None or op not in self.in_loops:
+            return "it is in no loop, or names its instruction"
+        if names & (self.function.instructions.keys() | self.function.pins.keys()):
+            return "the schedule names its instruction, or its layout"
+        if "prefetch_fragments" in self.function.attrs:
+            return "the schedule reads fragments of mma.sync ahead"
+        if types not in TYPES or not has_columns(columns, types[2]) or rows % ROWS:
+            return "its types or extents are none of wgmma"
+        size = TYPES[types]
+        if left.tile.shape[1] * size % STEP:
+            return f"{STEP} bytes along k are one step"
+        loaded = chain(left)[-1:] and chain(left)[-1].spec.access.kind == "read"
+        return self._flaw_of_operand(right, True, size) or (
+            self._flaw_of_operand(left, False, size) if loaded else None
+        )
+
+    def _flaw_of_operand(self, value: Value, right: bool, size: int) -> str | None:
+        """The reason why copies cannot bring an operand, or why wgmma cannot read it in shared memory. Returns None if
+        there is no such reason."""
+        ops = chain(value)
+        if not ops or not is_load(ops[-1]):
+            return "is no load of a tile"
+        load = ops[-1]
+        if self.said.get(load.operands[0].name or "") == "registers":
+            return "the schedule keeps it in registers"
+        if any(len(self.users.get(op.result, ())) > 1 for op in ops[1:]):
+            return "is used by others, too"
+        if not all(user.spec.product and user.operands[right] is value for user in self.users.get(value, ())):
+            return "is used by others, too"
+        if not right and sum(map(is_turn, ops)) % 2 and size == 4:
+            return "lies across k"
+        if size != 2 and not lies_along(self.facts, value, 0 if right else 1, self.starts):
+            return "lies across k, which only elements of 16 bits may"
+        bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
+        if bytes not in ASYNC_BYTES:
+            return f"{bytes} aligned bytes are no copy"
+        return None

@@ -9,9 +9,10 @@ output that was poisoned. The tables show the greatest error, as a share of the 
 place of the result's type, absolute and relative. Then all variants are timed in one interleaved run in shuffled order.
 The L2 is overwritten in between, and the device rests after each round.
 
-"flash" is torch's FlashAttention-2. "triton.mma" is peers/triton_attention.py, confined to mma.sync and cp.async.
-"flash" and "triton.mma" have the same instructions as our kernels. "cudnn" multiplies by wgmma. "mma.sync" is
-peers/products.tile, which computes the same number of products on operands that stay in registers. A causal operation
+"plain" is peers/plain_attention.tile, without a schedule. "flash" is torch's FlashAttention-2. "triton.mma" is
+peers/triton_attention.py, confined to mma.sync and cp.async. "flash" and "triton.mma" have the instructions of our
+kernels for sm_80. "cudnn" multiplies by wgmma. "mma.sync" is peers/products.tile, which computes
+the same number of products on operands that stay in registers. A causal operation
 counts half of its products.
 """
 
@@ -29,11 +30,13 @@ from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
 from matmul_arrays import TYPES as ALL_TYPES
 from matmul_arrays import registers
 
+import dsl
 from dsl.runtime.dtypes import numpy_dtype
 from dsl.runtime.errors import LaunchError
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "samples" / "attention.tile"
+PLAIN_TEXT = HERE / "peers" / "plain_attention.tile"
 TYPES = ("f16", "bf16")
 KEYS = (2048, 4096, 8192, 16384)
 TOKENS, HEADS = 16384, 16
@@ -170,6 +173,17 @@ class Checked:
             self.was_checked = True
 
 
+def plain(problem: Problem) -> tuple[Callable[[], object], str]:
+    """The text of peers/plain_attention.tile, without a schedule. For heads of 64 without a mask, four warp
+    groups pay."""
+    p, d = problem, problem.operation.d
+    arrays = [x.view(-1, x.shape[2], d) for x in (p.o, p.q, p.k, p.v)]
+    rows, columns = (256, 64) if d == 64 and not p.operation.causal else (128, 128)
+    constants = {"D": d, "TM": rows, "TN": columns, "CAUSAL": p.operation.causal}
+    kernel = dsl.load(PLAIN_TEXT).attend
+    return lambda: kernel(*arrays, p.scale, **constants), ""
+
+
 def triton(problem: Problem) -> tuple[Callable[[], object], str]:
     from peers.triton_attention import tuned
 
@@ -197,7 +211,7 @@ def compile_triton(measured: list[tuple[Any, Shape, str]], peers: Sequence[str])
     precompile([variant_of(operation, dtype) for operation, _, dtype in measured], max(1, (os.cpu_count() or 1) // 2))
 
 
-PEERS = {"flash": sdpa("FLASH_ATTENTION"), "triton.mma": triton, "cudnn": sdpa("CUDNN_ATTENTION")}
+PEERS = {"plain": plain, "flash": sdpa("FLASH_ATTENTION"), "triton.mma": triton, "cudnn": sdpa("CUDNN_ATTENTION")}
 
 
 ATTENTION = Benchmark(

@@ -14,7 +14,8 @@ was poisoned. Results of integers must be equal. Then all variants are timed in 
 The L2 is overwritten in between. A rest after each round keeps the device below its power limit, and the table shows
 the clocks.
 
-"by hand" is peers/by_hand: kernels with fragments, rings and waits written out. "mma.sync" is peers/products.tile,
+"plain" is peers/plain.tile, products without a schedule. "by hand" is peers/by_hand: kernels with fragments, rings and
+waits written out. "mma.sync" is peers/products.tile,
 which computes the same number of products on operands that stay in registers. Skinny products spend their time on
 reading b, so their yardstick is "read": peers/read.tile on b. "triton.mma" is Triton confined to mma.sync and cp.async,
 the instructions of our kernels. cuBLAS and "triton" multiply by wgmma. Peers that are not installed, or that refuse,
@@ -40,6 +41,7 @@ import dsl
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "samples" / "matmul.tile"
 BY_HAND = HERE / "peers" / "by_hand" / "matmul.tile"
+PLAIN_TEXT = HERE / "peers" / "plain.tile"
 SQUARES = (512, 1024, 2048, 4096, 8192)
 ROWS = (1, 16, 64, 128)
 REST = 2.0
@@ -153,6 +155,14 @@ def by_hand(problem: Problem) -> tuple[Callable[[], object], str]:
     return lambda: module.matmul(*operands, B_T=problem.b_t), ""
 
 
+def plain(problem: Problem) -> tuple[Callable[[], object], str]:
+    """The product of peers/plain.tile, without a schedule: 128 x 256 results, k-tiles of 128 bytes."""
+    module, size = dsl.load(PLAIN_TEXT), problem.a.element_size()
+    kernel = module.promoted if problem.dtype == "e4m3" else module.product
+    tile = {"TM": 128, "TN": 256, "TK": 128 // size}
+    return lambda: kernel(*problem.arguments, **tile), ""
+
+
 def schedule(name: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
     """Our product with the schedule `name`, whatever the dispatch would choose."""
 
@@ -176,7 +186,8 @@ def fewer(shape: Shape) -> Shape:
 SQUARE = Benchmark(
     (SAMPLE,),
     PRODUCTS,
-    {"by hand": by_hand, "cublas": cublas} | {name: triton(instructions) for name, instructions in TRITON.items()},
+    {"plain": plain, "by hand": by_hand, "cublas": cublas}
+    | {name: triton(instructions) for name, instructions in TRITON.items()},
     types=tuple(TYPES),
     key="n",
     extents=SQUARES,

@@ -11,13 +11,15 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from dsl.kernels.variant import Request, Variant, build_variant, resolve
+from dsl.kernels.compile import settled
+from dsl.kernels.variant import Request, Resolved, Variant, build_variant, resolve
 from dsl.kernels.variants import kind_of
 from dsl.lowering.building.verify import verify
 from dsl.lowering.emit import emit
 from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
 from dsl.lowering.hopper.boxes import BoxMap, maps_of
 from dsl.lowering.ir.function import Op, walk
+from dsl.lowering.ir.location import TileError
 from dsl.lowering.passes import PASSES, Pass, run_passes
 from dsl.runtime.emulator import Memory, Result, TensorMapArgument, emulate
 from dsl.runtime.emulator.memory import DevicePointer
@@ -76,6 +78,14 @@ def program_of(text: str) -> Program:
     return parse_program(text)
 
 
+def passed(program: Program, asked: Request, passes: Sequence[Pass], resolved: Resolved | None = None) -> Variant:
+    """A variant behind these passes, each verified."""
+    variant = build_variant(program, asked, resolved=resolved)
+    verify(variant.function)
+    run_passes(variant.function, variant.target, passes, check=True)
+    return variant
+
+
 def compile_kernel(
     text: str,
     args: Mapping[str, Any] | None = None,
@@ -108,9 +118,10 @@ def compile_kernel(
     key = (text, tuple(passes), kind_of(resolved.family, resolved))
     found = MADE.get(key)
     if found is None:
-        variant = build_variant(program, asked, resolved=resolved)
-        verify(variant.function)
-        run_passes(variant.function, variant.target, passes, check=True)
+        try:
+            variant = passed(program, asked, passes, resolved)
+        except TileError:  # where a pass refuses what the plan chose, `lower` builds the kernel again
+            variant = passed(program, settled(program, asked), passes)
         llvm, version = emit(variant.function, variant.target)
         found = Kernel(variant, to_ptx(llvm, variant.target, version, llvm_level_for(variant.function)))
         MADE[key] = found

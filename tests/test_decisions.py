@@ -33,6 +33,9 @@ NO_CHOICE = {
     "dsl/lowering/passes/layouts/anchors.py:product_layout": "the pin that a schedule has given of a product",
     "dsl/lowering/passes/layouts/anchors.py:chained_layout": "what avoids a layout conversion; `neighbours` chooses it",
     "dsl/lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
+    "dsl/lowering/directives/pingpong.py:_computed_operand": "the first wait of an iteration",
+    "dsl/lowering/passes/place_shared.py:_smaller": "the tile that an error names",
+    "dsl/lowering/plan/products.py:_part": "the line of the product",
     "dsl/lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",
 }
 """file, or file:function → why."""

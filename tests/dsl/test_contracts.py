@@ -45,6 +45,7 @@ kernel product(c: f32[m, n], a: f16[m, k], b: f16[k, n]; TM = 64, TN = 64, TK = 
 
 schedule tile of product:
     TM = 64
+    instruction acc: mma.sync
 
 example:
     m, n, k = 64, 64, 128

@@ -50,7 +50,8 @@ def test_an_unknown_target_is_told_when_the_file_is_loaded() -> None:
 
 
 SMALL = [str(SAMPLE), "rows=2", "cols=64", "--example", "log"]
-TMA = [str(SAMPLE.with_name("matmul.tile")), "m=64", "n=64", "k=64", "--schedule", "tma"]
+TMA = [str(SAMPLE.with_name("matmul_w4.tile")), "m=64", "n=64", "k=128", "--schedule", "tma"]
+WGMMA = [str(SAMPLE.with_name("matmul.tile")), "m=64", "n=64", "k=64", "--schedule", "tma"]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,8 @@ def test_the_command_line_runs_as_on_a_device_of_the_target(arch: str, device: s
     [
         (["run", *TMA, "--device", "emulator"], "sm_80 has no TMA"),
         (["verify", *TMA, "--given-only"], "sm_80 has no TMA"),
+        (["run", *WGMMA, "--device", "emulator"], "sm_80 has none: it needs sm_90"),
+        (["verify", *WGMMA, "--given-only"], "sm_80 has none: it needs sm_90"),
         (["run", "saved.ptx"], "saved.ptx is PTX text"),
     ],
 )

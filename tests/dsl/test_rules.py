@@ -46,21 +46,33 @@ schedule low of product:
 """.replace("{sum}", "f32")
 
 
-def constants(kernel: str, dims: dict[str, int], schedule: str | None = None, **request: object) -> dict:
-    variant = build_variant(parse_program(TEXT), Request(kernel, schedule, dims, **request))  # type: ignore[arg-type]
+PLAIN = """
+schedule plain of product:
+    instruction acc: mma.sync
+"""
+
+
+def constants(kernel: str, dims: dict[str, int], schedule: str | None = None, text=TEXT, **request: object) -> dict:
+    variant = build_variant(parse_program(text), Request(kernel, schedule, dims, **request))  # type: ignore[arg-type]
     return variant.constants
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "tile"),
+    ("m", "n", "tile", "warps"),
     [
-        (8192, 8192, (128, 256, 64, 8)), (4096, 4096, (128, 256, 64, 8)), (1024, 2048, (128, 128, 64, 4)),
-        (512, 512, (32, 64, 128, 4)), (8, 4096, (16, 64, 128, 4)), (4096, 32, (32, 64, 128, 4)),
+        (8192, 8192, (128, 256, 64), (8, 8)), (4096, 4096, (128, 256, 64), (8, 8)),
+        (1024, 2048, (128, 128, 64), (4, 8)),
+        (512, 512, (32, 64, 128), (4, 4)), (8, 4096, (16, 64, 128), (4, 4)), (4096, 32, (32, 64, 128), (4, 4)),
+        (1024, 1024, (64, 128, 128), (4, 4)),
     ],
 )  # fmt: skip
-def test_tiles_of_a_product_follow_how_many_there_are_for_how_many_multiprocessors(m: int, n: int, tile: tuple) -> None:
-    found = constants("product", {"m": m, "n": n, "k": 4096})
-    assert tuple(found[name] for name in ("ROWS", "BN", "ROUND", "warps")) == tile
+def test_tiles_of_a_product_follow_how_many_there_are_for_how_many_multiprocessors(
+    m: int, n: int, tile: tuple[int, ...], warps: tuple[int, int]
+) -> None:
+    """The warps with mma.sync, and by the plan: a warp group has 64 rows."""
+    for schedule, each in zip(("plain", None), warps, strict=True):
+        found = constants("product", {"m": m, "n": n, "k": 4096}, schedule, TEXT + PLAIN)
+        assert tuple(found[name] for name in ("ROWS", "BN", "ROUND", "warps")) == (*tile, each)
 
 
 def test_what_the_schedule_or_the_caller_says_stays_and_the_rest_goes_by_it() -> None:

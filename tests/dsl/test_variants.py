@@ -167,20 +167,30 @@ def test_each_candidate_is_bound_and_lowered_once(counted_calls: dict[str, int])
     assert counted_calls == {"lower": 3, "resolve_schedule": 3, "bind": 3, "describe": 2}
 
 
-@pytest.mark.parametrize(("k", "schedule", "lowered"), [(8192, "tma", 1), (8194, "groups", 2), (8193, "large", 3)])
+BOX, COPY = "cp.async.bulk.tensor.2d.shared", "cp.async.ca.shared"
+
+
+@pytest.mark.parametrize(
+    ("extent", "k", "schedule", "operands", "lowered"),
+    [(8192, 8192, "tma", BOX, 1), (8192, 8194, "tma", COPY, 1), (8192, 8193, "large", None, 2),
+     (512, 8193, "tile", None, 3)],
+)  # fmt: skip
 def test_what_a_product_fits_as_is_what_is_launched(
-    counted_calls: dict[str, int], k: int, schedule: str, lowered: int
+    counted_calls: dict[str, int], extent: int, k: int, schedule: str, operands: str | None, lowered: int
 ) -> None:
-    """Each schedule that is asked is lowered once, then what is launched: `tma` takes rows that begin at multiples of
-    16 bytes, `groups` of 4. `products` is asked: `matmul` copies such rows to aligned ones first, for `tma`."""
+    """Each schedule that is asked is lowered once, then what is launched: `few` and `tma` take rows that begin at
+    multiples of 16 bytes as boxes, and of 4 by `cp.async`; others are left to `mma.sync`. `products` is asked: `matmul`
+    copies such rows to aligned ones first, for `tma`."""
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
-    result, given = ArrayFacts((8192, 8192), "f16"), ArrayFacts((8192, k), "f16")
+    result, given = ArrayFacts((extent, extent), "f16"), ArrayFacts((extent, k), "f16")
     others = dict.fromkeys(("scale", "bias", "residual", "row_scale"))
-    arrays = {"c": result, "a": given, "b": ArrayFacts((k, 8192), "f16"), **others, "gain": 1.0}
+    arrays = {"c": result, "a": given, "b": ArrayFacts((k, extent), "f16"), **others, "gain": 1.0}
     (step,) = module.products.plan(arrays).steps
     assert step.request.schedule == schedule
-    module.variant(step.request)
+    ptx = module.variant(step.request).compiled.ptx
     assert counted_calls == {"lower": lowered, "resolve_schedule": lowered, "bind": lowered, "describe": 0}
+    brought = {each for each in (BOX, COPY) if each in ptx} if "wgmma" in ptx else set()
+    assert brought == ({operands} if operands else set())
 
 
 CORNERS = """

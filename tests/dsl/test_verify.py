@@ -90,8 +90,10 @@ schedule four of groups:
     warps = 4
     pipeline p: 2
     instruction acc: wgmma
+    stage a, b: shared
+    persistent 0
 """
-TEXT += TEXT[TEXT.index("kernel groups") :].replace("groups", "boxes") + "    stage a, b: tma\n"
+TEXT += TEXT[TEXT.index("kernel groups") :].replace("groups", "boxes").replace("stage a, b: shared", "stage a, b: tma")
 """And the same by copies of boxes."""
 TEXT += TEXT[TEXT.index("kernel boxes") :].replace("boxes", "stored") + "    stage c: tma\n"
 """And with the result stored by TMA."""

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dsl.kernels.compile import settled
 from dsl.kernels.variant import Request, Variant, build_variant, stride_class
 from dsl.lowering.layouts.layout import row_major
 from dsl.text.program import Program, dim_names, load
@@ -57,13 +58,9 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         *({**square(4096), **FUSED}, {**square(77), **FUSED}),
     ],
     ("product", "large"): [{**square(8192), **ALONG_K}, square(8192), square(1000), {**square(8192), **FUSED}],
-    ("product", "groups"): [
-        {**square(4096), **ALONG_K},
-        {**square(1000), **ALONG_K},
-        {**square(4096), **ALONG_K, **FUSED},
-    ],
     ("product", "tma"): [
         {**square(4096), **ALONG_K},
+        {**square(1004), **ALONG_K},
         {**square(512), **ALONG_K},
         {**square(1008), **ALONG_K},
         {**square(5120), **ALONG_K},
@@ -82,6 +79,8 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "tma", "pairs")},
     **{("quantised", name): [{**square(512), "k": 1024, "kh": 512, "groups": 8}] for name in ("tile", "tma")},
     ("attend", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
+    ("attend", "four"): [heads(1024, 1024, 64)],
+    ("attend", "long"): [heads(1000, 1000, 256)],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("attend", "small"): [heads(77, 300, 256)],
     ("of_queries", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
@@ -163,7 +162,6 @@ TYPES = {
         {"T": "u8", "O": "s32", "B": "f32"},
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
-    ("product", "groups"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "e4m3", "O": "bf16", "B": "f32"}],
     ("product", "tma"): [
         {"T": "s8", "O": "s32", "B": "f32"},
         {"T": "f32", "O": "f32", "B": "f32"},
@@ -225,7 +223,7 @@ class Case:
         request = Request(
             self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch, strides=strides
         )
-        return build_variant(program(self.file), request)
+        return build_variant(program(self.file), settled(program(self.file), request))
 
 
 @cache

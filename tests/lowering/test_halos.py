@@ -46,11 +46,12 @@ schedule taps of conv:
     instruction acc: wgmma
     unroll t: all
     stage x, f: tma
+    stage y: registers
     pipeline c0: 2
     persistent 1
     specialize h, w, p, q, c, k, r, s
 """
-STORED = TEXT.replace("stage x, f: tma", "stage x, f, y: tma")
+STORED = TEXT.replace("    stage y: registers\n", "    stage y: tma\n")
 DEVICES = ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)]
 TYPES: dict[str, tuple[Any, str]] = {"s8": (np.int8, "s32"), "f16": (np.float16, "f32")}
 

@@ -134,8 +134,8 @@ def test_loops_beside_one_another_are_refused() -> None:
 
 
 def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:
-    text = TEXT.format(stages=2).replace("    persistent 1\n", "")
-    with pytest.raises(TileError, match="no loop over 'tile'"):
+    text = TEXT.format(stages=2).replace("    persistent 1\n", "    persistent 0\n")
+    with pytest.raises(TileError, match="no loop loads it"):
         dsl.parse(text, device="emulator", arch="sm_90a").compile("scores", m=300, n=100)
 
 

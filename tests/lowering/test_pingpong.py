@@ -118,15 +118,22 @@ def body(tmp_path: Path, source: str, **choose: str) -> str:
 
 
 def test_a_choice_or_a_condition_leaves_turns_out(tmp_path: Path) -> None:
-    without = body(tmp_path, changed({"    pingpong e\n": ""}))
+    without = body(tmp_path, changed({"pingpong e": "pingpong e: D > 64"}))
     assert body(tmp_path, TEXT, pingpong_e="all") == without != body(tmp_path, TEXT)
-    assert body(tmp_path, changed({"pingpong e": "pingpong e: D > 64"})) == without
+
+
+def test_turns_are_taken_without_a_line(tmp_path: Path) -> None:
+    """By two groups, if one product takes what is computed from another one."""
+    plain = {"    pingpong e\n": ""}
+    assert body(tmp_path, changed(plain)) == body(tmp_path, TEXT)
+    four = dsl.parse(changed(plain | FOUR), device="emulator").compile("weigh", m=256, n=64, k=64, d=64)
+    assert "pingpong.e" not in four.compiled.variant.function.choices.keyed()
 
 
 TOTAL = {"        w = e": "        acc = acc + sum(sum(e, axis=0))\n        w = e"}
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "one group": ({"TM, TN, K, D, warps = 128, 32, 64, 64, 8": "TM, TN, K, D, warps = 64, 32, 64, 64, 4"}, "4 warps"),
-    "no pipeline": ({"    stage b, v: tma\n": ""}, "there is none"),
+    "no pipeline": ({"stage b, v: tma": "stage b, v: shared"}, "there is none"),
     "no such value": ({"pingpong e": "pingpong ee"}, "has no value 'ee'"),
     "behind the loop": ({"    o[i": "    done = acc\n    o[i", "pingpong e": "pingpong done"}, "has no value 'done'"),
     "no product of it": ({"pingpong e": "pingpong acc"}, "no product of its iteration takes it"),

@@ -54,7 +54,9 @@ def test_products_are_numpys_on_a_device(case: str, more: str) -> None:
 
 
 NAMED = "    instruction acc: wgmma\n"
-WARPS = text(64, 64, 32, 4, "stage a, b: tma", "pipeline p: 3", "persistent 1").replace(NAMED, "")
+WARPS = text(64, 64, 32, 4, "stage a, b: tma", "pipeline p: 3", "persistent 1").replace(
+    NAMED, "    instruction acc: mma.sync\n"
+)
 
 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -141,7 +143,7 @@ def test_a_product_has_its_registers_at_the_start() -> None:
 def test_adjacent_parts_are_one_product(dtype: str, b: str) -> None:
     """Three of 64 columns are one of 192, which reads the left operand once."""
     out, size = TYPES[dtype][1], 128 // np.dtype(TYPES[dtype][0]).itemsize
-    lines = "stage a, b: tma", "subtile acc: 64, 64", "pipeline p: 2"
+    lines = "stage a, b: tma", "stage c: registers", "subtile acc: 64, 64", "pipeline p: 2"
     module = dsl.parse(text(64, 192, size, 4, *lines, b=b), device="emulator")
     made = module.compile("product", m=64, n=192, k=512, T=dtype, O=out).ptx
     assert "m64n192k" in made and "m64n64k" not in made
@@ -246,7 +248,7 @@ def test_what_goes_wrong_is_found(name: str) -> None:
 
 def tile(*extents: int) -> str:
     """A schedule without warp groups."""
-    return text(*extents, "stage a, b: tma").replace(NAMED, "")
+    return text(*extents, "stage a, b: tma").replace(NAMED, "    instruction acc: mma.sync\n")
 
 
 PLAIN = tile(64, 64, 64, 4)
@@ -272,10 +274,12 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "places that are data": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'"),
     "a bound that is a sum of a tile": (changed(PLAIN, {"range(0, k, TK)": "range(0, sum(arange(TK)) + k, TK)"}), {},
                                         "'reduce' decides what they copy"),
-    "one of two": (changed(PLAIN, {"stage a, b: tma": "stage a: tma"}), {}, "those of 'b' at the same place are not"),
+    "one of two": (changed(PLAIN, {"stage a, b: tma": "stage a: tma\n    stage b: shared"}), {},
+                   "those of 'b' at the same place are not"),
     "rows of 16 bytes": (tile(64, 64, 8, 4), {}, "a box of .* elements of 2 bytes"),
     "too many warps": (tile(128, 128, 32, 32), {}, "32 warps and 4 more"),
-    "no loop": (changed(PLAIN, {LOOP: "    x = a[i : i + TM, 0 : TK]\n" + LOOP, LEFT: "x"}), {}, "no loop loads it"),
+    "no loop": (changed(PLAIN, {LOOP: "    x = a[i : i + TM, 0 : TK]\n" + LOOP, LEFT: "x",
+                                "stage a, b: tma": "stage a, b: tma\n    persistent 0"}), {}, "no loop loads it"),
 }  # fmt: skip
 
 
@@ -333,7 +337,8 @@ def test_a_load_behind_the_loop_is_one_of_its_own() -> None:
     dsl.parse(behind, device="emulator").product(c, a, b)
     check(c, wanted + a[:, :64])
     alone = changed(PLAIN, {STORE: "    acc = acc + z[i : i + TM, j : j + TN].to(f32)\n" + STORE,
-                            "b: T[n, k];": "b: T[n, k], z: T[m, n];", "stage a, b": "stage a, b, z"})  # fmt: skip
+                            "b: T[n, k];": "b: T[n, k], z: T[m, n];",
+                            "stage a, b": "persistent 0\n    stage a, b, z"})  # fmt: skip
     check_refused(alone, {}, "'z' is loaded in line 16, outside of the loops")
 
 
@@ -370,7 +375,7 @@ def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
 
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-FEW = "cdiv(s, 128) * heads * batch >= sms and "
+FEW = "cdiv(s, 128) * heads * batch >= sms"
 ATTENTION = [(64, False, 256, 192), (128, True, 136, 200), (40, True, 100, 136), (256, False, 128, 80)]
 """Elements of a head, causal or not, queries, keys."""
 
@@ -394,7 +399,7 @@ def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: 
         pytest.skip("wgmma is sm_90a's")
     source = (SAMPLES / "attention.tile").read_text()
     assert FEW in source
-    module = dsl.parse(source.replace(FEW, ""), device=device)
+    module = dsl.parse(source.replace(FEW, "true"), device=device)
     random = np.random.default_rng(d)
     q, k, v = (random.standard_normal((1, heads, n, d)).astype(np.float16) for heads, n in ((2, s), (1, t), (1, t)))
     o, lse = np.empty_like(q), np.empty((1, 2, s), np.float32)
@@ -451,7 +456,7 @@ def test_a_variant_by_its_strides() -> None:
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator")
     request: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "T": "f16", "O": "f16", "B": "f32"}
     absent = {"scale", "bias", "residual"}
-    with pytest.raises(TileError, match="2 bytes of its rows are known to be aligned"):
+    with pytest.raises(TileError, match="is no load of a staged tile"):
         module.compile("product", "tma", absent=absent, **request)
     made = module.compile("product", "tma", absent=absent, strides={"a": (4096, 1), "b": (1, 4096)}, **request)
     assert made.ptx.count("shared::cluster.global.tile") == 2

@@ -82,7 +82,7 @@ def test_a_large_sum_of_products_is_done_in_four() -> None:
     random = np.random.default_rng(0)
     args = {"a": random.integers(-3, 4, (130, 64)).astype(np.float16), "c": np.zeros((130, 136), np.float16)}
     args["b"] = random.integers(-3, 4, (136, 64)).astype(np.float16)
-    kernel = compile_kernel(SUMS, args)
+    kernel = compile_kernel(SUMS + "schedule s of k:\n    instruction acc: mma.sync\n", args)
     assert kernel.variant.function.choices.keyed()["subtile.acc"].taken == "64, 64"
     assert kernel.count("shared_alloc") == 4 and kernel.count("store") == 4
     launch(kernel, args)

@@ -168,11 +168,13 @@ def test_an_epilogue_of_the_sample(n: int, leaves: bool) -> None:
     residual, y = random.standard_normal((m, n)).astype(kind), np.zeros((m, n), kind)
     names = ("c", "a", "b", "scale", "bias", "residual", "gain", "row_scale")
     given = dict(zip(names, (y, x, w.T, None, bias, residual, 0.5, None), strict=True))
-    module = dsl.load(SAMPLES / "matmul.tile", device="emulator")
-    module.product(*given.values(), schedule="tma", ACT="relu")
+    text = (SAMPLES / "matmul.tile").read_text() + "\nschedule stored of product:\n    like tma\n    stage c: tma\n"
+    module = dsl.parse(text, device="emulator")
+    named = "stored" if leaves else "tma"
+    module.product(*given.values(), schedule=named, ACT="relu")
     wanted = np.maximum(x.astype(np.float64) @ w.astype(np.float64).T + bias, 0) + 0.5 * residual
     near(y, wanted)
-    (step,) = module.product.plan(module.product.facts(given), schedule="tma", ACT="relu").steps
+    (step,) = module.product.plan(module.product.facts(given), schedule=named, ACT="relu").steps
     assert ("global.shared::cta.tile.bulk_group" in module.variant(step.request).ptx) == leaves
 
 

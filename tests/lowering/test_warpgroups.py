@@ -175,7 +175,8 @@ REFUSED = {
     ),
     "step by step": (text(64, 64, 64, 4, "pipeline p: 3", "prefetch_fragments p: early"),
                      {}, "its (left|right) operand"),
-    "rows that begin anywhere": (text(), {"k": 131}, "rows are multiples of 16 bytes"),
+    "rows that begin anywhere": (text(64, 64, 64, 4, "stage a: registers", "stage b: registers"), {"k": 131},
+                                 "rows are multiples of 16 bytes"),
 }  # fmt: skip
 
 

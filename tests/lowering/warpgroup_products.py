@@ -53,6 +53,11 @@ RIGHT = {"along": ("n, k", "b[j : j + TN, p : p + TK].T"), "across": ("k, n", "b
 def text(
     tm: int = 64, tn: int = 64, tk: int = 64, warps: int = 4, *lines: str, a: str = "along", b: str = "along"
 ) -> str:
+    """The product in tiles of `tm` x `tn` x `tk`. Where no line stages a or b, threads copy them: TMA has its own tests
+    (test_roles.py, test_plan.py)."""
+    if not any(line.startswith(("stage a", "stage b")) for line in lines):
+        blocks = () if any(line.startswith("persistent") for line in lines) else ("persistent 0",)
+        lines = ("stage a, b: shared", *blocks, *lines)
     said = "".join(f"    {line}\n" for line in lines)
     (dims_a, left), (dims_b, right) = LEFT[a], RIGHT[b]
     return KERNEL.format(tm=tm, tn=tn, tk=tk, warps=warps, lines=said, a=dims_a, b=dims_b, left=left, right=right)

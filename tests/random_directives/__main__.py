@@ -22,11 +22,13 @@ def main() -> int:
     parser.add_argument("--choices", action="store_true", help="with other options of a fifth of the choices")
     parser.add_argument("--hopper", action="store_true", help="products of warp groups and copies of boxes")
     parser.add_argument("--assembled", action="store_true", help="with --hopper: spills and remarks of ptxas, too")
+    parser.add_argument("--kept", type=float, default=1.0, help="with --hopper: the share of the lines that stays")
     parser.add_argument("--gpu", action="store_true", help="with --hopper: on a GPU of this machine")
     given = parser.parse_args()
-    if (given.assembled or given.gpu) and not given.hopper:
-        parser.error("--assembled and --gpu go with --hopper")
-    of_hopper = partial(attempt_hopper, assembled=given.assembled, device="cuda" if given.gpu else "emulator")
+    if (given.assembled or given.gpu or given.kept < 1) and not given.hopper:
+        parser.error("--assembled, --kept and --gpu go with --hopper")
+    device = "cuda" if given.gpu else "emulator"
+    of_hopper = partial(attempt_hopper, assembled=given.assembled, device=device, kept=given.kept)
     tries = of_hopper if given.hopper else attempt
     seeds = range(given.seed, given.seed + given.programs)
     found: Counter[str] = Counter()

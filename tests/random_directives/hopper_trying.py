@@ -11,11 +11,10 @@ import numpy as np
 
 import dsl
 from dsl.calls.api import Module
-from dsl.kernels.compile import compile_variant
-from dsl.kernels.variant import Request, build_variant
+from dsl.kernels.compile import compile_variant, lower
+from dsl.kernels.variant import Request
 from dsl.lowering.ir.choices import drawn as drawn_choices
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.passes import run_passes
 from dsl.runtime import Kernel, LaunchError, assemble
 from dsl.runtime.errors import DeviceError
 from dsl.runtime.header import read
@@ -30,10 +29,14 @@ FEW_ON_EMULATOR = ("registers on the emulator", "the kernel has more than 50000 
 """What the emulator refuses."""
 
 
-def attempt_hopper(seed: int, choices: bool = False, assembled: bool = False, device: str = "emulator") -> Outcome:
+def attempt_hopper(
+    seed: int, choices: bool = False, assembled: bool = False, device: str = "emulator", kept: float = 1.0
+) -> Outcome:
     """One random kernel for sm_90a. assembled: whether ptxas takes it, without a remark and without spills, too.
-    device: that it runs on; "cuda" tries what the emulator says."""
-    made = HopperKernels(seed).drawn()
+    device: that it runs on; "cuda" tries what the emulator says. kept: the share of the schedule's lines
+    that stays; the compiler plans what the others said."""
+    made, chance = HopperKernels(seed).drawn(), Random(seed + 4_000_037)
+    made.lines = [line for line in made.lines if chance.random() < kept]
     named = tuple(dict.fromkeys(word_of(line) for line in made.lines))
     try:
         return Outcome(seed, *tried(made, seed, choices, assembled, device), made.whole, named)
@@ -95,8 +98,7 @@ def request_of(module: Module, args: dict[str, Any]) -> Request:
 
 
 def other_options(module: Module, request: Request, seed: int) -> dict[str, str]:
-    variant = build_variant(module.program, request)
-    run_passes(variant.function, variant.target)
+    variant = lower(module.program, request).variant
     made = drawn_choices(variant.function.choices.keyed(), Random(seed), 0.2)
     # Most lines of a schedule need the pass that reads them.
     return made if seed % 8 == 0 else {key: option for key, option in made.items() if not key.startswith("pass.")}

@@ -8,10 +8,10 @@ from random import Random
 
 import numpy as np
 
-from dsl.kernels.variant import Request, build_variant
+from dsl.kernels.compile import lower
+from dsl.kernels.variant import Request
 from dsl.lowering.ir.choices import drawn as drawn_choices
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.passes import run_passes
 from dsl.runtime.emulator.findings import PtxError
 from dsl.text.program import parse_program
 from tests.compile_and_run import compile_kernel, launch
@@ -76,6 +76,5 @@ def _other_options(made: Drawn, seed: int) -> dict[str, str]:
         named = getattr(p.type, "dims", ())
         shape = made.args[p.name].shape
         dims |= {d.id: e for d, e in zip(named, shape, strict=False) if hasattr(d, "id")}
-    variant = build_variant(program, Request("k", "s", dims))
-    run_passes(variant.function, variant.target)
+    variant = lower(program, Request("k", "s", dims)).variant
     return drawn_choices(variant.function.choices.keyed(), Random(seed), 0.2)

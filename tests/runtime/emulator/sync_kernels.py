@@ -214,8 +214,14 @@ OURS = [
         "copies in groups",
         product("warps = 4", "stage a, b: shared", "pipeline p: 3", arch="sm_80", shape=(128, 64, 320)),
     ),
-    Case("products of a warp group", product("warps = 4", "instruction acc: wgmma", "pipeline p: 3")),
-    Case("boxes", product("warps = 4", "instruction acc: wgmma", "stage a, b: tma", "pipeline p: 2")),
+    Case(
+        "products of a warp group",
+        product("warps = 4", "instruction acc: wgmma", "stage a, b: shared", "pipeline p: 3"),
+    ),
+    Case(
+        "boxes",
+        product("warps = 4", "instruction acc: wgmma", "stage a, b: tma", "pipeline p: 2", "persistent 0"),
+    ),
     Case(
         "boxes, out too",
         product("warps = 4", "instruction acc: wgmma", "stage a, b, c: tma", "pipeline p: 2", "persistent 1",
@@ -223,7 +229,8 @@ OURS = [
     ),
     Case(
         "a cluster",
-        product("warps = 4", "instruction acc: wgmma", "stage a, b: tma", "pipeline p: 2", "cluster 2"),
+        product("warps = 4", "instruction acc: wgmma", "stage a, b: tma", "pipeline p: 2", "cluster 2",
+                "persistent 0"),
     ),
     Case("turns", weigh),
     Case("shared among blocks", product("warps = 4", "split p: 3", arch="sm_80", shape=(64, 64, 512))),

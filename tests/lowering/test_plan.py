@@ -1,0 +1,205 @@
+"""The plan of MMAs: kernels without a schedule use wgmma, TMA and persistent blocks where these fit."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16, float8_e4m3fn
+
+import dsl
+from dsl.kernels.compile import Compiled, compile_variant, settled
+from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import device_facts
+
+PRODUCT = """
+kernel product(c: O[m, n], a: T[m, k; strided], b: T[k, n; strided];
+               T in f16|bf16|s8|e4m3, O in f16|bf16|f32|s32, TM, TN, TK):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros(sum_type(T)[TM, TN])
+    for p in range(0, k, TK):
+        acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)
+    c[i : i + TM, j : j + TN] = acc.to(O)
+"""
+BY_HAND = """
+schedule by_hand of product:
+    warps = 8
+    instruction acc: wgmma
+    stage a, b, c: tma
+    persistent 1
+    l2_group 16
+    pipeline p: 3
+"""
+ATTENTION = (Path(__file__).parents[2] / "benchmarks" / "peers" / "plain_attention.tile").read_text()
+DEVICES = ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)]
+NUMPY = {"f16": np.float16, "bf16": bfloat16, "s8": np.int8, "e4m3": float8_e4m3fn, "f32": np.float32, "s32": np.int32}
+
+
+@cache
+def module(text: str, device: str = "emulator") -> dsl.Module:
+    return dsl.parse(text, device=device)
+
+
+def compiled(text: str, kernel: str = "product", **more: Any) -> Compiled:
+    """A variant for 4096 x 4096 x 4096, in tiles of 128 x 256 of f16 unless said."""
+    options: dict[str, Any] = {
+        "dims": dict.fromkeys(("m", "n", "k"), 4096),
+        "types": {"T": "f16", "O": "f16"},
+        "constants": {"TM": 128, "TN": 256, "TK": 64},
+        "strides": {"a": (16, 1), "b": (1, 16)},
+    }
+    return compile_variant(module(text).program, Request(kernel, **(options | more)))
+
+
+def taken(made: Compiled) -> dict[str, str]:
+    return {key: choice.taken for key, choice in made.variant.function.choices.keyed().items()}
+
+
+def test_a_plain_product_is_the_one_with_all_lines_written() -> None:
+    plain, by_hand = compiled(PRODUCT), compiled(PRODUCT + BY_HAND, schedule="by_hand")
+    assert plain.body == by_hand.body and "wgmma.mma_async" in plain.body and ".target sm_90a" in plain.body
+    assert plain.header.threads == (8 + 4) * 32
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100"])
+def test_other_targets_have_no_wgmma(arch: str) -> None:
+    made = compiled(PRODUCT, arch=arch, constants={"TM": 128, "TN": 128, "TK": 32})
+    assert "mma.sync" in made.body and "route.acc" not in taken(made)
+
+
+LINES = {
+    "instruction acc: mma.sync": {"route.acc": None, "stage.a[0]": "shared"},
+    "stage a: registers": {"route.acc": None},
+    "stage b: shared": {"route.acc": "wgmma", "stage.a": "shared", "stage.b": "shared"},
+    "stage c: registers": {"route.acc": "wgmma", "stage.c": "registers", "pipeline.p": "4"},
+    "persistent 0": {"route.acc": "wgmma", "persistent.grid": None, "stage.c": "shared"},
+    "warps = 16": {"route.acc": None},
+    "subtile acc: 128, 64": {"route.acc": "wgmma", "subtile.acc": "128, 64"},
+    "barriers manual": {"route.acc": None},
+    "pipeline p: 2": {"route.acc": "wgmma", "pipeline.p": "2"},
+    "choose route.acc: mma.sync": {"route.acc": "mma.sync"},
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_takes_another_way(line: str) -> None:
+    text = PRODUCT + f"schedule other of product:\n    {line}\n"
+    now = taken(compiled(text.replace(": mma.sync", ': "mma.sync"') if "choose" in line else text, schedule="other"))
+    assert {key: now.get(key) for key in LINES[line]} == LINES[line]
+
+
+def test_warps_follow_the_tile() -> None:
+    for tile, warps in (((64, 128), 4), ((128, 128), 8), ((256, 64), 16)):
+        made = compiled(PRODUCT, constants={"TM": tile[0], "TN": tile[1], "TK": 64})
+        assert made.variant.function.warps == warps and "wgmma" in made.body
+
+
+def test_mma_sync_gets_warps_for_its_registers() -> None:
+    """A tile of 128 x 256 was refused with four warps, since a thread had 256 accumulators."""
+    made = compiled(PRODUCT, arch="sm_80", constants={"TM": 128, "TN": 256, "TK": 32})
+    assert made.variant.function.warps == 8 and "mma.sync" in made.body
+
+
+def test_a_type_that_wgmma_reads_along_k_alone() -> None:
+    across = {"strides": {"a": (16, 1), "b": (16, 1)}, "types": {"T": "s8", "O": "s32"}}
+    made = compiled(PRODUCT, constants={"TM": 128, "TN": 128, "TK": 64}, **across)
+    assert "mma.sync" in made.body and "wgmma" not in made.body
+
+
+REFUSED = """
+kernel k(c: f32[m, n], a: f16[m, d], b: f16[n, d], rows: s32[r]; TM, TN, D):
+    grid cdiv(m, TM), 1
+    i = block(0) * TM
+    acc = zeros(f32[TM, TN])
+    for p in range(0, r):
+        at = rows[p]
+        acc = dot(a[i : i + TM, 0 : D], b[at : at + TN, 0 : D].T, acc)
+    c[i : i + TM, 0 : TN] = acc
+"""
+
+
+def test_what_a_pass_refuses_is_planned_again() -> None:
+    """The place of b is loaded in the loop, so no copy can run ahead: mma.sync, with the reason of the refusal."""
+    constants = {"TM": 64, "TN": 64, "D": 64}
+    made = compiled(REFUSED, "k", constants=constants, types={}, strides={}, dims={"m": 64, "n": 512, "d": 64, "r": 4})
+    (route,) = [c for c in made.variant.function.choices.made if c.kind == "route"]
+    assert route.taken == "mma.sync" and route.because.startswith("not 'wgmma': ") and not route.is_pinned
+    again = settled(module(REFUSED).program, made.variant.request)
+    assert again.retreats.keys() == {"route"}
+
+
+def test_an_error_of_the_user_stays_one() -> None:
+    """A tile that fits no machine: the message is about the kernel, and not about what was planned."""
+    with pytest.raises(TileError) as caught:
+        compiled(PRODUCT, constants={"TM": 512, "TN": 512, "TK": 64})
+    assert caught.value.code in ("registers", "shared")
+
+
+def rounded(x: Any, dtype: str) -> Any:
+    return x.astype(NUMPY[dtype])
+
+
+SHAPES = {
+    "even": (256, 512, 256),
+    "ragged": (200, 264, 136),
+    "few iterations": (130, 264, 40),
+    "long": (128, 256, 1032),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("types", ["f16 f16", "bf16 f32", "s8 s32", "e4m3 bf16"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("tile", [(128, 256), (64, 96), (256, 64)])
+def test_plain_products(device: str, types: str, shape: str, tile: tuple[int, int]) -> None:
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90's")
+    (m, n, k), (t, o) = SHAPES[shape], types.split()
+    k = k + 8 if np.dtype(NUMPY[t]).itemsize == 1 else k  # rows of 16 bytes
+    rng = np.random.default_rng(m)
+    a, b = (rounded(rng.integers(-3, 4, extents), t) for extents in ((m, k), (n, k)))
+    c = np.full((m, n), 77, NUMPY[o])
+    constants = {"TM": tile[0], "TN": tile[1], "TK": 64}
+    module(PRODUCT, device).product(c, a, b.T, **constants)
+    wanted = a.astype(np.float64) @ b.T.astype(np.float64)
+    assert np.array_equal(c.astype(np.float64), rounded(wanted, o).astype(np.float64))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_no_iteration_gives_zeros(device: str) -> None:
+    """No tensor map describes an array without elements, so the plan leaves such calls to mma.sync."""
+    a, b, c = np.zeros((64, 0), np.float16), np.zeros((128, 0), np.float16), np.full((64, 128), 77, np.float16)
+    module(PRODUCT, device).product(c, a, b.T, TM=64, TN=128, TK=64)
+    assert not c.any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 128])
+def test_plain_attention(device: str, causal: bool, d: int) -> None:
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90's")
+    heads, s = 2, 200
+    rng = np.random.default_rng(d)
+    q, k, v = (rng.standard_normal((heads, s, d)).astype(np.float16) for _ in range(3))
+    o = np.full((heads, s, d), np.nan, np.float16)
+    module(ATTENTION, device).attend(o, q, k, v, d**-0.5, D=d, TM=128, TN=128, CAUSAL=causal)
+    scores = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) * d**-0.5
+    scores = np.where(np.tri(s, dtype=bool) | (not causal), scores, -np.inf)
+    weights = np.exp(scores - scores.max(2, keepdims=True))
+    wanted = weights / weights.sum(2, keepdims=True) @ v.astype(np.float64)
+    assert np.abs(o - wanted).max() < 2e-3
+
+
+def test_plain_attention_is_planned_as_the_sample() -> None:
+    options = {"dims": {"heads": 32, "s": 4096, "t": 4096, "d": 128}, "types": {"T": "f16"}, "strides": {}}
+    now = taken(compiled(ATTENTION, "attend", constants={"D": 128, "TM": 128, "TN": 128}, **options))
+    wanted = {"pipeline.tile": "2", "pipeline.j": "2", "pingpong.e": "one", "stage.q": "tma", "stage.o": "tma"}
+    assert {key: now.get(key) for key in wanted} == wanted
+    assert any(re.fullmatch(r"peel\.\w+", key) and option == "on" for key, option in now.items())

@@ -25,7 +25,7 @@ class ArrayParameter:
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelHead:
     """The parameters of a kernel, by kind and name. `types` holds the alternatives of each type parameter. `constants`
-    holds the names of all other constants. `dims` is in the order of first use.
+    holds the names of the constants that are no types. `dims` is in the order of first use.
 
     `widths` holds the dims that affect how wide an access can be. A dim is missing from `widths` if tensors have the
     dim only as the first of several axes."""

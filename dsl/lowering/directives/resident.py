@@ -27,7 +27,8 @@ ONCE = {"once": True, "always": False}
 
 
 def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
-    """The copies at the head of the innermost loop that are done once. `loops` starts with the outermost loop."""
+    """The copies that are done once, among those at the head of the innermost loop. `loops` starts with the outermost
+    loop."""
     if function.number("cluster", 1) > 1:  # such copies are multicast instead: each block of a cluster copies a part
         return []
     tiles = {copy.operands[0] for copy in copies}

@@ -276,8 +276,8 @@ class RowParts:
         return total
 
     def body(self, stage: Value) -> RowPart:
-        """A part of the body. The row's own columns come first. The columns of the tile past the row's end follow, each
-        once."""
+        """A part of the body. The row's own columns come first. Then come the columns of the tile that are past
+        the end of the row. Each of these occurs once."""
         # No column may be lost or repeated, because a kernel may use columns past a row's end. An example is a sum of v
         # - 1.0.
         b, shape = self.b, (*self.of.rows, self.part)

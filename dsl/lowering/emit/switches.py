@@ -28,8 +28,8 @@ class Switches:
         costs: Costs | None = None,
         unit: str = "",
     ) -> Any:
-        """The chosen option: the forced option, else `rule`, else the first option. The default subject is the name of
-        the operation's result."""
+        """The chosen option: the forced option, else `rule`, else the first option. Without
+        `subject`, the subject is the name of the operation's result."""
         key = kind, op  # once per operation: the function of a reduction, for example, is emitted many times
         if key not in self._taken:
             name = subject(op) if subject else op.result.name or op.name

@@ -395,7 +395,7 @@ class BlockMeetings:
         self.complete(touched)
 
     def one_count(self, segment: Segment, g: Group, lanes: Any, counts: Any) -> int:
-        """The number of threads for which these lanes wait at one barrier. All lanes must name the same number."""
+        """The thread count that these lanes name in their wait at one barrier. All lanes must name the same number."""
         named = counts[lanes]
         other = np.flatnonzero(named != named[0])
         if len(other):

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dsl.kernels.in_place import in_place_pairs
-from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access
+from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access, resolve
 from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Loc, Source, TileError
 from dsl.lowering.passes import Pass, blamed, check_complete, named, passes_of, run_passes
 from dsl.lowering.text.level import Level
 from dsl.lowering.text.printer import printed
+from dsl.schedules.rules import multiplies
 from dsl.text.program import Program
 
 if TYPE_CHECKING:
@@ -98,6 +99,11 @@ def lower(
 
 def settled(program: Program, request: Request) -> Request:
     """The request with the retreats of its rules. A caller that runs the passes one by one needs this request."""
+    if not program.once(multiplies, request.kernel):
+        # Only products, and lines that stage or pipeline copies, lead to choices that a pass may refuse.
+        attrs = resolve(program, request).schedule.attrs
+        if not {"stage", "pipeline"} & attrs.keys():
+            return request
     return lower(program, request).variant.request
 
 

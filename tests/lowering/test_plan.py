@@ -135,6 +135,29 @@ def test_what_a_pass_refuses_is_planned_again() -> None:
     assert again.retreats.keys() == {"route"}
 
 
+IN_A_BRANCH = PRODUCT.replace(
+    "    for p in range(0, k, TK):\n        acc", "    if i <= j:\n        for p in range(0, k, TK):\n            acc"
+)
+STORED_TWICE = PRODUCT + "    c[i : i + TM, j : j + TN] = (acc * 2.0).to(O)\n"
+
+
+def test_products_in_branches_have_copies_by_threads() -> None:
+    """Producer warps copy for loops that count alone."""
+    now = taken(compiled(IN_A_BRANCH))
+    assert (now["route.acc"], now["stage.a"], now["stage.b"]) == ("wgmma", "shared", "shared")
+    assert "persistent.grid" not in now
+
+
+def test_a_result_that_is_stored_twice_leaves_by_threads() -> None:
+    """Two TMA stores to one place are not ordered, so the hazard that a pass finds takes the choice back."""
+    c, a, b = (np.full(shape, 3, np.float16) for shape in ((64, 128), (64, 64), (128, 64)))
+    module(STORED_TWICE).product(c, a, b.T, TM=64, TN=128, TK=64)
+    assert (c == 2 * 9 * 64).all()
+    made = compiled(STORED_TWICE)
+    stage = next(each for each in made.variant.function.choices.made if each.stem == "stage.c")
+    assert stage.taken == "shared" and stage.because.startswith("not 'tma': ")
+
+
 def test_an_error_of_the_user_stays_one() -> None:
     """A tile that fits no machine: the message is about the kernel, and not about what was planned."""
     with pytest.raises(TileError) as caught:

@@ -67,7 +67,7 @@ def _take_by_itself(function: Function) -> None:
         loc=found[0][2].loc,
         because="one group computes an operand while the MMAs of the other run",
         line=f"pingpong {name}",
-        retreat=(f"pingpong.{name}", "all", ("schedule",)),
+        retreats=((f"pingpong.{name}", "all", ("schedule",)),),
     )
     if taken:
         _put_turns(function, roles, found)

@@ -270,7 +270,7 @@ def _stages(
         unit="bytes of shared memory",
         pinned=loc if named else None,
         line=f"pipeline {name}: {{option}}",
-        retreat=(f"pipeline.{name}", str(rule - 1), ("shared",)) if rule > 1 and not named else None,
+        retreats=((f"pipeline.{name}", str(rule - 1), ("shared",)),) if rule > 1 and not named else (),
     )
     return stages
 

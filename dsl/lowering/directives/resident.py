@@ -29,6 +29,8 @@ ONCE = {"once": True, "always": False}
 def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
     """The copies that are done once, among those at the head of the innermost loop. `loops` starts with the outermost
     loop."""
+    if not all(loop.spec.control.counters for loop in loops):  # `roles` refuses a branch or a `while` around
+        return []
     if function.number("cluster", 1) > 1:  # such copies are multicast instead: each block of a cluster copies a part
         return []
     tiles = {copy.operands[0] for copy in copies}

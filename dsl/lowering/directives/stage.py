@@ -40,7 +40,7 @@ from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.memory import writes
-from dsl.lowering.plan.products import are_nested, is_wgmma
+from dsl.lowering.plan.products import is_wgmma, may_copy_ahead
 from dsl.lowering.plan.tile_loads import (
     fed_products,
     feeds_product,
@@ -56,6 +56,7 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along,
 from dsl.lowering.shared.atoms import offsets_within
 from dsl.lowering.shared.shared_map import row_swizzle
 
+BESIDE = "TMA copies are for nested loops that count, and not in branches"
 WAYS = {"shared": True, "registers": False}
 """Whether a value that is computed in parts, or a result that is stored, goes through shared memory."""
 
@@ -183,7 +184,11 @@ class _ChoosingResults:
             TMA,
             loc=op.loc,
             because="one thread stores it while the block goes on",
-            retreat=(f"stage.{name}", "registers", ("shared",)),
+            retreats=(
+                (f"stage.{name}", "registers", ("shared",)),
+                # TMA stores of several tiles, or of one tile several times, are not ordered.
+                (f"stage.{name}", "shared", ("hazard",)),
+            ),
             costs={TMA: bytes, "shared": bytes, "registers": 0},
             unit="bytes of shared memory",
             line=f"stage {name}: {{option}}",
@@ -245,7 +250,7 @@ class _ChoosingResults:
             self.said.get(name or "", self._rule(bytes)),
             loc=op.loc,
             because="a thread has 4 bytes of a row of a product, and stores 16",
-            retreat=(f"stage.{name or 'tensor'}", "registers", ("shared",)),
+            retreats=((f"stage.{name or 'tensor'}", "registers", ("shared",)),),
             pinned=asked,
             line=f"stage {name}: {{option}}",
         )
@@ -403,7 +408,7 @@ class _Choosing:
             word = self.said.get(load.operands[0].name or "")
             if word in ("shared", TMA) or (word is None and feeds_product(load, self.users)):
                 together.setdefault(loop, []).append(load)
-        beside = None if are_nested(together) else ("TMA copies are for nested loops, and another loop copies, too", "")
+        beside = None if may_copy_ahead(self.function, together) else (BESIDE, "")
         for loop, loads in together.items():
             body, words = loop.regions[0], {self.said.get(load.operands[0].name or "") for load in loads}
             flaws = {load: self.misfit(load, body) or self.no_box(load, body) or self.slow_box(load) for load in loads}

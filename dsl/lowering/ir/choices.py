@@ -78,7 +78,7 @@ class Choice:
     _costs: Costs | None
     _because: Reason
     added: tuple[str, ...] = ()
-    retreat: Retreat | None = None
+    retreats: tuple[Retreat, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -132,7 +132,7 @@ class Choices:
         pinned: Loc | None = None,
         line: str | None = None,
         opening: Opening | None = None,
-        retreat: Retreat | None = None,
+        retreats: tuple[Retreat, ...] = (),
     ) -> Any:
         """The value of the option that is taken: the forced option, else `rule`.
 
@@ -141,7 +141,7 @@ class Choices:
         `line`: the form of a schedule line for this choice, if it is not `choose`.
         `costs`, `because`: values, or functions that are called only when the value is read.
         `opening`: the data for plug-ins, which may add options.
-        `retreat`: what to take if a later pass refuses the option of the rule.
+        `retreats`: what to take if a later pass refuses the option of the rule.
 
         Raises TileError `choice` if a tune set forces an unsafe option.
         """
@@ -162,7 +162,7 @@ class Choices:
         names = tuple(options)
         is_property = pinned is not None and by == str(pinned)
         decided = (stem, number, loc, names, rule, taken, by, is_property)
-        self.made.append(Choice(*decided, unit, unsafe, line, costs, because, added, retreat))
+        self.made.append(Choice(*decided, unit, unsafe, line, costs, because, added, retreats))
         return options[taken]
 
     def _forced(
@@ -186,10 +186,11 @@ class Choices:
         """The option to force when the kernel is built again, after a pass refused a choice of a rule with `error`. The
         last such choice is changed first. The result is empty if no rule is to blame."""
         for made in reversed(self.made):
-            if made.by != RULE or made.retreat is None:
+            if made.by != RULE:
                 continue
-            key, option, codes = made.retreat
-            if error.code in codes and made.taken != option:
+            for key, option, codes in made.retreats:
+                if error.code not in codes or made.taken == option or option not in made.options:
+                    continue
                 return {key: Forced(option, RULE, None, False, because=f"not '{made.taken}': {error.message}")}
         return {}
 

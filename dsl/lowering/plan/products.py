@@ -27,7 +27,7 @@ from dsl.lowering.hopper.warpgroup import (
     is_turn,
     most_columns,
 )
-from dsl.lowering.ir.function import Function, Op, Value, blocks_of, uses, walk
+from dsl.lowering.ir.function import Function, Op, Value, blocks_of, parents, uses, walk
 from dsl.lowering.ir.targets import WARP, Target, target
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops.control import started
@@ -39,6 +39,8 @@ WHY_WARPS = "a warp of a warp group has 16 rows"
 WAYS = {INSTRUCTION: True, "mma.sync": False}
 MOST_SUMS = 128
 """Maximum number of accumulators of a thread by the rule. It is half of the registers: 256 accumulators do not fit."""
+MOST_TOGETHER = 192
+"""Maximum number of accumulators of a thread for all MMAs of a loop."""
 MOST_WARPS = 16
 """Maximum number of consumer warps of a block: four warp groups. A fifth warp group has the producers."""
 REFUSALS = ("instruction", "registers", "schedule", "shared", "layout")
@@ -100,10 +102,16 @@ def has_wgmma(function: Function) -> bool:
     return any(map(is_wgmma, walk(function.body)))
 
 
-def are_nested(loops: Iterable[Op]) -> bool:
-    """Whether these loops are nested: of any two of them, one contains the other. Producer warps copy only for such
-    loops (`dsl/lowering/directives/roles.py`)."""
-    chosen = list(loops)
+def may_copy_ahead(function: Function, loops: Iterable[Op]) -> bool:
+    """Whether producer warps may copy for these loops (`dsl/lowering/directives/roles.py`): of two loops, one contains
+    the other, and no loop is in a branch or a `while`."""
+    chosen, outside = list(loops), parents(function.body)
+    for loop in chosen:
+        around = outside.get(loop)
+        while around is not None:
+            if not around.spec.control.counters:
+                return False
+            around = outside.get(around)
     inside = {loop: set(walk(loop.regions[0])) for loop in chosen}
     return all(a is b or a in inside[b] or b in inside[a] for a in chosen for b in chosen)
 
@@ -146,7 +154,7 @@ def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]
             loc=op.loc,
             because=f"{ROWS} rows for each four warps, and copies can bring its operands",
             line=f"instruction {subject}: {{option}}",
-            retreat=("route", "mma.sync", REFUSALS),
+            retreats=(("route", "mma.sync", REFUSALS),),
         )
         taken += [op] if way else []
     if taken:
@@ -164,9 +172,12 @@ def _part(function: Function, op: Op) -> tuple[int, int]:
 
 def _give_registers(function: Function) -> None:
     """Increases the number of warps if a thread would have too many accumulators of an MMA."""
-    sums = max((prod(op.result.tile.shape) for op in walk(function.body) if op.spec.product), default=0)
+    blocks = [[op for op in block.ops if op.spec.product] for block in blocks_of(function.body)]
+    sizes = [[prod(op.result.tile.shape) for op in products] for products in blocks]
+    each = max((max(block, default=0) for block in sizes), default=0)
+    together = max(map(sum, sizes), default=0)
     warps = function.warps
-    while warps < MOST_WARPS and sums > MOST_SUMS * warps * WARP:
+    while warps < MOST_WARPS and (each > MOST_SUMS * warps * WARP or together > MOST_TOGETHER * warps * WARP):
         warps *= 2
     more = [2 * warps] if warps < MOST_WARPS else []
     _choose_warps(function, warps, f"a thread has at most {MOST_SUMS} accumulators", *more)

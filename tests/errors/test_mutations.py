@@ -26,7 +26,7 @@ from dsl.runtime import DeviceError, LaunchError
 from dsl.studies.check import check_file
 from dsl.text.program import dim_names, load
 
-COUNT = int(os.environ.get("DSL_MUTATIONS", "400"))
+COUNT = int(os.environ.get("DSL_MUTATIONS", "250"))
 BATCH = 125
 HANG = 120  # seconds, after which a batch is stopped; a quiet core takes 3
 COMPILED = 25  # survivors that go through LLVM as well

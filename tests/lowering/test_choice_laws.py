@@ -182,7 +182,7 @@ def test_overrides_do_what_they_say(tmp_path: Path) -> None:
         assert without_places(said) == without_places(wanted), line
 
 
-@pytest.mark.parametrize("case", [*small()[:: 1 if MANY else 4], *LARGE], ids=str)
+@pytest.mark.parametrize("case", [*small()[:: 1 if MANY else 6], *LARGE], ids=str)
 def test_the_printed_schedule_gives_the_same_code(case: Case, tmp_path: Path) -> None:
     """What `dsl schedule` prints, put into the file, is the schedule that it says all of."""
     request = case.build().request

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from math import prod
 
 from dsl.lowering.hopper.warpgroup import WARPS
+from dsl.lowering.ir.choices import Retreat
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import SharedType
@@ -59,17 +60,8 @@ def _take_by_itself(function: Function) -> None:
     if not found or any(_work_of_element(block, op) > MOST_WORK for block, _, op, _ in found):
         return
     name = found[0][2].result.name or "operand"
-    taken = function.choices.choose(
-        "pingpong",
-        name,
-        WAYS,
-        "one",
-        loc=found[0][2].loc,
-        because="one group computes an operand while the MMAs of the other run",
-        line=f"pingpong {name}",
-        retreats=((f"pingpong.{name}", "all", ("schedule",)),),
-    )
-    if taken:
+    because = "one group computes an operand while the MMAs of the other run"
+    if _is_taken(function, name, found[0][2], because, retreats=((f"pingpong.{name}", "all", ("schedule",)),)):
         _put_turns(function, roles, found)
 
 
@@ -132,18 +124,25 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
         raise refuse("no product of its iteration takes it", "a value that is the left operand of one")
     if len({filled for _, filled, *_ in ways}) < len(ways):
         raise refuse("an iteration makes it several times", "a value that is made once")
-    taken = function.choices.choose(
+    if _is_taken(function, name, found[0][2], f"{groups} groups", pinned=loc):
+        _put_turns(function, roles, ways)
+
+
+def _is_taken(
+    function: Function, name: str, op: Op, because: str, pinned: Loc | None = None, retreats: tuple[Retreat, ...] = ()
+) -> bool:
+    """Whether warpgroups take turns at a value, which `op` makes: a choice that a request can pin."""
+    return function.choices.choose(
         "pingpong",
         name,
         WAYS,
         "one",
-        loc=found[0][2].loc,
-        pinned=loc,
-        because=f"{groups} groups",
+        loc=op.loc,
+        pinned=pinned,
+        because=because,
         line=f"pingpong {name}",
+        retreats=retreats,
     )
-    if taken:
-        _put_turns(function, roles, ways)
 
 
 def _put_turns(function: Function, roles: Op, ways: Sequence[tuple[Block, Op, Op, Op | None]]) -> None:

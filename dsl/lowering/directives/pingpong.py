@@ -28,7 +28,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.ops import OPS
-from dsl.lowering.ops.pipelines import rings_of
+from dsl.lowering.ops.pipelines import rings_of, roles_of
 from dsl.lowering.plan.products import is_wgmma
 
 MOST_WORK = 256
@@ -53,7 +53,7 @@ def pingpong(function: Function) -> None:
 def _take_by_itself(function: Function) -> None:
     """Inserts turns if a wgmma takes a left operand that is computed from the result of another wgmma, as in attention.
     This rule applies to two warpgroups only: four warpgroups keep the tensor cores busy without turns."""
-    roles = next((op for op in function.body.ops if op.spec.control.concurrent), None)
+    roles = roles_of(function)
     if roles is None or function.warps != 2 * WARPS:
         return
     found = [each for block in blocks_of(roles.regions[1]) if (each := _computed_operand(block)) is not None]
@@ -111,7 +111,7 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
     groups = function.warps // WARPS
     if function.warps % WARPS or groups < 2:
         raise refuse(f"{function.warps} warps are no groups of four, or one alone", "warps = 8")
-    roles = next((op for op in function.body.ops if op.spec.control.concurrent), None)
+    roles = roles_of(function)
     if roles is None:
         raise refuse("they go by the iterations of a TMA pipeline, and there is none", "stage NAMES: tma")
     found = list(_iterations(roles.regions[1], name))

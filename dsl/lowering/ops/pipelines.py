@@ -16,10 +16,16 @@ of all blocks.
 
 from __future__ import annotations
 
-from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ops.memory import BOX, operand
 from dsl.lowering.ops.spec import AccessEffect, Control, MemoryAccess, nothing, row
 from dsl.ptx_templates import instruction
+
+
+def roles_of(function: Function) -> Op | None:
+    """The operation that divides a kernel's warps into roles, or None if all warps do the same. A kernel has one at
+    most."""
+    return next((op for op in function.body.ops if op.spec.control.concurrent), None)
 
 
 def rings_of(roles: Op) -> tuple[int, ...]:

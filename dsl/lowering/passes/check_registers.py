@@ -4,11 +4,13 @@ spilling them."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from dsl.lowering.hopper.warpgroup import ATTRIBUTE, BESIDES, chosen, most_columns, registers_at_start
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import MOST_REGISTERS, Target
+from dsl.lowering.ops.pipelines import roles_of
 
 
 def check_registers(function: Function, target: Target) -> None:
@@ -55,8 +57,7 @@ def _registers(value: Value) -> int:
 def _most_of_thread(function: Function, target: Target) -> int:
     """The maximum number of registers that a thread can have. This is the thread's share of the block's registers, or
     more if producer warps give registers away (`setmaxnreg`)."""
-    given = [op.attrs["registers"] for op in function.body.ops if op.spec.control.concurrent and op.attrs["registers"]]
-    return min(given[0][1] if given else target.each(function.launched), MOST_REGISTERS)
+    return min(_lifted_to(function) or target.each(function.launched), MOST_REGISTERS)
 
 
 def _check_carried(loop: Op, has: int) -> None:
@@ -77,7 +78,7 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
     operand in registers while it runs. If these registers and the carried values together exceed the limit, ptxas 13.0
     spills much or gives up (C7600). ptxas did so when 96 of 136 registers were taken, and when 112 of 160 were."""
     body = loop.regions[-1]
-    has = min(has, function.number("maxnreg") or has) if not _is_lifted(function) else has
+    has = has if _lifted_to(function) else min(has, function.number("maxnreg") or has)
     for at, op in enumerate(body.ops):
         groups = chosen(op)
         if groups is None or groups.left is not None:
@@ -95,9 +96,12 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
             )
 
 
-def _is_lifted(function: Function) -> bool:
-    """Whether producer warps give registers to consumer warps (`setmaxnreg`)."""
-    return any(op.spec.control.concurrent and op.attrs["registers"] for op in function.body.ops)
+def _lifted_to(function: Function) -> int:
+    """The number of registers of a consumer thread if producer warps give registers to consumer warps (`setmaxnreg`),
+    else 0."""
+    roles = roles_of(function)
+    given: Sequence[int] = roles.attrs["registers"] if roles is not None else ()
+    return given[1] if given else 0
 
 
 def _used(body: Block, begin: int) -> set[Value]:

@@ -106,6 +106,18 @@ CASES = {
     s[256 : 512] = load(x[1, 0 : 256])
     store(y[0 : 256], s[255 - arange(256)] + s[511 - arange(256)])
 """, 1, 0, lambda x: (x[0] + x[1])[::-1]),
+    # One before the first loop serves the second loop, too, also if the first has no iteration.
+    "two loops, one after the other": Case(
+        """
+    shared s: f32[256]
+    s[0 : 256] = load(x[0, 0 : 256])
+    a = zeros(f32[256])
+    for i in range(0, rows // 32):
+        a = a + s[255 - arange(256)]
+    for i in range(0, rows // 32):
+        a = a * s[255 - arange(256)]
+    store(y[0 : 256], a)
+""", 1, 0, lambda x: x[0, ::-1] ** 2),
     "read, then written in the next iteration": Case(
         """
     shared s: f32[256]

@@ -7,7 +7,7 @@ inside the loop. The barrier before the loop runs once instead of once per itera
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dsl.lowering.ir.function import Block, Op, walk
@@ -43,7 +43,9 @@ def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
     for block, loop in order.steps.loops(body):
         inside = removal.inside(loop)
         if inside and len(inside) <= MAX_DROPS:
-            removal.put_before(block, loop, inside)
+            removal.take_out_moved(inside)
+            removal.put_before(block, loop, removal.inside(loop))
+    removal.take_out_moved(removal.outcome.standing)
     return removal.outcome
 
 
@@ -80,6 +82,14 @@ class _Removal:
         self.outcome.standing.remove(each)
         self.outcome.dropped.append(each)
         return True
+
+    def take_out_moved(self, those: Sequence[Placed]) -> None:
+        """Removes superfluous barriers among those that were moved before a loop. If two loops follow each other, the
+        barrier before the first loop may serve the second one, too."""
+        moved = [each for each in those if each.before is not each.need.op]
+        if len(moved) > 1:
+            for each in moved:
+                self.take_out(each)
 
     def put_before(self, block: Block, loop: Op, inside: list[Placed]) -> None:
         """Inserts a barrier before a loop if this barrier makes one or more barriers inside the loop superfluous."""

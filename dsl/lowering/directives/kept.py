@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import prod
 
 from dsl.lowering.directives.rows import AnyRows
 from dsl.lowering.directives.tma import TMA
 from dsl.lowering.directives.wide import Wide, WideRegion, WideSubject, slices
 from dsl.lowering.ir.fold import is_zero_of_bits
-from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import INDEX, TensorType
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
+from dsl.lowering.plan.ledger import Ledger, tile_bytes
 from dsl.lowering.plan.tile_loads import is_load, place_of
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 
@@ -73,7 +73,7 @@ def kept_of(
     """The values of a region that the schedule keeps in shared memory. Raises TileError `schedule`, `shared` or
     `instruction` for a value that cannot be kept."""
     facts, found = facts_now(function), []
-    room = target.shared - sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
+    room = Ledger(function, target).left()
     for name, word in words_of(function, region.names).items():
         place = function.lines.get(("stage", name))
         if word == TMA:
@@ -89,7 +89,7 @@ def kept_of(
             raise TileError(
                 "schedule", place, f"'{name}' is an index, which has no type in memory", f"recompute {name}"
             )
-        size = prod(value.shape) * value.dtype.bytes
+        size = tile_bytes(value)
         if size > room:
             message = f"'{name}' cannot be staged: it has {size} bytes, and {max(room, 0)} of shared memory are left"
             raise TileError("shared", place, message, f"stage {name}: registers")

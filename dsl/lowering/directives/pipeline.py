@@ -20,7 +20,7 @@ copied.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from dsl.lowering.building.builder import Builder
@@ -35,21 +35,18 @@ from dsl.lowering.directives.staged import copy as make_copy
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, clone, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
-from dsl.lowering.ir.targets import RESERVED_SHARED, Target
+from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
 from dsl.lowering.known.facts import Analysis, Facts, facts_now
 from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import writes
+from dsl.lowering.plan.ledger import Ledger
 from dsl.lowering.plan.tile_loads import feeds_product, is_load
 
 USUAL = (3, 2)
 """Default numbers of stages. The rule takes the greatest number that fits and leaves an SM enough warps. Attention with
 heads of 128 takes 1.25 times as long with one block on an SM as with two."""
 MOST, MOST_OF_TMA = 8, 12
-MBARRIERS = 1024
-"""Bytes of shared memory that stay free beside a TMA ring, for two mbarriers of 8 bytes per stage and for alignment."""
-SPARE = 8
-"""One eighth of the shared memory stays free for layout conversions, which later passes insert."""
 
 
 @dataclass(slots=True)
@@ -232,7 +229,7 @@ def _stages(
     """Number of stages in the ring of a loop nest. `others` are the loop nests that are pipelined later. Some of these
     nests have lines in the schedule. `outer` is the number of bytes that the rings of the surrounding loops will
     take."""
-    name = nest.name
+    name, ledger = nest.name, Ledger(function, target)
     loc = function.lines.get(("pipeline", name))
     named = said.get(name)
     wrong = _misfit(function, facts, nest)
@@ -240,16 +237,13 @@ def _stages(
         nest.leave_tiles()  # a pipeline that restarts at each tile is better than no pipeline
         wrong = _misfit(function, facts, nest)
     if named is not None:
-        _check_named(nest, named, wrong, target, loc)
+        _check_named(nest, named, wrong, ledger, loc)
     # Later rings keep the stages that their lines request. Without this rule, a convolution in persistent blocks took
     # three stages of 32 KB for the outer loop, and the three stages of its inner loop did not fit.
     is_tma = nest.head.is_tma
     reserved = sum((said.get(each.name, _reserved(is_tma, each)) - 1) * each.head.bytes for each in others)
-    held = outer + _held(function, nest) + reserved
-    if is_tma:
-        room = _most_shared(function, target, held + 2 * nest.head.bytes + MBARRIERS) - MBARRIERS - held
-    else:
-        room = target.shared - target.shared // SPARE - held
+    held = outer + _held(ledger, nest) + reserved
+    room = ledger.left_for_ring(held, nest.head.bytes, is_tma)
     most = 0 if wrong is not None else MOST_OF_TMA if is_tma else MOST
     fits = [n for n in range(2, most + 1) if n * nest.head.bytes <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
@@ -281,24 +275,17 @@ def _reserved(is_tma: bool, other: Nest) -> int:
     return (2 if other.head.is_tma else max(USUAL)) if is_tma else 1
 
 
-def _most_shared(function: Function, target: Target, least: int) -> int:
-    """Bytes of shared memory that a block may take if the SM is to hold the blocks that the schedule requests. If the
-    block needs more (`least`), the result is all the shared memory that a block can have."""
-    blocks = max(1, function.number("blocks_per_sm"))
-    most = min(target.shared, target.shared_per_sm // blocks - RESERVED_SHARED)
-    return most if most >= least else target.shared
-
-
-def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, target: Target, loc: Loc | None) -> None:
+def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, ledger: Ledger, loc: Loc | None) -> None:
     """Raises TileError `schedule` if a loop nest cannot be pipelined. Raises TileError `shared` if a ring of `named`
     stages does not fit."""
     name, bytes = nest.name, named * nest.head.bytes
     if wrong is not None and named > 1:
         raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
-    if bytes > target.shared:
+    if not ledger.fits(bytes):
         message = f"{named} stages of loop '{name}' take {bytes} bytes of shared memory"
-        most = max(1, target.shared // nest.head.bytes)
-        raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
+        most = max(1, ledger.target.shared // nest.head.bytes)
+        has = f"{ledger.target.arch} has {ledger.target.shared}"
+        raise TileError("shared", loc, f"{message}; {has}", f"pipeline {name}: {most}")
 
 
 def _usual_stages(
@@ -324,17 +311,16 @@ def _usual_stages(
     return max(good, default=1)
 
 
-def _held(function: Function, nest: Nest) -> int:
+def _held(ledger: Ledger, nest: Nest) -> int:
     """Bytes of shared memory in use while the loop nest runs, without the nest's ring."""
     # Only tiles that are used before the loop nest count: a result that is staged after the nest reuses the bytes of
     # the ring. Separate memory for the result would leave one block per SM (attention, heads of 128: 1.23 times the
     # time).
-    loop = nest.loops[0]
+    loop, function = nest.loops[0], ledger.function
     before = nest.block.ops[: nest.block.ops.index(loop) + 1]
     used = {v for op in (before if nest.block is function.body else function.body.ops) for v in _read_in(op)}
     # Stages that TMA fills share bytes with nothing (`dsl/lowering/plan/lifetimes.py`), so all other tiles count.
-    tiles = [op for op in walk(function.body) if op.spec.allocates and (nest.head.is_tma or op.result in used)]
-    return sum(op.attrs["type"].bytes for op in tiles) - nest.head.bytes
+    return ledger.taken(None if nest.head.is_tma else used) - nest.head.bytes
 
 
 def _read_in(op: Op) -> list[Value]:
@@ -487,8 +473,7 @@ class _Pipeline:
             assert alloc is not None and isinstance(tile.type, SharedType)
             self.rings.append(tile)
             if not tile.type.ring:
-                type = SharedType((self.stages, *tile.type.shape), tile.type.dtype, ring=True)
-                alloc.attrs["type"] = tile.type = type
+                alloc.attrs["type"] = tile.type = replace(tile.type, shape=(self.stages, *tile.type.shape), ring=True)
 
     # ---- a single loop, which counts iterations ----
 

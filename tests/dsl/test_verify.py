@@ -265,7 +265,7 @@ def swizzled(swizzle: tuple[tuple[int, int], ...]) -> Change:
 
 def not_waited(function: Function) -> None:
     """What a wait gives are the sums before the product."""
-    wait, product = ops(function, "mma_wait")[0], ops(function, "dot")[0]
+    wait, product = ops(function, "wgmma_wait")[0], ops(function, "wgmma")[0]
     wait.operands = [product.operands[2]]
 
 
@@ -437,8 +437,8 @@ EMISSION: list[tuple[str, str, Callable[[Emit], Emit], str]] = [
     ("div", "rows", of_exchanged, "last"),
     ("maximum", "rows", of_another("minimum"), "last"),
     ("dot", "product", of_turned, "c"),
-    ("dot", "groups", of_turned, "acc"),
-    ("mma_wait", "groups", of_turned, "acc"),
+    ("wgmma", "groups", of_turned, "acc"),
+    ("wgmma_wait", "groups", of_turned, "acc"),
     ("add", "product", of_floats(of_another("mul")), "c"),
     ("xor", "rows", of_another("or"), "late"),
     ("ex2.approx", "rows", of_another("rcp.approx"), "last"),

@@ -12,9 +12,9 @@ from sample_variants import Case, cases
 from dsl.lowering.emit import emit, rules
 from dsl.lowering.emit.calls import Calls
 from dsl.lowering.emit.writer import Writer
-from dsl.lowering.hopper.warpgroup import chosen, load_of
 from dsl.lowering.ir.function import Op
 from dsl.lowering.ops import OPS
+from dsl.lowering.ops.matrix import views_of
 from dsl.lowering.passes import run_passes
 from dsl.ptx_templates import Instruction, instruction
 from tests.compile_and_run import compile_kernel
@@ -64,7 +64,7 @@ CHANNELS = {
 
 def check(op: Op, rows: list[Instruction]) -> None:
     """The row says what all these instructions do together, but for the bytes of one."""
-    if op.name == "mma_wait" or chosen(op) is not None:
+    if op.name == "wgmma_wait" or op.spec.wgmma:
         check_warpgroups(op, rows)
         return
     if op.name in CHANNELS:
@@ -86,17 +86,15 @@ def check(op: Op, rows: list[Instruction]) -> None:
 
 
 def check_warpgroups(op: Op, rows: list[Instruction]) -> None:
-    """A product reads what its loads say, which are not done themselves, and `place_waits` gives it its wait."""
+    """A product reads its views, which read nothing themselves, and `place_waits` gives it its wait."""
     done = {(e.action, e.space, e.completion) for row in rows for e in row.effects if e.action in ACCESSES}
     others = [(e.action, e.completion) for row in rows for e in row.effects if e.action in ("commits", "waits")]
-    if op.name == "mma_wait":
+    if op.name == "wgmma_wait":
         assert not done and others == [("waits", "wgmma group")]
         return
-    groups = chosen(op)
-    assert groups is not None
-    loads = [load_of(value) for value in op.operands[groups.left is None : 2]]
-    assert all(load.attrs.get("in_place") and load.spec.access.touches for load in loads)
-    said = {(e.by.action, e.space) for load in loads for e in load.spec.access.effects(load)}
+    views = views_of(op)
+    assert len(views) >= 1 and all(view.spec.pure for view in views)
+    said = {(e.by.action, e.space) for e in op.spec.access.effects(op)}
     assert done == {(*each, "wgmma group") for each in said} and others == [("commits", "wgmma group")]
 
 

@@ -100,7 +100,7 @@ def flaw_of_layouts(op: Op) -> str | None:
     """A disagreement between the layouts of an operation's values. Returns None if there is none."""
     if op.spec.placement.exchange is None and (found := flaw_of_picks(op)) is not None:
         return found
-    if op.spec.access.kind and not op.attrs.get("in_place"):
+    if op.spec.access.kind:
         moved = [value.tile.layout for value in (*op.operands, *op.results) if isinstance(value.type, TileType)]
         if len({layout for layout in moved if layout is not None}) > 1:
             return "places, mask and what is moved are in different layouts"

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
@@ -219,8 +219,7 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bo
     rings = {copy.operands[0]: 1 if copy in head.resident else pipeline.level.stages for copy in head.copies}
     for tile, stages in rings.items():
         assert tile.op is not None and isinstance(tile.type, SharedType)
-        type = SharedType((stages, *tile.type.shape), tile.type.dtype, ring=True)
-        tile.op.attrs["type"] = tile.type = type
+        tile.op.attrs["type"] = tile.type = replace(tile.type, shape=(stages, *tile.type.shape), ring=True)
     with b.region(first):
         b.op("consumer_wait", [pipeline.tile, pipeline.number], **pipeline.attrs)
     with b.region(last):

@@ -26,7 +26,7 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, located, made_anew, slice_of, without
 from dsl.lowering.directives.staged import Staged, copy, copy_halo, shared_tile, side_by_side, taken_names, with_halos
-from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
+from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox
@@ -40,6 +40,7 @@ from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.memory import writes
+from dsl.lowering.plan.ledger import Ledger, tile_bytes
 from dsl.lowering.plan.products import is_wgmma, may_copy_ahead
 from dsl.lowering.plan.tile_loads import (
     fed_products,
@@ -54,7 +55,6 @@ from dsl.lowering.plan.tile_loads import (
 )
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from dsl.lowering.shared.atoms import offsets_within
-from dsl.lowering.shared.shared_map import row_swizzle
 
 BESIDE = "TMA copies are for nested loops that count, and not in branches"
 WAYS = {"shared": True, "registers": False}
@@ -143,7 +143,7 @@ class _ChoosingResults:
 
     def __init__(self, function: Function, target: Target, stores: list[Op], said: dict[str, str]):
         self.function, self.target, self.said = function, target, said
-        self.facts, self.stores = facts_now(function), stores
+        self.facts, self.stores, self.ledger = facts_now(function), stores, Ledger(function, target)
         loops = [op for op in walk(function.body) if op.spec.control.counters]
         self.starts = {arg: start for op in loops for start, arg in started(op)}
         self.chosen: dict[str | None, bool] = {}
@@ -176,7 +176,7 @@ class _ChoosingResults:
         around = parents(function.body)
         if any(flaw_of_store(function, self.target, self.facts, each, around, alike) for each in alike):
             return False
-        bytes = prod(value.shape) * value.dtype.bytes
+        bytes = tile_bytes(value)
         way: bool = function.choices.choose(
             "stage",
             name,
@@ -208,7 +208,7 @@ class _ChoosingResults:
             return False  # `tma_stores` rewrites this store, or raises the error that gives the reason
         # Whether rows end at multiples of 16 bytes depends only on the shapes of the call. So the line has less effect,
         # and there is no error.
-        bytes = prod(value.shape) * value.dtype.bytes
+        bytes = tile_bytes(value)
         fits = self._rule(bytes)
         chosen: bool = function.choices.choose(
             "stage",
@@ -229,9 +229,9 @@ class _ChoosingResults:
         """Whether to stage any other store. The schedule decides. By default, a store is staged if a thread then stores
         16 bytes instead of 4. Returns None if there is nothing to decide."""
         function, name = self.function, op.operands[0].name
-        bytes = prod(value.shape) * value.dtype.bytes
+        bytes = tile_bytes(value)
         word, asked = self.said.get(name or ""), function.lines.get(("stage", name or ""))
-        if word == "shared" and bytes > self.target.shared:
+        if word == "shared" and not self.ledger.fits(bytes):
             message = f"'{name}' cannot be staged: its tile has {bytes} bytes, and {self.target.arch} "
             message += f"{self.target.shared} of shared memory"
             raise TileError("shared", asked or op.loc, message, "a smaller tile, or parts of it")
@@ -257,10 +257,10 @@ class _ChoosingResults:
         return chosen
 
     def _rule(self, bytes: int) -> str:
-        return "shared" if bytes <= self.target.shared else "registers"
+        return "shared" if self.ledger.fits(bytes) else "registers"
 
     def _options(self, bytes: int) -> dict[str, bool]:
-        return WAYS if bytes <= self.target.shared else {"registers": False}
+        return WAYS if self.ledger.fits(bytes) else {"registers": False}
 
 
 def _through(function: Function, store: Op, tile: Value) -> None:
@@ -338,8 +338,7 @@ class _Choosing:
         self.function, self.target, self.said = function, target, said
         self.facts, self.users = facts_now(function), uses(function.body)
         self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
-        held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
-        self.room = target.shared - held
+        self.room = Ledger(function, target).left()
         self.boxes: dict[Op, tuple[str, str] | None] = {}  # why a load of wgmma is no TMA box
         self.lines: set[tuple[Value, Loc | None]] = set()  # tensors and source lines that TMA boxes are copied for
 
@@ -649,9 +648,10 @@ def _staged(
     ):
         run = shape[-1]
     held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
-    tile = shared_tile(b, f"s{load.operands[0].name}", taken, SharedType(held, load.result.dtype), staged=True)
-    if load.attrs.get(TMA) and tile.op is not None:
-        tile.op.attrs["required"] = row_swizzle(run * size) if prod(shape[:-1]) % SWIZZLED_ROWS == 0 else ()
+    type = SharedType(held, load.result.dtype)
+    if load.attrs.get(TMA):
+        type = replace(type, swizzle=swizzle_of_box(prod(shape[:-1]), run * size), fixed=True)
+    tile = shared_tile(b, f"s{load.operands[0].name}", taken, type, staged=True)
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
 
 

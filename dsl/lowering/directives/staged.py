@@ -119,8 +119,8 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
         first = windows[0].tile
         assert first.op is not None and isinstance(first.type, SharedType)
         rows = -(-halo.rows // SWIZZLED_ROWS) * SWIZZLED_ROWS  # the swizzle repeats after eight rows
-        first.op.attrs["type"] = first.type = SharedType((rows, shape[1]), first.type.dtype)
-        first.op.attrs["required"] = row_swizzle(shape[1] * first.type.dtype.bytes)
+        swizzle = row_swizzle(shape[1] * first.type.dtype.bytes)
+        first.op.attrs["type"] = first.type = replace(first.type, shape=(rows, shape[1]), swizzle=swizzle, fixed=True)
         for number, each in enumerate(windows):
             row = b.value("mul", *b.same_shape([halo.row(b, number), b.index(shape[1])]))
             column = b.value("arange", extent=shape[1])
@@ -173,7 +173,7 @@ def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
         if len(several) == 1:
             continue
         size = prod(first.type.shape)
-        first.op.attrs["type"] = first.type = SharedType((len(several), *first.type.shape), first.type.dtype)
+        first.op.attrs["type"] = first.type = replace(first.type, shape=(len(several), *first.type.shape))
         for number, each in enumerate(several):
             behind = b.broadcast(b.index(number * size), each.place.tile.shape)
             place = b.value("add", behind, each.place) if number else each.place

@@ -12,6 +12,7 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import moved_by
 from dsl.lowering.shared.access_width import MAX_BYTES, neighbours
 from dsl.lowering.shared.atoms import MOST_OF_ROW
+from dsl.lowering.shared.shared_map import Swizzle, row_swizzle
 
 TMA = "tma"
 WHAT_IS_A_BOX = (
@@ -31,6 +32,13 @@ A copy needs one pass over shared memory for each line of 128 bytes that it writ
 a tile, four runs form a line. An example is channels in blocks, where the rows are pixels. As parts of longer rows,
 four runs take up to four passes.
 """
+
+
+def swizzle_of_box(rows: int, width: int) -> Swizzle:
+    """The swizzle of a shared tile for boxes of `rows` rows of `width` bytes. A swizzle depends on addresses and
+    repeats after eight rows. A stage whose number of rows is no multiple of eight would be read in another order than
+    it was written, so such a stage has no swizzle."""
+    return row_swizzle(width) if rows % SWIZZLED_ROWS == 0 else ()
 
 
 def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:

@@ -20,7 +20,7 @@ from math import prod
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import located
 from dsl.lowering.directives.staged import shared_tile, taken_names
-from dsl.lowering.directives.tma import SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
+from dsl.lowering.directives.tma import TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
 from dsl.lowering.hopper.boxes import AHEAD, CopiedBox, with_box
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, parents, put, walk
 from dsl.lowering.ir.location import TileError
@@ -31,7 +31,6 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import parting
 from dsl.lowering.plan.tile_loads import is_store
 from dsl.lowering.shared.atoms import places_in_atoms
-from dsl.lowering.shared.shared_map import row_swizzle
 
 MOST_AT_ONCE = 32768
 """Maximum number of bytes in flight at once, unless one subtile has more.
@@ -160,12 +159,9 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
         )
         b = Builder(located(function, ops[0]))
         with b.region(head):
-            type = SharedType(held if stages == 1 else (stages, *held), tensor.dtype)
+            swizzle = swizzle_of_box(prod(rows), run * tensor.dtype.bytes)
+            type = SharedType(held if stages == 1 else (stages, *held), tensor.dtype, swizzle=swizzle, fixed=True)
             tile = shared_tile(b, f"s{tensor.name}", taken, type)
-        assert tile.op is not None
-        # A swizzle depends on addresses and repeats after eight rows. If a stage had fewer rows, it would be read in
-        # another order than it was written. So such a stage has no swizzle.
-        tile.op.attrs["required"] = row_swizzle(run * tensor.dtype.bytes) if prod(rows) % SWIZZLED_ROWS == 0 else ()
         for number, op in enumerate(ops):
             found[op] = _Stage(tile, axes, run, number % stages * prod(shape))
     return found

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsl.lowering.emit import control, elementwise, marks, memory, pipelines, shapes, tensor, threads, tma_stores
+from dsl.lowering.emit import (
+    control,
+    elementwise,
+    marks,
+    memory,
+    pipelines,
+    shapes,
+    tensor,
+    threads,
+    tma_stores,
+    warpgroup,
+)
 from dsl.lowering.emit.chains import emit_ops
 from dsl.lowering.emit.demand import mark_needed
 from dsl.lowering.emit.rules import RULES
@@ -28,6 +39,7 @@ __all__ = [
     "tensor",
     "threads",
     "tma_stores",
+    "warpgroup",
 ]
 
 

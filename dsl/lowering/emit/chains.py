@@ -37,9 +37,7 @@ def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
     layout: Layout | None = None
     for op in ops:
         spec = op.spec
-        # wgmma reads the value in place, so it has no registers
-        is_made = spec.elementwise and spec.pure and not op.attrs.get("in_place")
-        own = op.result.tile.layout if is_made else None
+        own = op.result.tile.layout if spec.elementwise and spec.pure else None
         if own is not None and (not chain or own == layout):
             chain[op], layout = None, own
         elif not spec.pure or any(o.op in chain for o in op.operands):

@@ -8,7 +8,6 @@ from functools import lru_cache
 import llvmlite
 import llvmlite.binding as llvm
 
-from dsl.lowering.hopper.warpgroup import chosen
 from dsl.lowering.ir.function import Function, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
@@ -51,7 +50,7 @@ def _machine(arch: str, ptx: tuple[int, int], llvm_level: int) -> llvm.TargetMac
 def llvm_level_for(function: Function) -> int:
     """The optimisation level that LLVM's code generation uses for a kernel."""
     products = [op for op in walk(function.body) if op.spec.product]
-    if any(chosen(op) is not None for op in products):
+    if any(op.spec.wgmma for op in products):
         llvm_levels = {name: llvm_level for name, llvm_level in LEVELS.items() if llvm_level}
         why = "at 0 sums of products in flight are moved, and the assembler waits behind each"
         return function.choices.choose("level", "llvm", llvm_levels, str(WARPGROUP_LEVEL), because=why)

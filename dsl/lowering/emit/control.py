@@ -12,7 +12,6 @@ from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_memory
 from dsl.lowering.emit.words import count_of
 from dsl.lowering.emit.writer import Writer
-from dsl.lowering.hopper.warpgroup import chosen
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Op, Value, walk
 from dsl.lowering.ir.types import F64, I1, S32, S64, U32, int_range
@@ -127,7 +126,7 @@ def may_be_decided(w: Writer, op: Op) -> bool:
     or on loaded data, unless the dim or the data cancels. For example, ptxas finds that `block(0) * 2 // 2 - block(0)`
     is 0.
     """
-    if not w.has_warpgroups or not any(chosen(each) for region in op.regions for each in walk(region)):
+    if not w.has_warpgroups or not any(each.spec.wgmma for region in op.regions for each in walk(region)):
         return False
     if not op.spec.control.counters:
         return True

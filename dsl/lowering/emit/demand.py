@@ -11,7 +11,7 @@ from dsl.lowering.emit.shapes import read_registers
 from dsl.lowering.emit.words import count_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
-from dsl.lowering.ir.types import TileType
+from dsl.lowering.ir.types import TileType, ViewType
 from dsl.lowering.ops import operand, space_of
 from dsl.lowering.ops.memory import by_threads
 
@@ -46,7 +46,7 @@ def _block(w: Writer, block: Block) -> None:
 def _op(w: Writer, op: Op) -> None:
     if op.spec.pure:
         for result in op.results:  # Noted as unread, so that it is not emitted: its operands may have no registers.
-            w.needed.add(result, ())
+            _add(w, result, ())
     if (op.spec.elementwise and op.spec.pure) or op.spec.placement.picks is not None:
         needed = read_registers(op, w.needed.noted(op.result))
         for o in op.operands:
@@ -64,10 +64,10 @@ def _op(w: Writer, op: Op) -> None:
             else:
                 _starts(w, op)
                 _add(w, o, ())
-    elif op.attrs.get("in_place"):  # wgmma reads this operand: its descriptor needs only the stage
+    elif op.results and isinstance(op.result.type, ViewType):  # its descriptor needs only the stage
         for o in op.operands:
             _add(w, o, ())
-        stage = operand(op, "stage") if "has" in op.attrs else None
+        stage = operand(op, "stage")
         if stage is not None:
             _all(w, stage)
     elif by_threads(op) and op.spec.access.kind != "update" and space_of(op.operands[0]) != "param":

@@ -25,8 +25,6 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def emit_op(w: Writer, op: Op) -> None:
-    if op.attrs.get("in_place"):
-        return  # wgmma itself loads this operand from shared memory
     w.at(op)
     added = w.plugins.of("rule", op.name) if w.plugins.added else ()
     mine = _chosen(w, op, added) if added else None

@@ -6,10 +6,8 @@ from itertools import chain
 
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import SharedAddress
-from dsl.lowering.emit.warpgroup import by_warpgroups
 from dsl.lowering.emit.words import count_of
 from dsl.lowering.emit.writer import Writer
-from dsl.lowering.hopper.warpgroup import chosen
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DType
@@ -34,9 +32,6 @@ def _per_register(operand: Operand, dtype: DType) -> int:
 @rule("dot")
 def _dot(w: Writer, op: Op) -> None:
     """Emits one instruction for each repeat along M, N and K. Each accumulator adds its products along K in order."""
-    if chosen(op) is not None:
-        by_warpgroups(w, op)
-        return
     instruction = op.attrs["instruction"]
     a, b, c = op.operands
     layout = op.result.tile.layout

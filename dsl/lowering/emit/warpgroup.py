@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import SharedAddress, shared_base
-from dsl.lowering.hopper.warpgroup import WARPS, SwizzleAtoms, Warpgroups, chosen, load_of
+from dsl.lowering.hopper.warpgroup import WARPS, SwizzleAtoms, atoms_of
 from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.types import ViewType
 from dsl.lowering.layouts.layout import bits_of
 from dsl.lowering.machine.tensor_cores import accumulator_registers, product
 from dsl.lowering.ops import operand
@@ -22,35 +23,41 @@ from dsl.ptx_templates import Instruction, Operand, instruction, joined
 
 if TYPE_CHECKING:
     from dsl.lowering.emit.writer import Writer
-    from dsl.lowering.ir.function import Op
+    from dsl.lowering.ir.function import Op, Value
 
 LANES = 5  # number of bits of a lane's number
 ADDRESS = (1 << 18) - 1  # mask of a shared memory address in a descriptor (PTX ISA, "Matrix Descriptor")
 
 
-@rule("mma_group")
-def by_warpgroups(w: Writer, op: Op) -> None:
-    """Emits acc + a @ b. wgmma itself loads operands from shared memory. `mma_group` has several adjacent b. Each b has
-    its own acc."""
-    groups, layout = chosen(op), op.results[0].tile.layout
-    assert groups is not None and layout is not None
+@rule("shared_view")
+def _view(w: Writer, op: Op) -> None:
+    """A view has no registers. The wgmma that uses the view computes its descriptor."""
+
+
+@rule("wgmma")
+def _wgmma(w: Writer, op: Op) -> None:
+    """Emits acc + a @ b. With several b, each b has its own acc."""
+    layout = op.results[0].tile.layout
+    assert layout is not None
     spread = product(op.attrs["instruction"], layout, op.operands[0].tile.shape[1])
     assert spread is not None
     (eights,) = accumulator_registers(spread)
     order = [register for registers in eights for register in registers]
-    if groups.left is None:
+    atoms, right_atoms = _atoms(op.operands[0]), _atoms(op.operands[1])
+    assert right_atoms is not None
+    if atoms is None:
         left = w.words.of(op.operands[0])
     else:
-        group = [groups.left.group() << i for i in range(bits_of(w.function.warps // WARPS))]
-        bases = tuple([0] * (LANES + bits_of(WARPS)) + group)
-        left = [descriptor(w, load_of(op.operands[0]), groups.left, bases)]
-    right = descriptor(w, load_of(op.operands[1]), groups.right, ())
+        group = [atoms.group() << i for i in range(bits_of(w.function.warps // WARPS))]
+        left = [descriptor(w, op.operands[0], atoms, tuple([0] * (LANES + bits_of(WARPS)) + group))]
+    right = descriptor(w, op.operands[1], right_atoms, ())
     totals = op.operands[1 + len(op.results) :]
     # A product that starts at 0 takes no zeros in registers. Setting such zeros took 64 moves per iteration of
     # attention.
     alone, over = constant_of(totals[0]) == 0, bool(op.attrs.get("from_zero"))
     held = [] if alone else [w.registers[total][r] for total in totals for r in order]
-    made = w.calls.asm(of_stage(groups, alone or over, over), [*left, right, *held])
+    row = of_stage(op.attrs["form"], op.attrs["steps"], atoms, right_atoms, alone or over, over)
+    made = w.calls.asm(row, [*left, right, *held])
     for number, result in enumerate(op.results):
         out = [""] * len(order)
         for register, value in zip(order, made[number * len(order) :], strict=False):
@@ -58,7 +65,15 @@ def by_warpgroups(w: Writer, op: Op) -> None:
         w.registers[result] = out
 
 
-@rule("mma_wait")
+def _atoms(value: Value) -> SwizzleAtoms | None:
+    """The swizzle atoms of an operand. None if the operand is in registers."""
+    if not isinstance(value.type, ViewType):
+        return None
+    assert value.op is not None
+    return atoms_of(value.op)
+
+
+@rule("wgmma_wait")
 def _wait(w: Writer, op: Op) -> None:
     """Waits for all earlier products. The results are the accumulators, ready to use."""
     held = [register for sums in op.operands for register in w.registers[sums]]
@@ -69,32 +84,34 @@ def _wait(w: Writer, op: Op) -> None:
 
 
 @cache
-def of_stage(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction:
-    """The asm with all wgmma instructions of a stage. They add to the same accumulator. `alone` says that the first
-    instruction starts at 0. `over` says that the product takes over the registers of another accumulator, which is then
-    an operand, too."""
+def of_stage(
+    form: str, steps: int, left: SwizzleAtoms | None, right: SwizzleAtoms, alone: bool, over: bool = False
+) -> Instruction:
+    """The asm with all wgmma instructions of a stage. They add to the same accumulator. `left` is None if the left
+    operand is in registers. `alone` says that the first instruction starts at 0. `over` says that the product takes
+    over the registers of another accumulator, which is then an operand, too."""
     fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
-    in_registers = groups.left is None
-    row = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}{'.registers' * in_registers}")
-    row = row.filled(a_across=str(int(groups.left is not None and groups.left.across)))
-    row = row.filled(b_across=str(int(groups.right.across)), b="b")
-    steps: list[str | Instruction] = [
+    in_registers = left is None
+    row = instruction(f"wgmma.mma_async.sync.aligned.{form}{'.registers' * in_registers}")
+    row = row.filled(a_across=str(int(left is not None and left.across)))
+    row = row.filled(b_across=str(int(right.across)), b="b")
+    lines: list[str | Instruction] = [
         "{ .reg .b64 a, b; .reg .pred all, none; setp.eq.u32 all, 0, 0; setp.ne.u32 none, 0, 0;",
         "mov.b64 b, {b};" if in_registers else "mov.b64 a, {a}; mov.b64 b, {b};",
         fence,
     ]
-    for i in range(groups.steps):
+    for i in range(steps):
         # Descriptors have addresses in units of 16 bytes, so each step adds bytes >> 4.
-        if i and groups.left is not None:
-            steps.append(f"add.u64 a, a, {groups.left.step(i) - groups.left.step(i - 1) >> 4};")
+        if i and left is not None:
+            lines.append(f"add.u64 a, a, {left.step(i) - left.step(i - 1) >> 4};")
         if i:
-            steps.append(f"add.u64 b, b, {groups.right.step(i) - groups.right.step(i - 1) >> 4};")
+            lines.append(f"add.u64 b, b, {right.step(i) - right.step(i - 1) >> 4};")
         scale = "none" if alone and not i else "all"
-        steps.append(row.filled(a=f"{{a{i}}}" if in_registers else "a", scale_d=scale))
-    left = [replace(row["a"], name=f"a{i}") for i in range(groups.steps)] if in_registers else [row["a"]]
-    of = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}")
+        lines.append(row.filled(a=f"{{a{i}}}" if in_registers else "a", scale_d=scale))
+    operands = [replace(row["a"], name=f"a{i}") for i in range(steps)] if in_registers else [row["a"]]
+    of = instruction(f"wgmma.mma_async.sync.aligned.{form}")
     sums = replace(of["d"], role="out") if alone and not over else of["d"]
-    return joined(groups.name, (*left, of["b"], sums), [*steps, commit, "}"])
+    return joined(form, (*operands, of["b"], sums), [*lines, commit, "}"])
 
 
 @cache
@@ -105,17 +122,19 @@ def of_wait(register: str, count: int) -> Instruction:
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 
-def descriptor(w: Writer, load: Op, atoms: SwizzleAtoms, bases: tuple[int, ...]) -> str:
-    """The matrix descriptor (i64) for the warp group's part of a stage. `bases` has the number of bytes that each bit
-    of the thread's number adds."""
-    memory, stage = load.operands[0], operand(load, "stage")
+def descriptor(w: Writer, view: Value, atoms: SwizzleAtoms, bases: tuple[int, ...]) -> str:
+    """The matrix descriptor (i64) for the warp group's part of a view. `bases` has the number of bytes that each bit of
+    the thread's number adds."""
+    op = view.op
+    assert op is not None
+    memory, stage = op.operands[0], operand(op, "stage")
     address = shared_base(w, memory)
     if w.function.number("cluster", 1) > 1:  # in a cluster, the upper bits of the address hold the block's rank
         address = w.head.once(f"and i32 {address}, {ADDRESS}")
     if atoms.base:
         address = w.let(f"add i32 {address}, {atoms.base}")
     if stage is not None:
-        address = w.let(f"add i32 {address}, {SharedAddress(w, load, stage, None).stage_offset(stage)}")
+        address = w.let(f"add i32 {address}, {SharedAddress(w, op, stage, None).stage_offset(stage)}")
     if any(bases):
         address = w.let(f"add i32 {address}, {w.head.linear(bases)}")
     start = w.let(f"zext i32 {w.let(f'lshr i32 {address}, 4')} to i64")

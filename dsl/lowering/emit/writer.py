@@ -10,7 +10,6 @@ from dsl.lowering.emit.needed import Needed
 from dsl.lowering.emit.switches import Switches
 from dsl.lowering.emit.text import Text
 from dsl.lowering.emit.words import Words
-from dsl.lowering.hopper.warpgroup import chosen
 from dsl.lowering.ir.function import Function, walk
 from dsl.lowering.ir.targets import Target
 
@@ -33,7 +32,7 @@ class Writer:
         self.needed = Needed()
         self.globals: list[str] = []
         self.loops = 0
-        self.has_warpgroups = any(chosen(op) is not None for op in walk(function.body))
+        self.has_warpgroups = any(op.spec.wgmma for op in walk(function.body))
         self.contract = " contract" if function.word("contract") == "fast" else ""
         # short names for what rules use most
         self.facts = self.maps.facts

@@ -261,7 +261,7 @@ def map_of(copy: Op) -> BoxMap:
     tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.own(copy)
     assert tensor is not None and tensor.name is not None and isinstance(memory.type, SharedType)
     swizzle, extents = memory.type.swizzle, copy.attrs.get("pieces") or tuple(axis.extent for axis in box.axes)
-    # TMA supports only the swizzles of rows of 32, 64 and 128 bytes, so `stage` marks its tiles as `required`.
+    # TMA supports only the swizzles of rows of 32, 64 and 128 bytes, so the swizzles of its tiles are `fixed`.
     assert swizzle in ((), row_swizzle(extents[0] * memory.dtype.bytes)), "a swizzle of no row"
     return BoxMap(
         tensor.name,

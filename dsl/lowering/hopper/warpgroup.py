@@ -1,21 +1,20 @@
 """Warpgroup MMAs (`wgmma`): which MMAs of tiles are possible, the layout of accumulators, and the position of operands.
 
 Four warps multiply 64 rows by up to 256 columns. These warps read both operands in shared memory. So loads of whole
-stages are not emitted if no other operation uses them. Each row of an operand has 32, 64 or 128 bytes, and its stage
-has the swizzle of that many bytes (PTX ISA, "Matrix Descriptor"). On an H100, a product of f16 at 8192 reaches 675
-TFLOPS with wgmma, and 535 TFLOPS with `mma.sync` (docs/measurements.md).
+stages become views (`shared_view`) if no other operation uses them. Each row of an operand has 32, 64 or 128 bytes, and
+its stage has the swizzle of that many bytes (PTX ISA, "Matrix Descriptor"). On an H100, a product of f16 at 8192
+reaches 675 TFLOPS with wgmma, and 535 TFLOPS with `mma.sync` (docs/measurements.md).
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import Any
+from dataclasses import astuple, dataclass, replace
 
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.targets import MOST_REGISTERS, Target
-from dsl.lowering.ir.types import DType, SharedType
+from dsl.lowering.ir.types import DType, SharedType, TileType, ViewType
 from dsl.lowering.layouts.layout import Layout, bits_of
-from dsl.lowering.ops import operand, space_of
+from dsl.lowering.ops import OPS, operand, space_of
 from dsl.lowering.ops.memory import only_copies
 from dsl.lowering.shared.atoms import start_of_whole
 from dsl.lowering.shared.shared_map import row_swizzle
@@ -33,7 +32,8 @@ WIDTHS = {128: 1, 64: 2, 32: 3}
 BESIDES = 26
 """Number of registers that ptxas 13.0 needs for wgmma beside its accumulators (remark C7602, with 128 and with 256
 columns)."""
-INSTRUCTION, ATTRIBUTE = "wgmma", "warpgroups"
+INSTRUCTION = "wgmma"
+"""The name of the operation, and the option of the choices that select it."""
 ARCH = "sm_90a"
 TYPES = {
     **{(each, each, "f32"): 2 for each in ("f16", "bf16")},
@@ -82,57 +82,63 @@ class SwizzleAtoms:
 
 @dataclass(frozen=True, slots=True)
 class StagedOperand:
-    """An operand in shared memory: its load, and its atoms."""
+    """An operand in shared memory: its load, its atoms, and whether the operand is the transposed load."""
 
     load: Op
     atoms: SwizzleAtoms
+    is_transposed: bool
+
+    def view(self, operands: list[Value], dtype: DType) -> Op:
+        """The operation that makes the operand a view of shared memory. `operands` has the memory, the stage and the
+        offsets of the load, and `dtype` is the type of the elements as wgmma reads them."""
+        axes = (1, 0) if self.is_transposed else (0, 1)
+        attrs = {"has": list(self.load.attrs["has"]), "axes": axes, "to": dtype, "atoms": astuple(self.atoms)}
+        shape = self.load.result.tile.shape
+        type = ViewType((shape[axes[0]], shape[axes[1]]), dtype)
+        return Op(OPS["shared_view"], operands, [type], attrs, (), self.load.loc)
 
 
 @dataclass(frozen=True, slots=True)
 class Warpgroups:
-    """An MMA of tiles as warpgroup instructions. `name` is the part of the instruction after `mma_async`. `steps` is
-    the number of instructions along k. `left` and `right` are the operands in shared memory. `left` is None if the left
+    """The wgmma instructions of an MMA. `form` is the part of their name after `mma_async.sync.aligned`. `steps` is the
+    number of instructions along k. `left` and `right` are the operands in shared memory. `left` is None if the left
     operand is in registers."""
 
-    name: str
+    form: str
     steps: int
-    left: SwizzleAtoms | None
-    right: SwizzleAtoms
+    left: StagedOperand | None
+    right: StagedOperand
 
     @property
     def written(self) -> str:
         return INSTRUCTION
 
-    def mark(self, product: Op) -> None:
-        """Marks an MMA. The loads of the MMA are not emitted, and its shared tiles get the required swizzle."""
-        places = (self.left, self.right)
-        product.attrs[ATTRIBUTE] = (self.name, self.steps, *(None if p is None else astuple(p) for p in places))
-        for value, atoms in zip(product.operands[:2], places, strict=True):
-            if not is_loaded(value):
-                continue
-            ops = chain(value)
-            memory = ops[-1].operands[0]
-            if memory.op is not None and isinstance(memory.type, SharedType):
-                # An operand that is loaded into registers has this swizzle, too. With the rows of `sums_layout`, no two
-                # lanes of a warp then access the same bank.
-                memory.op.attrs["required"] = row_swizzle(memory.type.shape[-1] * memory.dtype.bytes)
-            for op in ops if atoms is not None else ():
-                op.attrs["in_place"] = True
+    def staged(self) -> list[StagedOperand]:
+        """The operands in shared memory."""
+        return [self.right] if self.left is None else [self.left, self.right]
+
+    def of(self, product: Op, operands: list[Value], type: TileType) -> Op:
+        """The wgmma that does a product. `operands` are the operands of the wgmma, and `type` is the type of its
+        accumulator."""
+        attrs = {"instruction": product.attrs["instruction"], "form": self.form, "steps": self.steps}
+        return Op(OPS[INSTRUCTION], operands, [type], attrs, (), product.loc)
 
 
-def joined_attribute(product: Op, columns: int, count: int) -> dict[str, Any]:
-    """The attribute of a wider MMA with `count` times the columns. The right operand of the wider MMA starts at the
-    same address as the right operand of `product`."""
-    name, *rest = product.attrs[ATTRIBUTE]
-    return {ATTRIBUTE: (name.replace(f"n{columns}k", f"n{columns * count}k"), *rest)}
+def require_swizzles(product: Op) -> None:
+    """Gives the shared tiles from which an MMA loads its operands the swizzle that wgmma requires. A left operand that
+    is loaded into registers has this swizzle, too. With the rows of `sums_layout`, no two lanes of a warp then access
+    the same bank."""
+    for value in product.operands[:2]:
+        memory = chain(value)[-1].operands[0] if is_loaded(value) else None
+        if memory is not None and memory.op is not None and isinstance(memory.type, SharedType):
+            swizzle = row_swizzle(memory.type.shape[-1] * memory.dtype.bytes)
+            assert not memory.type.fixed or memory.type.swizzle == swizzle, "TMA writes another order than wgmma reads"
+            memory.op.attrs["type"] = memory.type = replace(memory.type, swizzle=swizzle, fixed=True)
 
 
-def chosen(product: Op) -> Warpgroups | None:
-    """The warpgroup instructions of an MMA. Returns None if the MMA does not use warpgroup instructions."""
-    if ATTRIBUTE not in product.attrs:
-        return None
-    name, steps, left, right = product.attrs[ATTRIBUTE]
-    return Warpgroups(name, steps, None if left is None else SwizzleAtoms(*left), SwizzleAtoms(*right))
+def atoms_of(view: Op) -> SwizzleAtoms:
+    """The swizzle atoms of a view."""
+    return SwizzleAtoms(*view.attrs["atoms"])
 
 
 def chain(value: Value) -> list[Op]:
@@ -152,21 +158,6 @@ def keeps_bits(op: Op) -> bool:
 def is_turn(op: Op) -> bool:
     """Whether an operation exchanges the two axes of a tile."""
     return op.attrs.get("axes") == (1, 0)
-
-
-def load_of(value: Value) -> Op:
-    """The load of an operand that an MMA reads in shared memory."""
-    return chain(value)[-1]
-
-
-def done_by(op: Op) -> list[Op]:
-    """The operations whose memory accesses take place at `op`."""
-    # A warpgroup MMA reads the memory of its loads, and these loads are not emitted where they stand. When the reads
-    # were counted at the loads, copies of the next iteration overwrote data that MMAs of other warps still read.
-    if ATTRIBUTE in op.attrs:
-        loads = [load_of(value) for value in op.operands if value.op is not None]
-        return [load for load in dict.fromkeys(loads) if load.attrs.get("in_place")]
-    return [op] if op.spec.access.touches else []
 
 
 def has_columns(columns: int, sums: str) -> bool:
@@ -212,8 +203,8 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
         return f"its right operand {right}"
     if left is not None and left.load.operands[0] is right.load.operands[0]:  # one tile has one layout of atoms
         return "its operands are one tile"
-    name = f"m{ROWS}n{columns}k{STEP // size}.{types[2]}.{types[0]}.{types[1]}"
-    return Warpgroups(name, a.shape[1] * size // STEP, None if left is None else left.atoms, right.atoms)
+    form = f"m{ROWS}n{columns}k{STEP // size}.{types[2]}.{types[0]}.{types[1]}"
+    return Warpgroups(form, a.shape[1] * size // STEP, left, right)
 
 
 def is_loaded(value: Value) -> bool:
@@ -263,7 +254,8 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
         return f"has {rows} x {columns} elements; {STEP} bytes along k are one step"
     if across and "window" in op.attrs:
         return "lies across k in a box with its halo, where groups of eight rows are not together"
-    return StagedOperand(op, SwizzleAtoms(width, rows, across, start * memory.dtype.bytes, eights))
+    atoms_of_stage = SwizzleAtoms(width, rows, across, start * memory.dtype.bytes, eights)
+    return StagedOperand(op, atoms_of_stage, across != right)
 
 
 def _misfit_of_load(value: Value, ops: list[Op], users: dict[Value, list[Op]], right: bool) -> str | None:

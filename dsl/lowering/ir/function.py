@@ -14,7 +14,7 @@ from dsl.lowering.ir.choices import Choices
 from dsl.lowering.ir.location import Loc
 from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import WARP
-from dsl.lowering.ir.types import DType, SharedType, TensorType, TileType, Type
+from dsl.lowering.ir.types import DType, SharedType, TensorType, TileType, Type, ViewType
 
 
 class Value:
@@ -56,7 +56,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        assert isinstance(self.type, TileType | SharedType)
+        assert isinstance(self.type, TileType | SharedType | ViewType)
         return self.type.shape
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import copysign, inf, isfinite, prod
+from typing import ClassVar
 
 from dsl.lowering.ir.location import closest
 from dsl.lowering.layouts.layout import Layout
@@ -199,12 +200,14 @@ class SharedType:
     `swizzle`: pairs (bit, mask). If that bit of a byte offset is set, the offset is XORed with the mask. All bits of
         the mask are lower than `bit`. In a ring, the offset counts from the start of the stage, otherwise from the
         start of the tile.
+    `fixed`: whether TMA or wgmma determines the swizzle. The swizzle must then not be changed.
     """
 
     shape: tuple[int, ...]
     dtype: DType
     ring: bool = False
     swizzle: tuple[tuple[int, int], ...] = ()
+    fixed: bool = False
 
     @property
     def bytes(self) -> int:
@@ -212,6 +215,19 @@ class SharedType:
 
     def __str__(self) -> str:
         return f"shared {self.dtype}[{'ring ' if self.ring else ''}{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewType:
+    """A tile that stays in shared memory, where wgmma reads it. No thread has its elements in registers, so a view has
+    no layout."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    layout: ClassVar[None] = None
+
+    def __str__(self) -> str:
+        return f"view of {self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,4 +241,4 @@ class TableType:
         return f"table of {self.length} {self.dtype}"
 
 
-Type = TileType | TensorType | SharedType | TableType
+Type = TileType | ViewType | TensorType | SharedType | TableType

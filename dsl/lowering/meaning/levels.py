@@ -22,6 +22,7 @@ from dsl.lowering.ir.targets import WARP, Target
 from dsl.lowering.ir.types import DType, TileType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.formats import as_float, from_fp8, least, load, unit
+from dsl.lowering.meaning.matrix import elements_of
 from dsl.lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of, blocks_of, carried_blocks
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.matrix import factors_of
@@ -206,7 +207,7 @@ class LevelComparison:
         op = value.op
         assert op is not None
         if op.spec.product:
-            a, b, c = (np.abs(as_float(self.run.values[o], o.dtype)) for o in factors_of(op, value))
+            a, b, c = (np.abs(as_float(elements_of(self.run, o), o.dtype)) for o in factors_of(op, value))
             return a @ b + c
         joined = self.run.values[op.operands[op.results.index(value)]]
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])

@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from dsl.lowering.ir.function import Op, Value
-from dsl.lowering.machine.formats import Array, as_float, held, nearest, unit, upper_tf32
+from dsl.lowering.ir.types import ViewType
+from dsl.lowering.machine.formats import Array, as_float, held, load, nearest, stored, unit, upper_tf32
+from dsl.lowering.meaning.memory import access
 from dsl.lowering.meaning.run import Run, Undecided, meaning
 from dsl.lowering.ops.matrix import factors_of
 
@@ -19,15 +21,22 @@ UNITS = 2.0
 type) of the sum of magnitudes."""
 
 
-@meaning("mma_wait")
-def _mma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+@meaning("wgmma_wait")
+def _wgmma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """The accumulators. In the reference semantics, a product is already complete at its own place, so the wait does
     nothing."""
     return x
 
 
-@meaning("mma_group")
-def _mma_group(run: Run, op: Op, x: list[Array]) -> list[Array]:
+@meaning("shared_view")
+def _shared_view(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """The places of the elements in their memory. The elements themselves are read by the wgmma."""
+    found = access(run, op, op.operands[0])
+    return [found.at.reshape(found.shape).transpose(op.attrs["axes"])]
+
+
+@meaning("wgmma")
+def _wgmma(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [_sums(run, op, factors_of(op, result), "") for result in op.results]
 
 
@@ -37,8 +46,17 @@ def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [_sums(run, op, factors_of(op, op.result), modifier)]
 
 
+def elements_of(run: Run, value: Value) -> Array:
+    """The elements of an operand, which may be a view of shared memory."""
+    if not isinstance(value.type, ViewType):
+        return run.values[value]
+    assert value.op is not None
+    data = run.memory(value.op.operands[0]).data[run.values[value]]
+    return load(data.view(stored(value.dtype)), value.dtype)
+
+
 def _sums(run: Run, op: Op, factors: tuple[Value, Value, Value], modifier: str) -> Array:
-    a, b, c = (run.values[each] for each in factors)
+    a, b, c = (elements_of(run, each) for each in factors)
     left, right, sums = (each.dtype for each in factors)
     if op.attrs.get("from_zero"):  # the accumulator operand only determines the registers (`place_waits`)
         c = np.zeros_like(c)

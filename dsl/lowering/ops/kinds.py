@@ -8,7 +8,18 @@ from math import prod
 from typing import Any
 
 from dsl.lowering.ir.function import Op, Value
-from dsl.lowering.ir.types import DTYPES, I1, INDEX, DType, SharedType, TableType, TensorType, TileType, int_range
+from dsl.lowering.ir.types import (
+    DTYPES,
+    I1,
+    INDEX,
+    DType,
+    SharedType,
+    TableType,
+    TensorType,
+    TileType,
+    ViewType,
+    int_range,
+)
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Mma
 
@@ -34,6 +45,7 @@ def _tile(accepts: Callable[[DType], bool]) -> Callable[[Value], bool]:
 
 OPERANDS: dict[str, tuple[Callable[[Value], bool], str]] = {
     "tile": (_of(TileType), "a tile or a scalar"),
+    "factor": (_of(TileType, ViewType), "a tile or a view of shared memory"),
     "index": (_scalar(lambda dtype: dtype is INDEX), "a scalar of type index"),
     "whole": (_scalar(lambda dtype: dtype.is_int), "a scalar integer"),
     "flag": (_tile(lambda dtype: dtype is I1), "of type i1"),
@@ -88,14 +100,10 @@ WHOLES: tuple[Reads, str] = (_each(_is_whole), "whole numbers in brackets")
 SHAPE: tuple[Reads, str] = (_is_shape, f"extents from 1 on, {MAX_TILE} elements at most")
 
 
-def _is_warpgroups(value: Any) -> bool:
-    """Whether a value has the four parts of a wgmma product: name of the instruction, steps along K, and how the left
-    and the right operand are laid out. See `warpgroup.py`."""
-    if not isinstance(value, tuple) or len(value) != 4:
-        return False
-    name, steps, left, right = value
-    atoms = _each(lambda each: isinstance(each, int), (tuple,))
-    return isinstance(name, str) and _is_whole(steps, 1) and _or_none(atoms)(left) and atoms(right)
+def _is_atoms(value: Any) -> bool:
+    """Whether a value has the fields of `SwizzleAtoms` (`dsl/lowering/hopper/warpgroup.py`)."""
+    numbers = _each(lambda each: isinstance(each, int) and abs(each) < MOST, (tuple,))  # `across` is a bool
+    return numbers(value) and len(value) == 5
 
 
 def words(*known: str) -> tuple[Reads, str]:
@@ -154,6 +162,9 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "width": (_or_none(lambda value: _is_whole(value, 1)), "none, or a whole number from 1 on"),
     "distance": (_or_none(lambda value: _is_whole(value)), "none, or a whole number from 0 on"),
     "blocks": COUNT,
+    "atoms": (_is_atoms, "(width, rows, across, base, eights)"),
+    "form": TEXT,
+    "steps": COUNT,
     # ---- attributes that some operations have in addition ----
     "ahead": FLAG,
     "anew": FLAG,
@@ -162,12 +173,10 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "bulk": FLAG,
     "by": words("warp", "block"),
     "commutes": FLAG,
-    "required": (_rows(2), "pairs of whole numbers: ((bit, mask), …)"),
     "exact": FLAG,
     "few": FLAG,
     "from_zero": FLAG,
     "goes_on": FLAG,
-    "in_place": FLAG,
     "resident": FLAG,
     "matrix": FLAG,
     "nest": WHOLE,
@@ -182,7 +191,6 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "tiles": FLAG,
     "turned": FLAG,
     "walks": (_rows(4), "rows of four whole numbers: ((lower, upper, step, count), …)"),
-    "warpgroups": (_is_warpgroups, "how warp groups do the product"),
     "window": (lambda value: _each(_is_whole, (tuple,))(value) and len(value) == 2, "two whole numbers: (row, step)"),
 }
 

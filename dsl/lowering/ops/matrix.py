@@ -7,11 +7,12 @@ from typing import Any
 
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.types import Type
+from dsl.lowering.ir.types import DType, SharedType, Type, ViewType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Product, product
 from dsl.lowering.ops.placing import Placed, Placing, alike
-from dsl.lowering.ops.spec import Algebra, ElementFacts, MemoryAccess, Mismatch, Placement, row
+from dsl.lowering.ops.spec import AccessEffect, Algebra, ElementFacts, MemoryAccess, Mismatch, Placement, row
+from dsl.ptx_templates import instruction
 
 
 def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -73,24 +74,59 @@ row(
 )
 
 
-def _infer_dots(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+def _infer_view(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    memory, shape, dtype = operands[0].type, operands[attrs["has"].index("offset")].shape, attrs["to"]
+    assert isinstance(memory, SharedType) and isinstance(dtype, DType)
+    if len(shape) != 2 or dtype.bits != memory.dtype.bits:
+        raise Mismatch(f"a view of {memory} has two axes and elements of {memory.dtype.bits} bits")
+    return [ViewType((shape[attrs["axes"][0]], shape[attrs["axes"][1]]), dtype)]
+
+
+def views_of(op: Op) -> list[Op]:
+    """The `shared_view` operations that make operands of a wgmma. The list is empty for other operations."""
+    made = [value.op for value in op.operands if isinstance(value.type, ViewType)]
+    return [view for view in dict.fromkeys(made) if view is not None]
+
+
+_READS = instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").effects[0]
+"""The read of a wgmma. It is the same for all types and extents."""
+
+
+def _reads_of_wgmma(op: Op) -> list[AccessEffect]:
+    return [AccessEffect("read", view.operands[0], "shared", _READS, view) for view in views_of(op)]
+
+
+# An operand of a wgmma in shared memory: the elements at `offset`, transposed if `axes` is (1, 0), as elements of type
+# `to`. `atoms` has the fields of `SwizzleAtoms` (`dsl/lowering/hopper/warpgroup.py`). A view reads nothing: the wgmma
+# that uses the view reads the elements, and it reads what they are at that time.
+row(
+    "shared_view", (2, 3), _infer_view, "has axes to atoms",
+    named={"memory": "shared", "stage": "index", "offset": "places"}, needs=("memory", "offset"),
+)  # fmt: skip
+
+
+def _infer_wgmma(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     left, *others = operands
     count = len(others) // 2
     return [_infer_dot([left, *each], attrs)[0] for each in zip(others[:count], others[count:], strict=True)]
 
 
 def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
-    """The operands (a, b, accumulator) that belong to one result of a `dot` or an `mma_group`."""
+    """The operands (a, b, accumulator) that belong to one result of a `dot` or a `wgmma`."""
     left, *others = op.operands
     number, count = op.results.index(result), len(others) // 2
     return left, others[number], others[count + number]
 
 
-# Operands: a, several b, and equally many accumulators. One wgmma instruction computes all products, because their
-# columns are adjacent.
-row("mma_group", (5, None), _infer_dots, "instruction")
-# Waits for all earlier wgmma products. Operands and results are the accumulators, which are ready behind the wait.
+# Operands: a in registers or a view, one or several b, which are views, and equally many accumulators. If there are
+# several b, their columns are adjacent in shared memory, and each instruction multiplies all of them. `form` is the
+# part of the instruction's name after `mma_async.sync.aligned`, and `steps` is the number of instructions along k.
 row(
-    "mma_wait", (1, None), lambda o, a: [each.type for each in o], acts="awaits", placement=Placement(alike),
+    "wgmma", (3, None), _infer_wgmma, "instruction form steps", operands="factor",
+    access=MemoryAccess(_reads_of_wgmma),
+)  # fmt: skip
+# Waits for all earlier wgmma. Operands and results are the accumulators, which are ready behind the wait.
+row(
+    "wgmma_wait", (1, None), lambda o, a: [each.type for each in o], acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),
 )  # fmt: skip

@@ -120,12 +120,13 @@ def only_copies(op: Op) -> bool:
 
 def by_threads(op: Op) -> bool:
     """Whether each thread accesses its own elements of memory, at offsets."""
-    return op.spec.access.touches and "offset" in op.attrs["has"]
+    return op.spec.access.touches and "offset" in op.attrs.get("has", ())
 
 
 def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
     """The offsets of an access, and its stage or None. A copy reads at its `source`, and a TMA store writes at its
-    `target`."""
+    `target`. A wgmma reads at the offsets of its views."""
+    op = effect.view or op
     if op.spec.leaves:
         there = operand(op, "place" if effect.space == "shared" else "target")
         assert there is not None

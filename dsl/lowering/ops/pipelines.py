@@ -49,11 +49,7 @@ def is_read_by_threads(release: Op, body: Block) -> bool:
         if op.spec.access.at_pipeline == "fill" and "box" in op.attrs and base_of(op) == base_of(release)
     ]
     tiles = {op.operands[0] for op in boxes if operand(op, "pipeline") is release.operands[0]}
-    users = [
-        op
-        for op in ops
-        if not tiles.isdisjoint(op.operands) and op.spec.access.touches and not op.attrs.get("in_place")
-    ]
+    users = [op for op in ops if not tiles.isdisjoint(op.operands) and op.spec.access.touches]
     return any(each.kind == "read" and each.memory in tiles for op in users for each in op.spec.access.effects(op))
 
 

@@ -36,12 +36,15 @@ class AccessEffect:
 
     An "acquire" or a "release" touches no memory itself. Such an effect orders the block's accesses to global memory
     with those of other blocks (PTX ISA 8, "Memory Consistency Model").
+
+    `view`: for a wgmma, the `shared_view` whose elements it accesses. None if the operation itself has the offsets.
     """
 
     kind: str  # "read", "write", "acquire" or "release"
     memory: Value
     space: str  # "global", "shared" or "param"
     by: ptx_templates.Effect
+    view: Op | None = None
 
 
 class Makes(Protocol):
@@ -306,6 +309,11 @@ class OpSpec:
         """Whether the operation is a matrix product on tensor cores, with operands a, b and accumulator. Its attribute
         `instruction` names the instruction."""
         return "instruction" in self.attrs
+
+    @cached_property
+    def wgmma(self) -> bool:
+        """Whether the operation is a matrix product by wgmma."""
+        return "form" in self.attrs
 
     @cached_property
     def _row(self) -> ptx_templates.Instruction | None:

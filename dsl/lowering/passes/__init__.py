@@ -161,7 +161,7 @@ PASSES = (
         on_function(swizzle_shared.swizzle_shared),
         (LAYOUTS, CONVERSIONS),
         reads=("swizzle",),
-        needed=swizzle_shared.has_required,
+        needed=swizzle_shared.has_fixed,
     ),
     Pass(
         "insert_barriers",

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dsl.lowering.hopper.warpgroup import ATTRIBUTE, BESIDES, chosen, most_columns, registers_at_start
+from dsl.lowering.hopper.warpgroup import BESIDES, most_columns, registers_at_start
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import MOST_REGISTERS, Target
+from dsl.lowering.ir.types import ViewType
 from dsl.lowering.ops.pipelines import roles_of
 
 
@@ -19,13 +20,11 @@ def check_registers(function: Function, target: Target) -> None:
     checked: they are mostly index arithmetic, and a thread keeps few of their elements in registers."""
     has = _most_of_thread(function, target)
     for op in walk(function.body):
-        if ATTRIBUTE in op.attrs:
+        if op.spec.wgmma:
             _check_product(function, target, op)
         if op.spec.control.counters:
             _check_carried(op, has)
             _check_beside(function, op, has)
-        if op.attrs.get("in_place"):
-            continue  # wgmma reads this tile from shared memory: no thread holds it
         for result in op.results:
             if not result.dtype.is_float:  # mostly index arithmetic, see above
                 continue
@@ -80,8 +79,7 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
     body = loop.regions[-1]
     has = has if _lifted_to(function) else min(has, function.number("maxnreg") or has)
     for at, op in enumerate(body.ops):
-        groups = chosen(op)
-        if groups is None or groups.left is not None:
+        if not op.spec.wgmma or isinstance(op.operands[0].type, ViewType):
             continue
         sums, left = sum(map(_registers, op.results)), _registers(op.operands[0])
         later = _used(body, at + 1)

@@ -99,8 +99,6 @@ class _MatrixLowering:
         for i, op in enumerate(block.ops):
             for region in op.regions:
                 self.block(region, divided or parting(op) is not None)
-            if op.attrs.get("in_place"):
-                continue
             if op.spec.access.kind in ("read", "write") and space_of(op.operands[0]) == "shared":
                 block.ops[i] = self.lowered(op, divided)
 

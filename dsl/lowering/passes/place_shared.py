@@ -85,7 +85,7 @@ def _shallower(function: Function, target: Target, total: int, message: str) -> 
 
 
 def _align(tile: Op) -> int:
-    least = BOX_ALIGN if "required" in tile.attrs else ALIGN
+    least = BOX_ALIGN if tile.attrs["type"].fixed else ALIGN
     return max(least, period(tile.attrs["type"].swizzle))
 
 

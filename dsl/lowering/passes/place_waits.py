@@ -24,18 +24,11 @@ from dataclasses import replace
 from itertools import takewhile
 from math import prod
 
-from dsl.lowering.hopper.warpgroup import (
-    chosen,
-    has_columns,
-    joined_attribute,
-    load_of,
-    most_columns,
-    registers_at_start,
-)
+from dsl.lowering.hopper.warpgroup import atoms_of, has_columns, most_columns, registers_at_start
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, uses
 from dsl.lowering.ir.targets import Target
-from dsl.lowering.ir.types import TileType
+from dsl.lowering.ir.types import TileType, ViewType
 from dsl.lowering.ops import OPS, operand
 
 MOST_FROM_ZERO = 128
@@ -56,8 +49,8 @@ def _in_block(function: Function, block: Block, most: int) -> None:
     for op in list(block.ops):
         for region in op.regions:
             _in_block(function, region, most)
-        if chosen(op) is not None and not _is_gone_on_with(function, block, op):
-            wait = Op(OPS["mma_wait"], op.results, [each.type for each in op.results], {}, (), op.loc)
+        if op.spec.wgmma and not _is_gone_on_with(function, block, op):
+            wait = Op(OPS["wgmma_wait"], op.results, [each.type for each in op.results], {}, (), op.loc)
             for made, result in zip(wait.results, op.results, strict=True):
                 made.stands_for(result)
             replace_uses(function.body, dict(zip(op.results, wait.results, strict=True)))
@@ -81,7 +74,7 @@ def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
     if len(product.results) > 1 or len(taking) != 1:
         return False
     (other,) = taking
-    if chosen(other) is None or other.operands[2] is not product.result:
+    if not other.spec.wgmma or other.operands[2] is not product.result:
         return False
     return all(map(_may_pass, behind[: behind.index(other)])) and uses(function.body)[product.result] == taking
 
@@ -100,7 +93,7 @@ def _join(function: Function, block: Block, most: int) -> None:
     tile."""
     runs: list[list[Op]] = [[]]
     for op in block.ops:
-        if chosen(op) is not None:
+        if op.spec.wgmma:
             runs += [[op]] if not _follows(runs[-1], op, most) else [[*runs.pop(), op]]
         elif not _may_pass(op) or _takes(op, runs[-1]):
             runs.append([])
@@ -116,15 +109,18 @@ def _takes(op: Op, run: list[Op]) -> bool:
 def _follows(run: list[Op], op: Op, most: int) -> bool:
     """Whether the columns of a product follow those of `run`, and one instruction with at most `most` columns can
     compute them together."""
-    last, groups = chosen(run[-1]) if run else None, chosen(op)
-    if last is None or groups is None or last.left is None or op.operands[0] is not run[-1].operands[0]:
+    left = op.operands[0]
+    if not run or not isinstance(left.type, ViewType) or left is not run[-1].operands[0]:
         return False
-    before, load = load_of(run[-1].operands[1]), load_of(op.operands[1])
+    last, view = run[-1].operands[1].op, op.operands[1].op
+    assert last is not None and view is not None
     columns, anew = op.result.tile.shape[1], constant_of(op.operands[2]) == 0
     size = columns * op.operands[1].tile.shape[0] * op.operands[1].dtype.bytes
+    atoms = atoms_of(last)
     return (
-        (load.operands[0], operand(load, "stage")) == (before.operands[0], operand(before, "stage"))
-        and groups == replace(last, right=replace(last.right, base=last.right.base + size))
+        (view.operands[0], operand(view, "stage")) == (last.operands[0], operand(last, "stage"))
+        and (op.attrs["form"], op.attrs["steps"]) == (run[-1].attrs["form"], run[-1].attrs["steps"])
+        and atoms_of(view) == replace(atoms, base=atoms.base + size)
         and anew == (constant_of(run[-1].operands[2]) == 0)
         and has_columns(columns * (len(run) + 1), op.result.dtype.name)
         and columns * (len(run) + 1) <= min(most, MOST_FROM_ZERO if anew else most)
@@ -135,9 +131,9 @@ def _follows(run: list[Op], op: Op, most: int) -> bool:
 def _make_one(function: Function, block: Block, run: list[Op]) -> None:
     """Replaces the last product of `run` with one product that computes all of them, and removes the others."""
     first, columns = run[0], run[0].result.tile.shape[1]
+    form = first.attrs["form"].replace(f"n{columns}k", f"n{columns * len(run)}k")
     operands = [first.operands[0], *(op.operands[1] for op in run), *(op.operands[2] for op in run)]
-    attrs = {"instruction": first.attrs["instruction"], **joined_attribute(first, columns, len(run))}
-    made = Op(OPS["mma_group"], operands, [op.result.type for op in run], attrs, (), first.loc)
+    made = Op(first.spec, operands, [op.result.type for op in run], first.attrs | {"form": form}, (), first.loc)
     for result, op in zip(made.results, run, strict=True):
         result.stands_for(op.result)
     block.ops[block.ops.index(run[-1])] = made
@@ -217,9 +213,13 @@ def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
 
 def _may_pass(op: Op) -> bool:
     """Whether a product may move ahead of an operation. This holds for the start of a copy, the commit of a group of
-    copies, a load that wgmma itself does, and an operation without effects."""
-    starts_copies = op.spec.in_flight or op.spec.orders == "group"
-    return starts_copies or op.spec.pure or bool(op.attrs.get("in_place"))
+    copies, and an operation that only computes."""
+    return op.spec.in_flight or op.spec.orders == "group" or _only_computes(op)
+
+
+def _only_computes(op: Op) -> bool:
+    """Whether an operation has no effect except the reads of a wgmma, which the pipeline's barriers order."""
+    return op.spec.pure or op.spec.wgmma
 
 
 def _read_meanwhile(block: Block, wait: Op) -> None:
@@ -227,7 +227,7 @@ def _read_meanwhile(block: Block, wait: Op) -> None:
     at = block.ops.index(wait)
     behind = list(takewhile(_may_go_before, block.ops[at + 1 :]))
     later = _made_of(behind, set(block.ops[at].results))
-    needed = {op for op in behind if op.spec.access.kind == "read" and not op.attrs.get("in_place")} - later
+    needed = {op for op in behind if op.spec.access.kind == "read"} - later
     for op in reversed(behind):
         if any(result in user.operands for user in needed for result in op.results):
             needed.add(op)
@@ -247,6 +247,6 @@ def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
 
 
 def _may_go_before(op: Op) -> bool:
-    """Whether an operation has no effects, or only reads memory that is not written meanwhile."""
+    """Whether an operation only computes, or only reads memory that is not written meanwhile."""
     reads = op.spec.access.kind == "read" and op.attrs["cache"] != "volatile"
-    return not op.regions and not op.spec.keep and (not op.spec.access.touches or reads)
+    return not op.regions and not op.spec.keep and (not op.spec.access.touches or op.spec.wgmma or reads)

@@ -41,9 +41,9 @@ WORST = FIRST_BIT - 1  # log2 of the maximum number of passes: 32 lanes take at 
 
 
 def swizzle_shared(function: Function) -> None:
-    """Sets the swizzle of each tile: the required swizzle if there is one, else the swizzle that the schedule pins. If
-    there is neither a required nor a pinned swizzle, the pass computes one, and uses it if it removes conflicts. Raises
-    TileError `layout` for a pin that does not fit."""
+    """Sets the swizzle of each tile that has no fixed one: the swizzle that the schedule pins, or else one that the
+    pass computes, if it removes conflicts. Raises TileError `layout` for a pin that does not fit, or that differs from
+    a fixed swizzle."""
     allocs = [op for op in function.body.ops if op.spec.allocates]
     names = {op.attrs["name"] for op in allocs}
     for name, pin in function.swizzles.items():
@@ -64,11 +64,10 @@ def swizzle_shared(function: Function) -> None:
         type = op.attrs["type"]
         wanted, mine = function.swizzles.get(op.attrs["name"]), accesses.get(id(op.result), [])
         phases = _phases(maps, mine)
-        required = op.attrs.get("required")
-        if required is not None:
-            rule, why = required, "copies of boxes, and products of warp groups, have it so"
-            if wanted is not None and _pinned(wanted, type) != required:
-                raise _required(wanted, op, required, why)
+        if type.fixed:
+            rule, why = type.swizzle, "copies of boxes, and products of warp groups, have it so"
+            if wanted is not None and _pinned(wanted, type) != rule:
+                raise _conflict(wanted, op, rule, why)
         elif wanted is not None:
             rule, why = _pinned(wanted, type), ""
             if wanted.bits is not None:
@@ -76,8 +75,8 @@ def swizzle_shared(function: Function) -> None:
         else:
             rule, why = _computed(phases, type, id(op.result) in again)
         widest = [p.bytes for p in phases] if phases is not None else [access_bytes(maps.analysis, op) for op in mine]
-        options = {_said(rule): rule} if required is not None else _options(max(widest, default=1), type, rule)
-        # A required swizzle has no alternatives: TMA and wgmma use it regardless of the choice.
+        # A fixed swizzle has no alternatives: TMA and wgmma use it regardless of the choice.
+        options = {_said(rule): rule} if type.fixed else _options(max(widest, default=1), type, rule)
         swizzle = function.choices.choose(
             "swizzle",
             op.attrs["name"],
@@ -89,16 +88,16 @@ def swizzle_shared(function: Function) -> None:
             unit="passes over the banks, a phase of each access",
             pinned=None if wanted is None else wanted.loc,
             line=f"swizzle {op.attrs['name']}: {{option}}",
-            opening=None if required is not None else _opened(type, phases, max(widest, default=1)),
+            opening=None if type.fixed else _opened(type, phases, max(widest, default=1)),
         )
         if swizzle:
             op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
 
 
-def has_required(function: Function) -> bool:
-    """Whether a tile has a required swizzle. TMA and wgmma access the tile with this swizzle in any case, so the pass
+def has_fixed(function: Function) -> bool:
+    """Whether a tile has a fixed swizzle. TMA and wgmma access the tile with this swizzle in any case, so the pass
     cannot be left out."""
-    return any("required" in op.attrs for op in function.body.ops if op.spec.allocates)
+    return any(op.attrs["type"].fixed for op in function.body.ops if op.spec.allocates)
 
 
 def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
@@ -131,8 +130,8 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
     return bits_swizzle(count, base, shift)
 
 
-def _required(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
-    """The error for a schedule that pins a swizzle other than the required one."""
+def _conflict(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
+    """The error for a schedule that pins a swizzle other than the fixed one."""
     name, type, said = alloc.attrs["name"], alloc.attrs["type"], _said(swizzle)
     rows = f"{type.shape[-2]} rows of {type.shape[-1] * type.dtype.bits // 8} bytes"
     message = f"'{name}' has the swizzle of its {rows}, which is {said}: {why}"

@@ -14,11 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from math import prod
 
-from dsl.lowering.hopper.warpgroup import done_by
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, walk
 from dsl.lowering.known.affine import AffineOffsets
-from dsl.lowering.ops import operand, space_of
+from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import parting
 
 
@@ -71,10 +70,10 @@ class Lifetimes:
             self.stepped[block] = known
         return known
 
-    def tiles_of(self, op: Op) -> list[tuple[Op, int]]:
-        """The accesses to shared tiles that an operation executes, each with the number of its tile."""
-        shared = [each for each in done_by(op) if space_of(each.operands[0]) == "shared"]
-        return [(each, self.number[each.operands[0]]) for each in shared]
+    def tiles_of(self, op: Op) -> list[int]:
+        """The numbers of the shared tiles that an operation accesses."""
+        memories = dict.fromkeys(effect.memory for effect in op.spec.access.effects(op))
+        return [self.number[memory] for memory in memories if memory in self.number]
 
     # ---- unordered accesses, and copies in flight ----
 
@@ -108,7 +107,7 @@ class Lifetimes:
                 if not op.attrs["groups"]:
                     state.touched, state.stored = state.touched | state.stored, 0
             else:
-                for _, tile in self.tiles_of(op):
+                for tile in self.tiles_of(op):
                     self.access(op, tile, state, divided)
         return state
 
@@ -158,8 +157,8 @@ class Lifetimes:
             elif op.spec.control.flows:
                 live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
             else:
-                for each, tile in self.tiles_of(op):
-                    live = self.before(each, tile, live)
+                for tile in self.tiles_of(op):
+                    live = self.before(op, tile, live)
         return live
 
     def before(self, access: Op, tile: int, live: int) -> int:

@@ -186,9 +186,9 @@ def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
 
 
 def shared_accesses(ops: Iterable[Op]) -> Iterator[Op]:
-    """The accesses of threads to shared tiles, without loads whose shared tile wgmma reads directly."""
+    """The accesses of threads to shared tiles. Accesses of wgmma are not included."""
     for op in ops:
-        if by_threads(op) and not op.attrs.get("in_place") and space_of(op.operands[0]) == "shared":
+        if by_threads(op) and space_of(op.operands[0]) == "shared":
             yield op
 
 

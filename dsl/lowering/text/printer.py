@@ -10,7 +10,7 @@ from typing import Any
 from dsl.lowering.ir.function import Block, FunctionWorkspace, Parameter, Value, walk
 from dsl.lowering.ir.location import Loc, Source
 from dsl.lowering.ir.nesting import deep_recursion
-from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType, Type
+from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType, Type, ViewType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Mma
 from dsl.lowering.text.level import FIRST, Level
@@ -120,7 +120,7 @@ class _Printer:
                 return value.name
             case TileType():
                 return f"tile({self.type(value)})"
-            case TensorType() | SharedType() | TableType():
+            case TensorType() | SharedType() | TableType() | ViewType():
                 return self.type(value)
             case Layout():
                 return self.layout(value)
@@ -142,7 +142,10 @@ class _Printer:
             case SharedType():
                 marks = [f"shared({type.dtype}{list(type.shape)}"] + ["ring"] * type.ring
                 marks += [f"swizzle {self.value(type.swizzle)}"] if type.swizzle else []
+                marks += ["fixed"] * type.fixed
                 return ", ".join(marks) + ")"
+            case ViewType():
+                return f"view({type.dtype}{list(type.shape)})"
             case TensorType():
                 return f"tensor({type.dtype}, rank {type.rank})"
             case TableType():

@@ -9,7 +9,7 @@ from typing import Any
 
 from dsl.lowering.ir.location import Loc, Source, closest
 from dsl.lowering.ir.nesting import MAX_REGIONS
-from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType, Type
+from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType, Type, ViewType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import OPERANDS, Mma, instructions
 from dsl.lowering.text.rows import TextRow
@@ -118,7 +118,7 @@ class Values:
                 type = self.type(row)
                 row.need(")")
                 return type
-            case "word", ("shared" | "tensor" | "table"):
+            case "word", ("shared" | "tensor" | "table" | "view"):
                 return self.type(row)
             case "word", _:
                 return self.dtype(row)
@@ -190,11 +190,18 @@ class Values:
             while row.has(","):
                 if row.has("ring"):
                     made = replace(made, ring=True)
+                elif row.has("fixed"):
+                    made = replace(made, fixed=True)
                 else:
                     row.need("swizzle")
                     made = replace(made, swizzle=self.swizzle(row))
             row.need(")")
             return made
+        if row.has("view"):
+            row.need("(")
+            view = ViewType(dtype=self.dtype(row), shape=self.shape(row))
+            row.need(")")
+            return view
         if row.has("tensor"):
             dtype, rank = self.counted(row, "rank")
             return TensorType(rank, dtype)

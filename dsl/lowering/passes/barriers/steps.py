@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dsl.lowering.hopper.warpgroup import done_by
 from dsl.lowering.ir.function import Block, Function, Op
+from dsl.lowering.ops.matrix import views_of
 from dsl.lowering.passes.barriers.state import OpenAccesses
 from dsl.lowering.passes.barriers.touches import Touch, Touches
 
 
 def doer(op: Op, touch: Touch) -> Op:
-    """The operation that has the offsets of an access. For wgmma, this operation is the load of the accessed
+    """The operation that has the offsets of an access. For wgmma, this operation is the view of the accessed
     operand."""
-    said = [each for each in done_by(op) if touch.memory in each.operands]
-    return said[0] if said else op
+    return {view.operands[0]: view for view in views_of(op)}.get(touch.memory, op)
 
 
 class Steps:
@@ -43,8 +42,7 @@ class Steps:
         """The numbers of the accesses that one operation does."""
         known = self.touched.get(op)
         if known is None:
-            touches = [touch for each in done_by(op) for touch in self.touches.of(each)]
-            known = self.touched[op] = [self.accesses.number(touch) for touch in touches]
+            known = self.touched[op] = [self.accesses.number(touch) for touch in self.touches.of(op)]
         return known
 
     def origin(self, access: int, ops: Sequence[Op]) -> Op | None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dsl.lowering.building.loop_forms import EXACT, Form, LoopForms, number, plus, reduced, remainder
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.function import Op, Value
-from dsl.lowering.ir.types import SharedType, TileType
+from dsl.lowering.ir.types import SharedType, TileType, ViewType
 from dsl.lowering.known.affine import Affine, AffineOffsets, Terms
 from dsl.lowering.known.listed_offsets import Listed, ListedOffsets
 from dsl.lowering.layouts.layout import Layout
@@ -264,6 +264,10 @@ class Touches:
 
     def offset_of(self, op: Op, touch: Touch) -> Value:
         """The offsets that an operation uses for one of its accesses."""
+        if isinstance(op.result.type if op.results else None, ViewType):
+            offset = operand(op, "offset")
+            assert offset is not None
+            return offset
         kind = "write" if touch.write else "read"
         return next(place_of(op, e)[0] for e in self.effects[op] if e.memory is touch.memory and e.kind == kind)
 
@@ -306,7 +310,7 @@ class Touches:
                 form = stage_of_box(self.forms, op, self.tiles[memory])
             in_stage = stage is not None or form is not None
             combines = commutes(op, self.used)
-            grouped = op.attrs.get("in_place", False)
+            grouped = effect.view is not None
             touch = Touch(memory, write, form, where, layout, one, in_stage, combines, op.spec.joint, grouped)
             touch = replace(touch, polls=op) if counts_iterations(op) else touch
             out.append(touch.expressed(self.forms.canonical))

@@ -8,11 +8,11 @@ from math import ceil, prod
 
 from dsl.lowering.directives.subjects import defined_tiles
 from dsl.lowering.hopper.warpgroup import (
-    ATTRIBUTE,
     INSTRUCTION,
     Warpgroups,
     chain,
     is_loaded,
+    require_swizzles,
     sums_layout,
     warpgroups,
 )
@@ -295,7 +295,8 @@ class _Anchors:
         self.by_groups = dict.fromkeys(joined, way) | {subject: way} | self.by_groups
         if isinstance(instruction, Warpgroups):
             self.check_pin_of_groups(subject, pin)
-            instruction.mark(op)
+            self.layouts.wgmma[op] = instruction
+            require_swizzles(op)
             mixed = instruction.left is None and is_loaded(op.operands[0])
             instruction = rule  # the layouts are those of the mma.sync products of the single warps
             given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
@@ -347,10 +348,11 @@ class _Anchors:
     def check_together(self) -> None:
         """Raises TileError `instruction` if a wgmma product reads an operand of an mma.sync product from shared memory.
         No thread would then load this operand for mma.sync."""
+        loads = {each.load for groups in self.layouts.wgmma.values() for each in groups.staged()}
         for op in self.dots:
-            if ATTRIBUTE in op.attrs:
-                continue
-            if any(each.attrs.get("in_place") for value in op.operands[:2] for each in chain(value)):
+            if op not in self.layouts.wgmma and not loads.isdisjoint(
+                each for value in op.operands[:2] for each in chain(value)
+            ):
                 message = "a product of warp groups reads an operand of this one where it lies"
                 raise TileError("instruction", op.loc, message, "one instruction for both")
 

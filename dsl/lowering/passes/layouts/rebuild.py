@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import NoReturn
 
+from dsl.lowering.hopper.warpgroup import StagedOperand, chain
 from dsl.lowering.ir.function import Block, Op, Value, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import resolve_pin
@@ -30,6 +31,15 @@ class Rebuilding:
         self.function, self.warps, self.analysis = layouts.function, layouts.warps, layouts.facts
         self.layouts, self.pinned, self.is_cheap = layouts.found, layouts.pinned, layouts.is_cheap
         self.operands = feeding(self.function.body)  # operands of products
+        self.wgmma = layouts.wgmma
+        self.views = {
+            value: staged
+            for op, groups in layouts.wgmma.items()
+            for value, staged in zip(op.operands[:2], (groups.left, groups.right), strict=True)
+            if staged is not None
+        }
+        # The loads of views, and the transposes and bitcasts between a load and its view.
+        self.replaced = {each for value in self.views for each in chain(value) if each is not value.op}
         self.home: dict[Value, Block] = {}
         self.find_homes(self.function.body)
         self.map: dict[Value, Value] = {}
@@ -70,7 +80,7 @@ class Rebuilding:
             return self.materialise(value, layout)
         have = self.map.get(value)
         assert have is not None, value
-        if have.tile.layout == layout:
+        if value in self.views or have.tile.layout == layout:
             return have
         key = (value, layout)
         if key not in self.made:
@@ -114,6 +124,11 @@ class Rebuilding:
         if op.spec.control.flows:
             self.control(op)
             return
+        if op in self.replaced:
+            return
+        if op.results and op.result in self.views:
+            self.view(op.result, self.views[op.result])
+            return
         wanted, lying = op.spec.placement.place(self, op)
         operands = [self.get(o, layout) for o, layout in zip(op.operands, wanted, strict=True)]
         # the inner operation may name scalars of the kernel
@@ -123,7 +138,10 @@ class Rebuilding:
             r.tile.with_layout(layout) if isinstance(r.type, TileType) else r.type
             for r, layout in zip(op.results, lying, strict=True)
         ]
-        made = Op(op.spec, operands, types, op.attrs, op.regions, op.loc)
+        if op in self.wgmma:
+            made = self.wgmma[op].of(op, operands, op.result.tile.with_layout(lying[0]))
+        else:
+            made = Op(op.spec, operands, types, op.attrs, op.regions, op.loc)
         for old, new in zip(op.results, made.results, strict=True):
             new.stands_for(old)
             self.map[old] = new
@@ -134,6 +152,14 @@ class Rebuilding:
             layout = self.layouts.get(old)
             if layout is not None and old in self.pinned and new.tile.layout != layout:
                 self.map[old] = self.get(old, layout)
+
+    def view(self, value: Value, staged: StagedOperand) -> None:
+        """Emits the view that replaces an operand of a wgmma."""
+        wanted, _ = staged.load.spec.placement.place(self, staged.load)
+        operands = [self.get(o, layout) for o, layout in zip(staged.load.operands, wanted, strict=True)]
+        made = staged.view(operands, value.dtype)
+        made.result.take_name(value)
+        self.map[value] = self.emit(made).result
 
     def of_branch(self, value: Value) -> Layout | None:
         """The layout that a tile has inside a branch of single threads. A thread runs the branch for its own element of
@@ -155,8 +181,8 @@ class Rebuilding:
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
         """The layout of a load or store, with its registers in the order that makes the access widest. Each thread
         keeps its elements. For a transposed store, for example, only their order changes. Operands of MMAs keep their
-        layout for `ldmatrix`. Operands that wgmma reads from shared memory have no layout."""
-        if layout is None or op.attrs.get("matrix") or op.attrs.get("in_place"):
+        layout for `ldmatrix`."""
+        if layout is None or op.attrs.get("matrix"):
             return layout
         offset = operand(op, "offset")
         assert offset is not None

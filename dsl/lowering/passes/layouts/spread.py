@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dsl.lowering.ir.function import Function, Value, uses, walk
+from dsl.lowering.hopper.warpgroup import Warpgroups
+from dsl.lowering.ir.function import Function, Op, Value, uses, walk
 from dsl.lowering.known.facts import facts_of
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops.control import names
 
 
 class Layouts:
-    """`found` maps values to the layouts chosen so far. `pinned` holds the values whose layout the schedule sets."""
+    """`found` maps values to the layouts chosen so far. `pinned` holds the values whose layout the schedule sets.
+    `wgmma` has the products that use wgmma."""
 
     def __init__(self, function: Function):
         self.function, self.warps, self.facts = function, function.warps, facts_of(function)
         self.found: dict[Value, Layout] = {}
         self.pinned: set[Value] = set()
+        self.wgmma: dict[Op, Warpgroups] = {}
         self.users = uses(function.body)
         self.cheap: dict[Value, bool] = {}
         self.alike: dict[Value, list[Value]] = {}  # value → the values that stand for it in loops and branches

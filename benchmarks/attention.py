@@ -4,16 +4,15 @@
     python3 benchmarks/attention.py --ops "128 causal" --keys 4096,8192 --types bf16 --rounds 9
 
 An operation is attention with a given head width, with or without a causal mask. There are as many queries as keys. A
-problem has --heads heads. Its batches have --tokens keys in total. First, every result is checked against float64 on an
-output that was poisoned. The tables show the greatest error, as a share of the bound. The bound is a unit in the last
-place of the result's type, absolute and relative. Then all variants are timed in one interleaved run in shuffled order.
-The L2 is overwritten in between, and the device rests after each round.
+problem has --heads heads. Its batches have --tokens keys in total. First, outputs are poisoned, and every result is
+checked against float64. The tables show the greatest error, as a share of the bound. The bound is a unit in the last
+place of the result's type, times 1 + |exact value|. Then all variants are timed in one interleaved run in shuffled
+order. The L2 is overwritten between launches, and the device rests after each round.
 
 "plain" is peers/plain_attention.tile, without a schedule. "flash" is torch's FlashAttention-2. "triton.mma" is
 peers/triton_attention.py, confined to mma.sync and cp.async. "flash" and "triton.mma" have the instructions of our
-kernels for sm_80. "cudnn" multiplies by wgmma. "mma.sync" is peers/products.tile, which computes
-the same number of products on operands that stay in registers. A causal operation
-counts half of its products.
+kernels for sm_80. "cudnn" multiplies by wgmma. "mma.sync" is peers/products.tile, which computes the same number of
+products on operands that stay in registers. For a causal operation, only half of the products count.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ TYPES = ("f16", "bf16")
 KEYS = (2048, 4096, 8192, 16384)
 TOKENS, HEADS = 16384, 16
 REST = 2.0
-"""As a share of each round's time, as in matmul.py."""
+"""The rest after each round, as a multiple of the round's time, as in matmul.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ class Problem:
         return self._reference
 
     def error(self, launch: Callable[[], object]) -> float:
-        """The greatest error as a share of a unit in the last place, absolute and relative."""
+        """The greatest error, as a share of the unit in the last place times 1 + |exact value|."""
         self.o.fill_(float("nan"))
         launch()
         unit, worst = ALL_TYPES[self.dtype].bound, 0.0
@@ -174,8 +173,8 @@ class Checked:
 
 
 def plain(problem: Problem) -> tuple[Callable[[], object], str]:
-    """The text of peers/plain_attention.tile, without a schedule. For heads of 64 without a mask, four warp
-    groups pay."""
+    """The text of peers/plain_attention.tile, without a schedule. For heads of 64 without a mask, four warp groups on
+    256 rows are faster."""
     p, d = problem, problem.operation.d
     arrays = [x.view(-1, x.shape[2], d) for x in (p.o, p.q, p.k, p.v)]
     rows, columns = (256, 64) if d == 64 and not p.operation.causal else (128, 128)

@@ -3,10 +3,10 @@
     python3 benchmarks/attention_backward.py --keys 4096,16384 --json backward.json
     python3 benchmarks/attention_backward.py --ops "64 causal" --peers cudnn --rounds 9
 
-The shapes are those of attention.py. Ours is one call of two launches: the first computes dq, the second dk and dv. Our
-result has the same bits each time. torch's is `autograd.grad`, with the tensors that the forward pass kept. TFLOPS
-count five products. The gradients of the first and the last head are checked against float64, on outputs that were
-poisoned.
+The shapes are those of attention.py. Our variant is one call of two launches: the first computes dq, and the second
+computes dk and dv. Our result has the same bits each time. torch's variant is `autograd.grad`, with the tensors that
+the forward pass saved. TFLOPS count five matrix products. Outputs are poisoned, and the gradients of the first and the
+last head are checked against float64.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class Problem(attention.Problem):
         return dp @ k, dp.T @ q, dv
 
     def error(self, launch: Callable[[], object]) -> float:
-        """The greatest error of both heads, as a share of a unit in the last place, absolute and relative."""
+        """The greatest error in the first and the last head, as a share of the unit in the last place times 1 + |exact
+        value|."""
         for made in self.gradients:
             made.fill_(float("nan"))
         launch()

@@ -2,9 +2,9 @@
 
     python3 benchmarks/bounds.py [--json FILE]          # needs a GPU, and Nsight Compute (ncu) that may read counters
 
-Each row is an example of a sample at some dims. `dsl run` names its bound (docs/bounds.md). Then ncu measures all
-launches once more, with cold caches and without setting clocks. The measured bound is the unit that is busiest under
-ncu.
+Each row is a sample's example with given dims. `dsl run` names the bound of each launch (docs/bounds.md). Then ncu
+measures all launches once more, with cold caches and without setting clocks. The measured bound is the unit that is
+busiest under ncu.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ BOUND_SECONDS = 20.0
 
 
 def run_row(text: str, measure: bool) -> Report:
-    """Runs an example at some dims in this process, without its references, which take minutes for large products."""
+    """Runs an example with given dims in this process. The references are left out, since they take minutes for large
+    products."""
     name, *values = text.split()
     file, _, example_name = name.partition(":")
     schedule = None
@@ -103,7 +104,7 @@ def run_row(text: str, measure: bool) -> Report:
 
 
 def profiled(rows: list[str]) -> list[dict[str, float]]:
-    """The shares that ncu reports for each launch of the rows, in order."""
+    """The units' shares that ncu reports for each launch of the rows, in order."""
     ncu = shutil.which("ncu")
     if ncu is None:
         sys.exit("ncu is not on the PATH")

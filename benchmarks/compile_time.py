@@ -3,11 +3,11 @@
     python3 benchmarks/compile_time.py [--out compile_time.json] [--rounds 31]
 
 Each round compiles every variant once, from the text of its sample to PTX. So the variants are interleaved. Between
-compilations, only the state that one process always keeps is kept. The table shows medians over the rounds, in
-milliseconds of processor time, which other processes of the machine change little. `total` is the median of the rounds'
-totals, with the 20th and 80th percentiles. `after_parse` is the median over the stages after the parse. A loaded module
-does only these stages. The bounds hold on two cores. The bound of softmax is for the total. The bounds of products,
-whose file is long, are for the work after the parse.
+compilations, all state is dropped, except the state that a process always keeps. The table shows medians over the
+rounds, in milliseconds of processor time, which other processes of the machine change little. `total` is the median of
+the rounds' totals, with the 20th and 80th percentiles. `after_parse` is the median time of all stages after the parse.
+A loaded module runs only these stages. The bounds hold on two cores. The bound of softmax is for the total. The bounds
+of products, whose file is long, are for the work after the parse.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Case:
     loaded: bool = False  # the bound covers the stages after the parse
     types: dict[str, str] = field(default_factory=dict)
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Strides of tensors that may be views, as a call finds them: their divisors up to 16."""
+    """Strides of tensors that may be views. As in a call, each stride is replaced by a divisor of at most 16."""
 
     @property
     def head(self) -> str:

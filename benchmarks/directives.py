@@ -1,14 +1,14 @@
-"""The gain of each line of a schedule: every sample with the line, and with another line in its place.
+"""The gain of each schedule line: every sample is timed with the line, and with another line in its place.
 
     python3 benchmarks/directives.py --cases "attention 128,product 4096" --json directives.json
 
 A case is a call of a sample at one shape. For each case, LINES lists changed lines. A line is either replaced or added.
-The sample's schedule gets another name. A new schedule with the old name is `like` it, except for the changed line. So
-the benchmark measures text that an author would write. Some directives are not a line of the sample but follow a rule.
-For these, the line that turns the directive off is written out.
+The sample's schedule gets another name. A new schedule with the old name includes the renamed schedule with `like`, and
+adds the changed line. So the benchmark measures text that an author would write. The compiler chooses some directives
+by a rule, without a line in the sample. For such a directive, the line that turns it off is added.
 
 Every result is compared with torch's result before it is timed. All variants of a case are timed in one interleaved
-run. The L2 is overwritten in between, and rests keep the device below its power limit.
+run. The L2 is overwritten between launches, and rests keep the device below its power limit.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ UNTOUCHED = "as it is"
 class Case:
     """A call of a dispatch.
 
-    `make` returns its arguments, and torch's results by the index of the argument that gets them. `bound` limits
-    errors, as a share of a result's greatest element.
+    `make` returns the call's arguments, and a dict from the index of an output argument to torch's result. `bound`
+    limits errors, as a share of a result's greatest element.
     """
 
     file: str
@@ -50,7 +50,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the schedule of a case.
+    """A line in the schedule of a case.
 
     `instead` replaces the line to turn it off. The replacement may hold several lines, separated by semicolons. If
     `instead` is None, the line is added to the sample.
@@ -89,7 +89,8 @@ def product(m: int, n: int, k: int, dtype: str = "float16", along_k: bool = True
 
 
 def attention(d: int, causal: bool, backward: bool = False) -> Callable[[], Any]:
-    """The arguments o, q, k, v, scale, lse, or the arguments of the gradients. 4 batches of 16 heads with 4096 keys."""
+    """The arguments o, q, k, v, scale, lse, or the arguments of the gradients. There are 4 batches of 16 heads with
+    4096 keys."""
 
     def make() -> tuple[list[Any], dict[int, Any]]:
         import torch
@@ -211,7 +212,7 @@ def launch_of(case: Case, line: Line | None, arguments: list[Any]) -> Callable[[
 
 
 def measure(name: str, case: Case, lines: list[Line], rounds: int) -> dict[str, float]:
-    """The microseconds by changed line. Refused variants are reported."""
+    """Maps each changed line to the median time in microseconds. Variants that the compiler refuses are printed."""
     arguments, wanted = case.make()
     launches: dict[str, Any] = {}
     for line in (None, *lines):

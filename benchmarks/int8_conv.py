@@ -2,18 +2,18 @@
 
     python3 benchmarks/int8_conv.py --n 32,256 --json conv.json --plot conv.png
 
-The reference applies the epilogue to the exact sums in float64 and rounds to nearest even. Every result of ours and of
-cuDNN must equal this reference, on outputs that were poisoned. Then all variants are timed in one interleaved run. The
-L2 is overwritten in between, and launches are queued ahead so that the device never waits for the host. With fewer than
-256 images, a launch's share of a CUDA graph with many launches is measured, too. In a graph, the L2 still holds data of
-the previous launch.
+The reference applies the epilogue to the exact sums in float64 and rounds to nearest even. Outputs are poisoned, and
+every result of our kernels and of cuDNN must equal this reference. Then all variants are timed in one interleaved run.
+The L2 is overwritten between launches, and launches are queued ahead so that the device never waits for the host. With
+fewer than 256 images, launches in a CUDA graph are timed, too. In a graph, the L2 still contains data of the previous
+launch.
 
-"dsl" is NC/32HW32. "dsl nhwc" has channels innermost. "dsl any" is a single variant for images of all sizes that have
-the same divisibility. "by hand" and "by hand nhwc" are peers/by_hand/int8_conv.tile. In this file, rings, waits and
-fragments are written out, and tiles were tuned for each shape. torch's variant has f16 operands, and neither bias nor
-ReLU. `floor` is the time of the bytes at 4.27 TB/s or of the operations at the 1280 TOPS of `mma.sync`, whichever is
-longer. The emulator counts bank conflicts and sectors for the launch with one image. Peers that are not installed are
-left out and reported.
+"dsl" is our kernel for the layout NC/32HW32. "dsl nhwc" has channels innermost. "dsl any" is a single variant for all
+image sizes of the same divisibility. "by hand" and "by hand nhwc" are peers/by_hand/int8_conv.tile. In this file,
+rings, waits and fragments are written out, and tiles were tuned for each shape. torch's variant has f16 operands, and
+neither bias nor ReLU. `floor` is the longer of two times: the time of the bytes at 4.27 TB/s, and the time of the
+operations at the 1280 TOPS of `mma.sync`. The emulator counts bank conflicts and sectors of the launch with one image.
+Peers that are not installed are left out and reported.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ BY_HAND = HERE / "peers" / "by_hand" / "int8_conv.tile"
 BYTES_A_SECOND, OPERATIONS_A_SECOND = 4.27e12, 1280e12
 """Rates of the H200, as reached by copies and by `mma.sync` on bytes."""
 OTHERS = ("dsl nhwc", "dsl any")
-"""Further variants of ours, beside the variant of the row."""
+"""Further variants of our kernel, beside the row's own variant."""
 
 
 class Problem:
@@ -125,7 +125,7 @@ class Cudnn:
 
 
 class TorchConvolution:
-    """torch's f16 convolution with channels innermost, without an epilogue. Operands are scaled so that sums stay
+    """torch's f16 convolution without an epilogue. Channels are innermost. Operands are scaled so that sums stay
     finite."""
 
     def __init__(self, problem: Problem):
@@ -195,7 +195,7 @@ def facts(shape: Shape, is_blocked: bool) -> dict[str, Any]:
 
 
 def counted(shape: Shape) -> dict[str, float]:
-    """The emulator's counters of `conv2d` with one image, by the schedule's rules."""
+    """The emulator's counters of `conv2d` for one image, with the variant that the dispatch chooses."""
     s, random = Shape(1, *astuple(shape)[1:]), np.random.default_rng(0)
     cb, kb = s.c // BLOCK, s.k // BLOCK
     module = dsl.load(SAMPLE, device="emulator")
@@ -215,9 +215,9 @@ CALLS: tuple[tuple[Path, str, dict[str, bool]], ...] = (
 
 
 def compile_beforehand(shape: Shape) -> dict[str, float]:
-    """Compiles the variants of a shape in a separate process, and returns the counters of ours.
+    """Compiles the variants of a shape in a separate process, and returns the counters of our kernel.
 
-    The driver keeps its code for them on disk.
+    The driver caches the machine code of these variants on disk.
     """
     for file, name, rest in CALLS:
         module = dsl.load(file)
@@ -228,13 +228,14 @@ def compile_beforehand(shape: Shape) -> dict[str, float]:
 
 
 def prepare(shapes: Sequence[Shape]) -> dict[Shape, dict[str, float]]:
-    """Compiles all variants in one process fewer than there are cores. Returns the counters of ours."""
+    """Compiles all variants in several processes, one fewer than there are cores. Returns the counters of our
+    kernel."""
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 1), get_context("spawn")) as pool:
         return dict(zip(shapes, pool.map(compile_beforehand, shapes), strict=True))
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """The sums over the shapes, in microseconds, and the shapes at which ours is slower than the best peer."""
+    """The sums over the shapes, in microseconds, and the shapes at which our kernel is slower than the best peer."""
     lines = []
     names = [name for name in rows[0].times if all(name in row.times for row in rows)]
     sums = {name: sum(row.times[name].median for row in rows) for name in names}

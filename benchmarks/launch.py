@@ -4,9 +4,9 @@
 
 A PTX kernel written by hand copies an array of 1000 f32, so the compiler is not involved. The variants of a framework
 are interleaved: each round times `--calls` launches of each variant and then waits for the device. The table shows
-medians over the rounds with the 20th and 80th percentiles, in microseconds per launch, and the median of the rounds'
-ratios to the bare launch. `rotated` is the checked call with three pairs of arrays in turn, so that every call has new
-addresses. Frameworks that are not installed are left out and reported.
+medians over the rounds with the 20th and 80th percentiles, in microseconds per launch. It also shows the median of the
+rounds' ratios to the bare launch. `rotated` is the checked call with three pairs of arrays in turn, so that every call
+has new addresses. Frameworks that are not installed are left out and reported.
 
 `--without-gpu` uses a driver that does nothing, and arrays that imitate arrays of torch and CuPy. This option measures
 only the path through Python. Times of this option can only be compared with each other, and have no ratios.
@@ -43,7 +43,7 @@ GOALS = {
 
 
 def arrays(framework: str) -> tuple[Any, Any] | None:
-    """A pair (y, x) of arrays with 1000 f32 on GPU 0. None if the framework is not installed."""
+    """A pair (y, x) of arrays with 1000 f32 on GPU 0. The result is None if the framework is not installed."""
     if framework == "runtime":
         return runtime.DeviceArray((1000,), "f32"), runtime.DeviceArray((1000,), "f32")
     try:

@@ -9,8 +9,8 @@ spread or at random addresses. The threads of an instance wait for each other be
 For each test, the table shows the number of rounds. An instance that waited too long does not count as a round. The
 table also shows how often the forbidden outcome occurred, which must be 0. The last figure says how often a weak
 outcome occurred. A weak outcome is allowed, but does not occur on a machine that does one thing after another. Racy
-tests also run, for their weak outcomes. The program exits with 1 if a forbidden outcome occurred. On the emulator, only
-the tests without races run, in few rounds, since the tests in `tests/` check the emulator's verdicts.
+tests also run, to count their weak outcomes. The program exits with 1 if a forbidden outcome occurred. On the emulator,
+only the tests without races run, in few rounds, since the tests in `tests/` check the emulator's verdicts.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ def ready(test: suite.Litmus, threads: int, device: str) -> runtime.Kernel:
 
 
 def blocks_of(test: suite.Litmus, multiprocessors: int) -> int:
-    """The number of blocks. If blocks wait for each other, all of them must fit at once. If an instance is a single
-    block, there are more blocks."""
+    """The number of blocks. If blocks wait for each other, all blocks must fit on the GPU at once. If an instance is a
+    single block, there are more blocks."""
     if not test.whole_blocks:
         return 4 * multiprocessors  # with eight warps each
     return multiprocessors * (64 if len(set(test.block_of_role)) == 1 else 16)
 
 
 def run(test: suite.Litmus, rounds: int, device: str, seed: int = 0) -> dict[str, Any]:
-    """Launches until there are enough rounds, or most of them are lost."""
+    """Launches until there are enough rounds, or more than `rounds` rounds are lost."""
     random = np.random.default_rng(seed)
     on_gpu = device != "emulator"
     blocks = blocks_of(test, runtime.device_facts("cuda").sms) if on_gpu else 12

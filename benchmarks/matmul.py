@@ -4,22 +4,22 @@
     python3 benchmarks/matmul.py square --types s8 --schedules tile,large --n 4096,8192
     python3 benchmarks/matmul.py all --quick
 
-"square" multiplies n×n matrices. "skinny" multiplies m rows by a 4096×4096 matrix, and "deep" multiplies them by an
+"square" multiplies n×n matrices. "skinny" multiplies m rows by a 4096×4096 matrix, and "deep" multiplies m rows by an
 8192×8192 matrix. --n and --k set other sizes. "fused" adds bias, activation and residual in the same launch (`linear`).
 "grouped", "scaled" and "w4" are in matmul_kinds.py. "all" runs all of these, each with its own JSON and plot.
 
-a is row-major. In "a@b" b is row-major. In "a@b.T" b is stored as [n, k]. For bytes, this is the only order that suits
-cuBLAS. f32 is multiplied as tf32, and e4m3 gives bf16. First, every result is checked against float64 on an output that
-was poisoned. Results of integers must be equal. Then all variants are timed in one interleaved run in shuffled order.
-The L2 is overwritten in between. A rest after each round keeps the device below its power limit, and the table shows
-the clocks.
+a is row-major. In "a@b" b is row-major. In "a@b.T" b is stored as [n, k]. For bytes, only "a@b.T" suits cuBLAS. f32 is
+multiplied as tf32, and the results of e4m3 are bf16. First, outputs are poisoned, and every result is checked against
+float64. Results of integers must be exact. Then all variants are timed in one interleaved run in shuffled order. The L2
+is overwritten between launches. A rest after each round keeps the device below its power limit, and the table shows the
+clocks.
 
-"plain" is peers/plain.tile, products without a schedule. "by hand" is peers/by_hand: kernels with fragments, rings and
-waits written out. "mma.sync" is peers/products.tile,
-which computes the same number of products on operands that stay in registers. Skinny products spend their time on
-reading b, so their yardstick is "read": peers/read.tile on b. "triton.mma" is Triton confined to mma.sync and cp.async,
-the instructions of our kernels. cuBLAS and "triton" multiply by wgmma. Peers that are not installed, or that refuse,
-are left out and reported. `--schedules` adds schedules of ours as separate variants.
+"plain" is peers/plain.tile, products without a schedule. "by hand" is peers/by_hand: kernels in which fragments, rings
+and waits are written out. "mma.sync" is peers/products.tile, which computes the same number of products on operands
+that stay in registers. Skinny products spend their time on reading b, so their yardstick is "read": peers/read.tile on
+b. "triton.mma" is Triton confined to mma.sync and cp.async, the instructions of our kernels. cuBLAS and "triton"
+multiply by wgmma. Peers that are not installed, or that refuse a product, are left out and reported. `--schedules` adds
+our other schedules as separate variants.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ PLAIN_TEXT = HERE / "peers" / "plain.tile"
 SQUARES = (512, 1024, 2048, 4096, 8192)
 ROWS = (1, 16, 64, 128)
 REST = 2.0
-"""As a share of each round's time. With twice the time, an H200 keeps its highest clock, except for f16 at 8192, where
-it loses up to 8%."""
+"""The rest after each round, as a multiple of the round's time. With twice the time, an H200 keeps its highest clock.
+For f16 at 8192, the clock drops by up to 8%."""
 QUICK = {"square": ["--n", "1024,4096", "--rounds", "11"], "skinny": ["--m", "16,128", "--rounds", "11"]}
 QUICK |= {"deep": QUICK["skinny"], "fused": QUICK["square"], "grouped": ["--g", "8", "--rounds", "11"]}
 QUICK |= {"scaled": ["--m", "4096", "--rounds", "11"], "w4": QUICK["skinny"]}
@@ -93,7 +93,7 @@ class Problem(Arrays):
 
 
 def cublas(problem: Problem) -> tuple[Callable[[], object], str]:
-    """The product by cuBLAS through torch, into the given output."""
+    """The product by cuBLAS through torch. cuBLAS writes into the given output."""
     import torch
 
     c, a, b = problem.c, problem.a, problem.b.T if problem.b_t else problem.b
@@ -216,7 +216,8 @@ BENCHMARKS = PLAIN | {"fused": FUSED} | matmul_kinds.BENCHMARKS
 
 
 def measure(what: str, arguments: Sequence[str], *, quick: bool, numbered: bool) -> None:
-    """Runs one of BENCHMARKS. With `numbered`, its name is added to the names of its files."""
+    """Runs one of BENCHMARKS. With `numbered`, the benchmark's name is added to the names of its JSON and plot
+    files."""
     benchmark = BENCHMARKS[what]
     options = parser(__doc__, benchmark)
     options.set_defaults(types=list(benchmark.types))

@@ -19,9 +19,9 @@ PEERS = Path(__file__).resolve().parent / "peers"
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The names of the operands' and the result's type in numpy and torch, and a bound of errors.
+    """The types of operands and results, by their names in numpy and torch, and a bound of errors.
 
-    `bound` is a share of the largest exact element. For 16-bit results it is a unit in the last place. For tf32 it
+    `bound` is a share of the largest exact element. For 16-bit results it is a unit in the last place. For tf32, it
     covers the effect of the operands' lowest bits, which tf32 lacks.
     """
 
@@ -97,8 +97,8 @@ class Arrays:
         return self._reference
 
     def poisoned_error(self, launch: Callable[[], object], wanted: Any) -> float:
-        """The error of the result, as a share of the largest exact element. For integers, the share of wrong
-        elements."""
+        """The error of the result, as a share of the largest exact element. For integers, the error is the share of
+        wrong elements."""
         self.c.fill_(float("nan") if self.c.is_floating_point() else -77)
         launch()
         if not self.c.is_floating_point():

@@ -1,8 +1,8 @@
 """Products with bias, activation and residual in the same launch: `python3 benchmarks/matmul.py fused`.
 
-f16 and bf16 compute a @ b.T with a bias, as in a linear layer. cuBLASLt fuses bias and activation (torch.addmm,
-torch._addmm_activation), and torch does one operation after another. For bytes, the sums go through scale, bias,
-activation and residual, and become bytes again. "dsl plain" is our product alone.
+f16 and bf16 compute a @ b.T with a bias, as in a linear layer. The peer cuBLASLt fuses bias and activation
+(torch.addmm, torch._addmm_activation). The peer torch runs one operation after another. For bytes, the sums go through
+scale, bias, activation and residual, and become bytes again. "dsl plain" is our product without an epilogue.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class Problem(Arrays):
         return sums.round().clamp(-128, 127) if self.dtype == "s8" else sums
 
     def error(self, launch: Callable[[], object]) -> float:
-        """The error of a launch. For bytes, the reference rounds exact sums and does the same steps in f32."""
+        """The error of a launch. For bytes, the reference converts exact sums to f32 and then does the kernel's steps
+        in f32."""
         if isinstance(launch, Plain):
             return launch.error()
         sums = self.reference
@@ -119,7 +120,7 @@ class Problem(Arrays):
 
 @dataclass(slots=True)
 class Plain:
-    """Our product without an epilogue. The product of bytes writes sums."""
+    """Our product without an epilogue. For bytes, the results are the sums."""
 
     problem: Problem
     module: dsl.Module = field(default_factory=lambda: dsl.load(SAMPLE))
@@ -141,7 +142,7 @@ def plain(problem: Problem) -> tuple[Callable[[], object], str]:
 
 
 def unfused(problem: Problem) -> tuple[Callable[[], object], str]:
-    """torch's operations one by one, in place if possible."""
+    """torch's separate operations, in place if possible."""
     import torch
 
     p, act = problem, problem.operation.act

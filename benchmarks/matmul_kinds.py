@@ -1,9 +1,9 @@
 """Products with groups, scales or packed weights: `python3 benchmarks/matmul.py grouped`, `scaled` and `w4`.
 
-"grouped" multiplies groups of rows, whose sizes are random, by one matrix each (torch: `_grouped_mm`, CUTLASS).
-"scaled" multiplies e4m3. Each scale covers 128 elements along k, in one row of a or in 128 rows of b (cuBLAS:
-`_scaled_mm`). "w4" has weights of four bits with a scale for 128 of k. For "w4", cuBLAS multiplies by the same weights
-in 16 bits.
+"grouped" multiplies each group of rows by its own matrix. The sizes of groups are random. The peer is torch's
+`_grouped_mm` (CUTLASS). "scaled" multiplies e4m3. Each scale covers 128 elements along k, in one row of a or in 128
+rows of b. The peer is cuBLAS (`_scaled_mm`). "w4" has weights of four bits, with one scale for 128 weights along k. For
+"w4", cuBLAS multiplies by the same weights in 16 bits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Problem(Arrays):
         self.more()
 
     def more(self) -> None:
-        """Makes the arrays beside a, b and c."""
+        """Makes the problem's further arrays. Some problems also replace b."""
         raise NotImplementedError
 
     def error(self, launch: Callable[[], object]) -> float:
@@ -60,7 +60,7 @@ class Grouped(Problem):
 
     @property
     def groups(self) -> Iterator[tuple[int, int, Any]]:
-        """The first row, the end of the rows, and the matrix of each group."""
+        """For each group: its first row, the end of its rows, and its matrix."""
         ends = self.ends.tolist()
         yield from zip([0, *ends[:-1]], ends, self.b, strict=True)
 
@@ -115,7 +115,7 @@ class Weights(Problem):
 
 
 def on_host(made: type[Problem], shape: Shape, dtype: str) -> tuple[Any, ...]:
-    """The arguments as numpy arrays, for the emulator, which counts."""
+    """The arguments as numpy arrays, for which the emulator counts events."""
     (c, a, b), random = host_operands(shape, dtype, True), np.random.default_rng(1)
     (m, k), n = a.shape, len(b)
     if made is Grouped:
@@ -128,7 +128,7 @@ def on_host(made: type[Problem], shape: Shape, dtype: str) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation on arrays of the class `made`, computed by the dispatch."""
+    """An operation, which the dispatch computes on arrays of the class `made`."""
 
     name: str
     dispatch: str
@@ -159,7 +159,7 @@ def grouped_mm(problem: Grouped) -> tuple[Callable[[], object], str]:
 
 
 def one_product(problem: Grouped) -> Callable[[], object]:
-    """A product of all rows by one matrix, by cuBLAS."""
+    """The product of all rows and one matrix, computed by cuBLAS."""
     import torch
 
     p = problem
@@ -174,7 +174,7 @@ def cublas_scaled(problem: Scaled) -> tuple[Callable[[], object], str]:
 
 
 def without_scales(problem: Scaled) -> Callable[[], object]:
-    """The same product without scales by cuBLAS, with exact sums."""
+    """The product without scales, computed by cuBLAS with exact sums."""
     import torch
 
     p, one = problem, torch.ones((), device="cuda")

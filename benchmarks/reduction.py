@@ -4,14 +4,14 @@
     python3 benchmarks/reduction.py ladder --n 33554432
     python3 benchmarks/reduction.py axes
 
-First, results are checked against float64 on outputs that were poisoned. Maxima and indices must be equal. Then all
-variants are timed in one interleaved run, and the L2 is overwritten in between. "read" is peers/read.tile, which loads
-every element and writes nothing. "by hand" is peers/by_hand/reduce.tile. In this file, blocks combine their results
-through workspaces and counters that are written out.
+First, outputs are poisoned, and results are checked against float64. Maxima and indices must be exact. Then all
+variants are timed in one interleaved run, and the L2 is overwritten between launches. "read" is peers/read.tile, which
+loads every element and writes nothing. "by hand" is peers/by_hand/reduce.tile. In this file, blocks combine their
+results through workspaces and counters that are written out.
 
-"ladder" has the kernels of samples/reduction.tile, which leave one sum per block. Beside them is a kernel that computes
-the sum of all elements. "axes" has sums, maxima and their indices along the rows and columns of a matrix. nvcc compiles
-CUB. Peers that are not installed are left out and reported.
+"ladder" has the kernels of samples/reduction.tile that leave one sum per block, and a kernel that computes the sum of
+all elements. "axes" has sums, maxima and indices of maxima, along the rows and columns of a matrix. nvcc compiles CUB.
+Peers that are not installed are left out and reported.
 """
 
 from __future__ import annotations
@@ -38,12 +38,11 @@ EPSILON = 2.0**-24
 PART = 1 << 27
 """Number of elements that are widened to float64 at a time."""
 RUNGS = {"v0": 256, "v1": 256, "v2": 256, "v3": 512, "v4": 512, "v5": 512}
-"""Number of elements that a block of each kernel in the ladder adds up."""
+"""Kernel of the ladder → the number of elements that one block adds up."""
 
 
 def pairwise_bound(n: int) -> float:
-    """A bound for the error of a sum of n numbers that are added as pairs in f32. The bound is relative to the sum of
-    absolute values."""
+    """The error bound of a pairwise f32 sum of n numbers, relative to the sum of their absolute values."""
     return (math.log2(n) + 2) * EPSILON
 
 
@@ -224,8 +223,8 @@ class AlongProblem:
         return sum(array.numel() * array.element_size() for array in (self.x, self.out))
 
     def error(self, launch: Callable[[], object]) -> float:
-        """The error of a sum, relative to the sum of absolute values. For other reductions, the share of wrong
-        elements."""
+        """The error of a sum, relative to the sum of absolute values. For other reductions, the error is the share of
+        wrong elements."""
         axis, what = self.operation.axis, self.operation.what
         out = launch.out if isinstance(launch, Own) else self.out
         out.fill_(-1 if what == "argmax" else float("nan"))
@@ -266,7 +265,7 @@ def torch_along(problem: AlongProblem) -> tuple[Callable[[], object], str]:
 
 
 def compile_cub(measured: list[tuple[Any, Shape, str]], peers: Sequence[str]) -> None:
-    """Compiles CUB before anything is timed. If this fails, the measurement reports it."""
+    """Compiles CUB before anything is timed. If the compilation fails, the measurement reports the failure."""
     if "cub" in peers:
         from peers import cub
 

@@ -3,13 +3,13 @@
     python3 benchmarks/softmax.py --json softmax.json --plot softmax.png
 
 The benchmark comes from OneFlow's article: 49152 rows of 32 to 32768 columns. We add 1000, 1023, 5003 and 50257
-columns. At every shape, all results are first checked against float64, on outputs that were poisoned. Then all variants
-are timed in one interleaved run. "copy" copies flat arrays and moves as many bytes as the operation must move: two
-arrays forward, three arrays backward. "by hand" is peers/by_hand/softmax.tile, only forward. Peers that are not
+columns. At every shape, outputs are first poisoned, and all results are checked against float64. Then all variants are
+timed in one interleaved run. "copy" copies flat arrays and moves as many bytes as the operation must move: two arrays
+forward, three arrays backward. "by hand" is peers/by_hand/softmax.tile, for the forward pass only. Peers that are not
 installed are left out and reported.
 
-`--fused` measures samples/softmax_fused.tile against torch's operations one by one. `--counters` adds the emulator's
-counters of ours. Without a GPU, only these counters are shown.
+`--fused` measures samples/softmax_fused.tile against torch's separate operations. `--counters` adds the emulator's
+counters of our kernels. Without a GPU, only these counters are shown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ BY_HAND = ROOT / "benchmarks" / "peers" / "by_hand" / "softmax.tile"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation. `name` is its dispatch in a sample: forward (y, x), backward (dx, y, dy)."""
+    """An operation. `name` is its dispatch in a sample. The arguments are (y, x), or (dx, y, dy) in the backward
+    pass."""
 
     name: str
     log: bool

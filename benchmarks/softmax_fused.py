@@ -1,4 +1,4 @@
-"""Softmax with a scale and a mask before it and dropout after it, against torch's operations one by one.
+"""Softmax after a scale and a mask, with or without dropout at the end, against torch's separate operations.
 
 A part of benchmarks/softmax.py: `python3 benchmarks/softmax.py --fused`.
 """
@@ -24,7 +24,8 @@ SHARE_BOUND = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation. `name` is its dispatch: (y, x, keep, scale), or (out, y, x, keep, scale, p, seed) with dropout."""
+    """An operation. `name` is its dispatch. The arguments are (y, x, keep, scale). With dropout, they are (out, y, x,
+    keep, scale, p, seed)."""
 
     name: str
     dropout: bool
@@ -34,7 +35,7 @@ class Operation:
 
     @property
     def absent(self) -> tuple[None, ...]:
-        """With dropout, the result of the softmax itself is not requested."""
+        """The arguments that are None. With dropout, the result y of the softmax itself is not requested."""
         return (None,) if self.dropout else ()
 
     @property
@@ -81,8 +82,8 @@ class Problem:
         return (x * SCALE).masked_fill(keep == 0, float("-inf")).softmax(1)
 
     def error(self, launch: Callable[[], object]) -> float:
-        """The error of a launch. With dropout, only the share of dropped elements is checked, and the elements that
-        remain."""
+        """The error of a launch. With dropout, two things are checked: the share of dropped elements, and the values of
+        the remaining elements."""
         self.out.fill_(float("nan"))
         launch()
         if not self.operation.dropout:

@@ -1,15 +1,15 @@
-"""Tests and times products whose iterations several blocks share. Every run must give the same bits.
+"""Tests and times products in which several blocks share the iterations of a tile. Every run must give the same bits.
 
     python3 benchmarks/stream_k.py [--runs 10000] [--before CHECKOUT] [--json stream_k.json]
 
 Blocks that share a tile leave their sums in a workspace, and the last block to arrive adds the sums. A race among the
-blocks would show as a run with other bits, if at all. The products have few tiles, so the schedule splits them. Each
-product runs `--runs` times on an output that is overwritten in between. The first result is compared with float64, and
-results of integers must be equal. Every other result is compared with the first, bit by bit.
+blocks may show as a run with other bits. The products have few tiles, so the schedule splits them. Each product runs
+`--runs` times, and the output is overwritten before each run. The first result is compared with float64, and results of
+integers must be exact. Every other result is compared with the first result, bit by bit.
 
 With `--before`, the compiler of that checkout makes the same kernels. Both versions are timed in one interleaved run,
-and the L2 is overwritten in between. The table shows the median of the rounds' ratios. The program exits with 1 if any
-bits differ.
+and the L2 is overwritten between launches. The table shows the median of the rounds' ratios. The program exits with 1
+if any bits differ.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Case:
         return f"{self.dtype} {self.m}x{self.n}x{self.k} {'a@b.T' if self.b_t else 'a@b'}"
 
     def plan(self, module: Any) -> Any:
-        """The plan of a call with arrays of these shapes."""
+        """The plan of a call with arrays of this case's shapes."""
         kind, result = self.dtype.replace("tf", "f"), NAME_OF_NUMPY[TYPES[self.dtype].result]
         b = (self.n, self.k) if self.b_t else (self.k, self.n)
         shapes = {"c": ((self.m, self.n), result), "a": ((self.m, self.k), kind), "b": (b, kind)}
@@ -88,7 +88,8 @@ def texts(module: Any, case: Case) -> list[str]:
 
 
 def texts_of(checkout: Path, wanted: list[Case]) -> dict[str, list[str]]:
-    """The PTX that the compiler of another checkout makes of its sample. A separate process runs this script there."""
+    """The PTX that the compiler of another checkout makes of its sample. A separate process runs this script in that
+    checkout."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "texts.json"
         rows = json.dumps([[c.dtype, c.m, c.n, c.k, c.b_t] for c in wanted])
@@ -105,7 +106,8 @@ def write_texts(sample: Path, file: Path) -> None:
 
 
 def launcher(module: Any, case: Case, arrays: Arrays, ptx: list[str] | None = None) -> Callable[[], None]:
-    """A launch of the product into `arrays.c`. With `ptx`, these kernels replace the module's kernels."""
+    """A launch of the product into `arrays.c`. With `ptx`, the kernels of these PTX texts replace the module's
+    kernels."""
     kernels = None if ptx is None else [runtime.Kernel(text) for text in ptx]
     plan = BoundPlan(module.matmul, case.plan(module), kernels)
     given = {"c": arrays.c, "a": arrays.a, "b": arrays.b.T if case.b_t else arrays.b}

@@ -8,8 +8,8 @@ Each run is a separate `dsl tune`. A run has its own log and its own cache of th
 find the results of another run. Runs of all counts take turns, and all runs try the same points. The table shows
 medians over the rounds. The first rate is points per minute over the whole run, which includes the start of the
 processes and the example's own answer. The second rate counts from the first trial in the log on. "×" is the rate as a
-multiple of the first count's rate. `same` counts the rounds in which both winners agree: each of them tied with the
-best point in the other run.
+multiple of the first count's rate. `same` counts the rounds in which a run agrees with the run of the first count. Two
+runs agree if the winner of each run ties with the best point of the other run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rich.table import Table
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "int8_conv.tile"
 VALUES = ["SIZE=64", "BYTES=64", "PARTS=1"]
-"""Values for the sample, since otherwise its sets have thousands of points."""
+"""Values for some constants of the sample, since otherwise its tuning sets have thousands of points."""
 POLL = 0.05
 """Seconds between two looks at the log."""
 
@@ -40,10 +40,10 @@ POLL = 0.05
 class Run:
     """A run of `dsl tune`.
 
-    `seconds` is the time of the whole command. `first_seconds` is the time until the log had a trial, and
-    `first_points` the number of trials that it then had. `ties` and `winner` are the steps of points, as JSON.
-    `of_default` is the winner's time divided by the default's time. `of_default` is None if the emulator's counters
-    rank the points.
+    `seconds` is the time of the whole command. `first_seconds` is the time until the log had a trial. `first_points` is
+    the number of trials in the log at that time. `winner` holds the steps of the best point as JSON. `ties` holds the
+    steps of all points that tie with the best point. `of_default` is the winner's time divided by the time of the
+    default constants. `of_default` is None if the emulator's counters rank the points.
     """
 
     count: int
@@ -70,7 +70,7 @@ class Run:
 
 
 def run(count: int, file: Path, values: list[str], options: argparse.Namespace) -> Run:
-    """Runs `dsl tune` once. Raises SystemExit with its output if it fails."""
+    """Runs `dsl tune` once. Raises SystemExit with the command's output if the command fails."""
     names = [options.device if options.device == "emulator" else f"cuda:{number}" for number in range(count)]
     with tempfile.TemporaryDirectory(prefix="dsl-tuning-") as folder:
         log = Path(folder, "log.jsonl")

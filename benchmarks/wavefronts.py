@@ -2,17 +2,17 @@
 
     python3 benchmarks/wavefronts.py [--json wavefronts.json] [--ncu ncu]
 
-Each variant of the products' sample is launched once under the profiler. For every machine instruction, the profiler
-counts the passes ("wavefronts") that it took and the passes that its bytes need. The metrics are
+The profiler launches each variant of the products in peers/by_hand/matmul.tile once. For every machine instruction, the
+profiler counts the passes ("wavefronts") that the instruction took, and the passes that its bytes need. The metrics are
 `memory_l1_wavefronts_shared` and `memory_l1_wavefronts_shared_ideal`. The profiler's raw conflict counter is not used,
-since it also counts other events. The table also shows the compiler's verdict (`bank_conflicts`, over all accesses, "?"
-if offsets are data) and the emulator's counts on arrays of the same shapes.
+since it also counts other events. The table also shows the emulator's counts on arrays of the same shapes, and the
+compiler's verdict. The verdict is `bank_conflicts` over all accesses, or "?" if offsets depend on data.
 
-A copy takes more passes than its bytes need if its rows are shorter than 128 bytes, since a pass writes bytes of one
-line of global memory ("by lines"). The emulator counts these passes, too. But if one line has several rows of 16 bytes,
-the emulator counts fewer passes than the GPU. The GPU may also take fewer passes than the emulator, since the assembler
-omits loads of data that the thread has just stored. The program exits with 1 if the compiler, the emulator or the GPU
-reports a conflict.
+A copy takes more passes than its bytes need if its rows are shorter than 128 bytes ("by lines"). The reason is that a
+pass writes bytes of only one line of global memory. The emulator counts these passes, too. But if one line has several
+rows of 16 bytes, the emulator counts fewer passes than the GPU. The GPU may also take fewer passes than the emulator,
+since the assembler omits loads of data that the thread has just stored. The program exits with 1 if the compiler, the
+emulator or the GPU reports a conflict.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ HOME = {
     "tune": "dsl.command.functions",
     "why": "dsl.command.functions",
 }
-"""The module that defines each public name. It is loaded at first use."""
+"""The module that defines each public name. The module is loaded at first use."""
 
 
 def __getattr__(name: str) -> Any:

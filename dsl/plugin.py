@@ -2,8 +2,8 @@
 Option`.
 
 A plug-in is a Python file that extends the compiler. `--plugin FILE.py` or `dsl.load(…, plugins=[…])` names the file. A
-`.tile` file cannot name it. Each decorator in this module marks a function of the plug-in and returns the function
-unchanged. docs/plugins.md has examples of all decorators.
+`.tile` file cannot name a plug-in. Each decorator in this module marks a function of the plug-in and returns the
+function unchanged. docs/plugins.md has examples of all decorators.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def option(kind: str) -> Callable[[Function], Function]:
-    """Adds an option to all choices of a kind. The marked function takes an `About` and returns an `Option`, or None
-    where the option does not fit. The compiler takes the new option where it costs less than the compiler's own option.
-    Elsewhere a user can still choose the option."""
+    """Adds an option to all compiler choices of one kind. The marked function takes an `About` and returns an `Option`,
+    or None where the option does not fit. The compiler takes the new option where it costs less than the compiler's own
+    option. Elsewhere a user can still choose the option."""
     return _marked("option", kind)
 
 
@@ -43,13 +43,13 @@ def directive(
     after: str | None = None,
     before: str | None = None,
 ) -> Callable[[Function], Function]:
-    """Adds a property of schedules, `NAME SUBJECT: VALUE`, and the pass that reads it. The marked function takes the
-    kernel's `Function`, the `Target`, and the values by subject. Without a subject, the third argument is the value
+    """Adds a property of schedules, `NAME SUBJECT: VALUE`, and the pass that reads its value. The marked function takes
+    the kernel's `Function`, the `Target`, and the values by subject. Without a subject, the third argument is the value
     alone. The pass runs if the schedule has a line with this property.
 
-    `subject` tells users what stands before the colon: `values`, `counters`, `tensor` or another word. If `subject` is
-    None, the property applies to the whole kernel. `takes` describes the value. `range(1, 9)` allows the whole numbers
-    from 1 to 8. `("on", "off")` allows one of these words. `bool` allows a condition. None allows no value.
+    `subject` tells users what to write before the colon: `values`, `counters`, `tensor` or another word. If `subject`
+    is None, the property applies to the whole kernel. `takes` describes the value. `range(1, 9)` allows the whole
+    numbers from 1 to 8. `("on", "off")` allows one of these words. `bool` allows a condition. None allows no value.
     """
     about = {"subject": subject, "takes": takes, "doc": doc, "example": example}
     return _marked("directive", name, after=after, before=before, **about)
@@ -61,9 +61,9 @@ def rule(
     """Adds another way to emit a pure operation, as an option of the choice `rule.SUBJECT`. The option is taken where
     `when(op, target)` holds.
 
-    The marked function takes the writer, the operation and the LLVM values of the operands, and returns the result's
-    value. The function is called for each element. With `whole`, the marked function takes the writer and the
-    operation, and sets `w.registers[op.result]` for all elements of a thread at once.
+    The marked function takes the writer of LLVM IR, the operation and the LLVM values of the operands, and returns the
+    LLVM value of the result. The function is called for each element. With `whole`, the marked function takes the
+    writer and the operation, and sets `w.registers[op.result]` for all elements of a thread at once.
     """
     return _marked("rule", operation, when=when, whole=whole)
 
@@ -77,7 +77,7 @@ def semantics(form: str) -> Callable[[Function], Function]:
 
 
 def instructions(file: str) -> None:
-    """Adds rows of instructions, which `w.template` calls in a rule. `file` is in the folder of the plug-in's file, and
+    """Adds rows of PTX instructions, which rules emit by `w.template`. `file` is in the folder of the plug-in. The file
     has the form of `dsl/ptx_templates/*.toml`."""
     add("instructions", file, instructions, sys._getframe(1).f_lineno)
 

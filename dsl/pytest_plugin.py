@@ -1,8 +1,8 @@
 """`pytest kernels.tile`: each example of a `.tile` file is a test on each available device. The contracts of the
 examples must hold.
 
-A file is collected if the command line names it, or if it is below a folder of the option `tile_paths`. Nothing else of
-the package is imported before that.
+A file is collected if the command line names it, or if it is below a folder of the option `tile_paths`. Before a file
+is collected, no other module of the package is imported.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TileFile(pytest.File):
 
 
 class TileItem(pytest.Item):
-    """An example on a device. On a GPU the example runs in its own process, because a fault ends the process."""
+    """An example on a device. On a GPU the example runs in its own process, because a GPU fault ends the process."""
 
     def __init__(self, index: int, device: str, line: int, **rest: Any):
         super().__init__(**rest)

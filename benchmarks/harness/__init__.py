@@ -3,7 +3,7 @@
     SOFTMAX = Benchmark(SAMPLE, operations, {"torch": torch_launch}, types=("f16",), key="cols", …)
     run(SOFTMAX, parser(__doc__, SOFTMAX).parse_args())
 
-A benchmark describes its problems (contest.py), how a peer launches them, and the shapes (command.py).
+A benchmark describes its problems (contest.py), how peers launch these problems, and the shapes (command.py).
 """
 
 from .command import Benchmark, Shape, parser, run

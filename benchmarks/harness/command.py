@@ -28,7 +28,7 @@ Shape = dict[str, int]
 class Operation(Protocol):
     """An operation of a benchmark.
 
-    `name` appears in the tables. `host_arguments` returns numpy arrays for the emulator, which counts.
+    `name` appears in the tables. `host_arguments` returns numpy arrays, for which the emulator counts events.
     """
 
     name: str
@@ -44,7 +44,8 @@ class Operation(Protocol):
 class Benchmark:
     """The dispatches in `samples` and how they are measured.
 
-    A shape consists of `fixed` and one of `extents` as the dim `key`. The command has an option for each of these dims.
+    A shape consists of the dims `fixed`, and of the dim `key` with one of `extents`. The command has an option for each
+    of these dims.
 
     `counted` makes a shape small enough for the emulator. The summary of the yardstick's share covers shapes whose
     `key` is at least `least`. `prepare` is called once, with everything that will be measured and with the peers.
@@ -89,10 +90,10 @@ def parser(description: str, benchmark: Benchmark) -> argparse.ArgumentParser:
 
 
 def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
-    """Measures, and prints a table for each operation and type. JSON is written after each table, so that little is
-    lost.
+    """Measures, and prints a table for each operation and type. JSON is written after each table, so that an
+    interrupted run loses little.
 
-    Ends the program with status 1 if a result of ours was wrong.
+    Ends the program with status 1 if a result of our kernels was wrong.
     """
     for sample in benchmark.samples:
         if not sample.is_file():
@@ -174,7 +175,7 @@ def rows_of(
 def panels(rows: Iterable[Row], key: str, peers: Iterable[str]) -> list[Panel]:
     """The rates over `key`, with a panel for each operation and type.
 
-    The plot draws lines in this order: ours first, the yardstick second.
+    The plot draws lines in this order: our kernels first, the yardstick second.
     """
     by_title: dict[str, list[Row]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""One problem, checked and timed: ours from a `.tile` file, the peers, and a copy of the same bytes."""
+"""One problem, checked and timed: our kernels from a `.tile` file, the peers, and a copy of the same bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Problem(Protocol):
     """An operation at one shape, with its arrays on the GPU.
 
     `name` appears in the tables. `moves` counts bytes. `computes` counts operations, or is 0 if only bytes matter.
-    `error` launches on a poisoned output and returns its greatest error, which must not exceed `bound`.
+    `error` launches on a poisoned output and returns the greatest error of the result, which must not exceed `bound`.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Problem(Protocol):
 
 
 Peer = Callable[[Any], tuple[Launch, str]]
-"""Makes a peer's launch for a problem, and describes its tuning in words. Raises LeftOut or ImportError."""
+"""Makes a peer's launch for a problem, and describes the peer's tuning in words. Raises LeftOut or ImportError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """A lower limit for a problem: only its bytes are moved, or only its products of operands in registers are
-    computed."""
+    """A lower limit of a problem's time. The launch only moves the problem's bytes, or only computes its products, from
+    operands in registers."""
 
     name: str
     launch: Callable[[Any], Launch]
@@ -62,10 +62,10 @@ A_COPY = Yardstick(COPY, lambda problem: copy_of(problem.moves))
 
 @dataclass(slots=True)
 class Contest:
-    """Measures ours against peers. Ours comes from the first of `files` that has the dispatch.
+    """Measures our kernels against peers. Our kernels come from the first of `files` that has the problem's dispatch.
 
-    `rest` is as in timing.interleaved. `replay` names variants that are also timed in CUDA graphs. `left_out` maps the
-    reason why something was not measured to the places.
+    `rest` is as in timing.interleaved. `replay` names variants that are also timed in CUDA graphs. `left_out` maps each
+    reason for leaving out a variant to the problems at which it was left out.
     """
 
     files: Mapping[Path, dsl.Module]
@@ -77,7 +77,7 @@ class Contest:
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
     def file_of(self, name: str) -> Path | None:
-        """The file that has the dispatch. If there is none, this is noted."""
+        """The file that has the dispatch `name`. A missing dispatch is added to `left_out`."""
         for file, module in self.files.items():
             if name in module.program.dispatches:
                 return file

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dsl.runtime.cuda.timing import percentiles
 
 TIE = 0.02
-"""Two medians count as equal if their difference is below this share of the other median."""
+"""A variant keeps up with another variant if its median is larger by at most this share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class Interval:
         return self.low <= other.high and other.low <= self.high
 
     def keeps_up_with(self, other: Interval) -> bool:
-        """Whether this variant is faster, slower by no more than TIE, or indistinguishable from the other."""
+        """Whether this variant is faster than the other variant, slower by no more than TIE, or has an overlapping
+        interval."""
         return self.median <= other.median * (1 + TIE) or self.overlaps(other)
 
 

@@ -16,8 +16,8 @@ from dsl.runtime import assemble
 class Facts:
     """One launch.
 
-    Registers and spilled bytes are per thread. The driver reports them, or `ptxas` without a GPU. Shared bytes are per
-    block. `occupancy` is a share of the full occupancy, or None without a GPU.
+    Registers and spilled bytes are per thread. The driver reports these numbers. Without a GPU, `ptxas` reports them.
+    Shared bytes are per block. `occupancy` is a share of the full occupancy, or None without a GPU.
     """
 
     kernel: str

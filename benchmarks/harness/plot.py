@@ -14,11 +14,11 @@ from pathlib import Path
 COLOURS = ("#D55E00", "#000000", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#B8A700", "#6A3D9A")
 """The palette of Okabe and Ito, which colour-blind readers can distinguish, and three more colours.
 
-Ours has the first colour, and the yardstick is black.
+Our kernels have the first colour, and the yardstick is black.
 """
 MARKERS = "os^Dvx+*<>"
 GAP = 0.045
-"""Least distance of two names, as a share of the panel's height."""
+"""Least distance between two names, as a share of the panel's height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ def draw(axis, panel: Panel, names: Sequence[str], x_label: str, y_label: str) -
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Moves ascending places apart until neighbours keep the gap. Each group of places keeps its middle."""
+    """Moves ascending positions apart until neighbours are at least `gap` apart. Each group of positions keeps its
+    middle."""
     groups: list[list[float]] = []  # [middle, members]
     for place in places:
         groups.append([place, 1])

@@ -1,4 +1,4 @@
-"""Writes results as JSON, with everything that is needed to know what was measured."""
+"""Writes results as JSON, with the device, versions, sources and settings of the measurement."""
 
 from __future__ import annotations
 

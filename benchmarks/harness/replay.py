@@ -26,7 +26,7 @@ def capturing(device: int) -> Any:
 
 
 def captured(launch: Callable[[], object], count: int, device: int = 0) -> Any:
-    """An instantiated graph of `count` launches in sequence. `launch` must go to torch's current stream."""
+    """An instantiated graph of `count` launches in sequence. `launch` must use torch's current stream."""
     import torch
 
     cuda, owner, stream = driver.bindings(), context(device), capturing(device)
@@ -55,7 +55,7 @@ def replayed(
 ) -> dict[Any, list[float]]:
     """Microseconds per launch of each variant. Each round replays a graph of `count` launches once.
 
-    The L2 keeps whatever it can from one launch to the next.
+    The L2 is not overwritten between launches.
     """
     cuda, owner = driver.bindings(), context(device)
     handle, shuffler = cuda.CUstream(stream), random.Random(seed)
@@ -66,7 +66,7 @@ def replayed(
                 graphs[name] = captured(launch, count, device)
             order = list(graphs)
             with paired_events(owner, graphs, rounds) as events:
-                for turn in range(-WARMUPS, rounds):  # round 0 records again what the warm-ups have recorded
+                for turn in range(-WARMUPS, rounds):  # round 0 overwrites the times of the warm-ups
                     shuffler.shuffle(order)
                     for name in order:
                         start, end = events[name][max(turn, 0)]

@@ -1,4 +1,4 @@
-"""One row of results: an operation at one shape, with ours and the peers."""
+"""One row of results: an operation at one shape, with our kernels and the peers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class Row:
     """The results of an operation at one shape.
 
     `moves` is the number of bytes that the operation must read and write. `times` and `errors` are by variant, and
-    `bound` limits the errors. `launches` are ours. `notes` describes the tuning of peers. `counters` are the emulator's
-    counters of ours at `counted_shape`. `yardstick` names a variant that does only the necessary work. `computes`
-    counts operations, if rates count operations and not bytes. `clocks` are the multiprocessors' clocks during the
-    measurement, in MHz. `replayed` gives, for each variant, a launch's share of a CUDA graph with many launches.
+    `bound` limits the errors. `launches` are those of our kernels. `notes` describes the tuning of peers. `counters`
+    are the emulator's counters of our kernels at `counted_shape`. `yardstick` names a variant that does only the
+    necessary work. `computes` counts operations, or is 0 if rates count bytes. `clocks` are the multiprocessors' clocks
+    during the measurement, in MHz. `replayed` has the time of a CUDA graph of many launches, divided by their number,
+    for each variant.
     """
 
     operation: str
@@ -44,7 +45,8 @@ class Row:
 
     @property
     def best_peer(self) -> str | None:
-        """The fastest right variant, except ours (all names that begin with OURS) and the yardstick."""
+        """The fastest variant with right results. The yardstick and our variants, whose names begin with OURS, do not
+        count."""
         peers = [
             name
             for name in self.times
@@ -54,7 +56,7 @@ class Row:
 
     @property
     def against_best(self) -> float | None:
-        """How many times faster ours is than the best peer."""
+        """How many times faster our variant is than the best peer."""
         best = self.best_peer
         if best is None or OURS not in self.times:
             return None
@@ -62,7 +64,7 @@ class Row:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether ours is as fast as the best peer, or indistinguishable from it."""
+        """Whether our variant keeps up with the best peer (see `Interval`)."""
         best = self.best_peer
         return best is None or OURS not in self.times or self.times[OURS].keeps_up_with(self.times[best])
 

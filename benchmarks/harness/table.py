@@ -24,7 +24,7 @@ def console() -> Console:
 def show(rows: Sequence[Row], title: str, key: str) -> Table:
     """A table of one operation and type, with times in microseconds. `key` is the dim in the first column.
 
-    `⟳` marks times of a launch in a graph of many launches.
+    `⟳` marks the time of one launch in a CUDA graph of many launches.
     """
     names = [name for name in dict.fromkeys(n for row in rows for n in row.times) if name != OURS]
     table = Table(title=title, title_justify="left")
@@ -104,7 +104,7 @@ def constants(values: dict[str, object]) -> str:
 
 
 def counter_cells(row: Row) -> list[str]:
-    """The bank conflicts, and the global sectors divided by the least number that the same bytes need."""
+    """The bank conflicts, and the global sectors divided by the least number of sectors that the same bytes need."""
     if not row.counters:
         return ["–", "–"]
     counted = Counters.from_dict(row.counters)
@@ -112,7 +112,7 @@ def counter_cells(row: Row) -> list[str]:
 
 
 def summary(rows: Sequence[Row], least: int, key: str) -> list[str]:
-    """A summary of the rows: the share of the yardstick, wrong results, and lost races.
+    """A summary of the rows: the share of the yardstick, wrong results, and rows in which a peer is faster.
 
     The share covers rows whose `key` is at least `least`.
     """

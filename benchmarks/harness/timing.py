@@ -1,8 +1,8 @@
 """Device times of several variants of one computation, measured so that their ratios are meaningful.
 
 Absolute times drift with clocks and temperature. So every round runs all variants once, in a newly shuffled order. Each
-launch is between two events, and the L2 is overwritten before it. Long launches heat the device until its power limit
-lowers the clocks, so a rest may follow each round.
+launch is between two events, and the L2 is overwritten before the first event. Long launches heat the device until its
+power limit lowers the clocks, so a rest may follow each round.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from dsl.runtime.cuda.timing import FLUSH_FACTOR
 ROUNDS = 41
 WARMUPS = 3
 AHEAD = 32
-"""Flushes queued before each round, so that the device never waits for the host between two events.
+"""Number of L2 overwrites that are queued before each round, so that the device never waits for the host between two
+events.
 
-These flushes take more than 1 ms. In this time, a host launches a hundred peers.
+These overwrites take more than 1 ms. In this time, a host launches a hundred kernels of peers.
 """
 
 
@@ -34,7 +35,8 @@ class LeftOut(Exception):
 
 @contextmanager
 def paired_events(owner: Any, names: Iterable[Any], rounds: int) -> Iterator[dict[Any, list[tuple[Any, Any]]]]:
-    """Two events per round for each name, to be recorded before and after the timed launch. Needs `owner.current()`."""
+    """Two events per round for each name, to be recorded before and after the timed launch. The context `owner` must be
+    current."""
     cuda = driver.bindings()
 
     def event() -> Any:
@@ -64,7 +66,8 @@ def interleaved(
     stream: int = 0,
     seed: int = 0,
 ) -> dict[Any, list[float]]:
-    """The microseconds of each variant, one for each round. Every variant must launch on the raw handle `stream`.
+    """The microseconds of each variant, one for each round. Every variant must launch on the stream with the raw handle
+    `stream`.
 
     After a round the device rests for `rest` times the duration of the round. `watch` is called while the device works.
     """

@@ -35,7 +35,7 @@ def library() -> ctypes.CDLL:
 
 
 def summing(dtype: str, out: int, x: int, count: int) -> Callable[[], None]:
-    """A launch on the default stream that adds up `count` elements at the address `x` in f32.
+    """A launch on the default stream. It adds up, in f32, the `count` elements at the address `x`.
 
     The elements have type f16 or f32.
     """

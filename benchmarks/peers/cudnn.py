@@ -18,8 +18,8 @@ DATA_TYPES = {"f32": 0, "f16": 2, "s8": 3, "s32": 4, "bf16": 9}
 CROSS_CORRELATION, IMPLICIT_PRECOMP_GEMM, TENSOR_OP_MATH, RELU, KEEPS_NO_NAN = 1, 1, 1, 1, 0
 ACCURATE, LOG = 1, 2
 MODES = {"instance": 0, "channel": 1}
-"""Modes of the softmax: over C, H and W, or over C alone. For rows of C values, both compute the same by other
-kernels."""
+"""Modes of the softmax: over C, H and W, or over C alone. For rows of C values, both modes compute the same results,
+with different kernels."""
 
 
 @cache
@@ -63,9 +63,9 @@ def matrix(rows: int, cols: int, dtype: str) -> ctypes.c_void_p:
 def softmax(
     mode: str, log: bool, backward: bool, rows: int, cols: int, dtype: str, pointers: Sequence[int]
 ) -> Callable[[], None]:
-    """A launch of softmax along rows. `pointers` are (y, x), or (dx, y, dy) for the backward pass.
+    """A launch of softmax along rows. `pointers` are (y, x), or (dx, y, dy) in the backward pass.
 
-    It is launched once, to find out whether cuDNN supports it.
+    The function launches once, to find out whether cuDNN supports the softmax.
     """
     described = matrix(rows, cols, dtype)
     one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
@@ -89,10 +89,10 @@ def descriptor(kind: str, *arguments: Any) -> ctypes.c_void_p:
 def convolution_s8(
     x: Sequence[int], f: Sequence[int], y: Sequence[int], stride: int, pad: int, alpha: float, arrays: Sequence[Any]
 ) -> Callable[[], None]:
-    """A launch of y = relu(alpha * conv(x, f) + bias) on bytes, all NHWC, on torch's current stream.
+    """A launch of y = relu(alpha * conv(x, f) + bias) on torch's current stream. x, y and f hold bytes in NHWC order.
 
-    `x` and `y` are (n, c, h, w), and `f` is (k, c, r, s). `arrays` are torch's y, x, f, bias (f32). It is launched
-    once, to find out whether cuDNN supports it.
+    `x` and `y` are (n, c, h, w), and `f` is (k, c, r, s). `arrays` are the torch tensors y, x, f and bias (f32). The
+    function launches once, to find out whether cuDNN supports the convolution.
     """
     import torch
 

@@ -1,6 +1,6 @@
 """Attention in Triton, with online softmax, tuned for every shape, and confined to `mma.sync`.
 
-As in triton_matmul.py, Triton plans for an A100 and assembles for the actual device. So it uses `mma.sync` and
+As in triton_matmul.py, Triton plans for an A100 and assembles for the actual device. So the kernel uses `mma.sync` and
 `cp.async`.
 """
 
@@ -53,7 +53,7 @@ def rounds(
 
 @triton.jit
 def attend(o, q, k, v, scale, keys, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """Attention on o, q, k, v, each [batch · heads, keys, D] and contiguous. With CAUSAL, the longest blocks go
+    """Attention on o, q, k, v, each [batch · heads, keys, D] and contiguous. With CAUSAL, the longest blocks run
     first."""
     block, head = tl.program_id(0), tl.program_id(1)
     if CAUSAL:
@@ -115,7 +115,8 @@ CONFIGURATIONS = tuple(
 
 
 def compile_one(variant: Variant, configuration: Configuration) -> Any:
-    """Compiles into Triton's cache on disk, or takes the kernel from there. Raises LeftOut unless it uses mma.sync."""
+    """Compiles a kernel into Triton's cache on disk, or loads it from the cache. Raises LeftOut if the kernel does not
+    use mma.sync."""
     made, tensor = configuration.constants(variant), variant.dtype
     compiled = attend.warmup(tensor, tensor, tensor, tensor, 0.125, 4096, grid=(1,), **made)
     if "mma.sync" not in compiled.asm["ptx"] or re.search(r"\bwgmma\.mma_async", compiled.asm["ptx"]):
@@ -124,7 +125,7 @@ def compile_one(variant: Variant, configuration: Configuration) -> Any:
 
 
 def precompile(variants: Iterable[Variant], processes: int) -> None:
-    """Compiles all configurations of all variants in processes, since each takes seconds."""
+    """Compiles all configurations of all variants in several processes, since each configuration takes seconds."""
     jobs = [(variant, configuration) for variant in dict.fromkeys(variants) for configuration in CONFIGURATIONS]
     compile_ahead(compile_one, jobs, processes)
 
@@ -140,8 +141,8 @@ def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ..
 def tuned(
     variant: Variant, arrays: tuple[Any, ...], scale: float, is_right: Callable[[Callable[[], Any]], bool], rest: float
 ) -> tuple[Callable[[], Any], str]:
-    """The fastest right configuration, as a launch and in words. All configurations run a short race, then the best run
-    another one."""
+    """The launch and a description of the fastest configuration with right results. All configurations run in a short
+    race, then the best ones in a second race."""
 
     def prepare(configuration: Configuration) -> Callable[[], Any]:
         compile_one(variant, configuration)

@@ -1,8 +1,8 @@
 """Products of matrices in Triton, in the form of its tutorial, tuned for every shape.
 
-Triton multiplies by `wgmma` on sm_90. With the option `arch="sm80"` (for e4m3 "sm89"), it plans a kernel as for an
-A100. The tensor cores of an A100 use `mma.sync`, and its copies are `cp.async`. Triton then assembles this kernel for
-the actual device. So the kernel has the same instructions as our kernels.
+Triton multiplies by `wgmma` on sm_90. With the option `arch="sm80"` (for e4m3 "sm89"), Triton plans a kernel as for an
+A100, whose tensor cores use `mma.sync` and whose copies are `cp.async`. Triton then assembles this kernel for the
+actual device. So the kernel has the same instructions as our kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness import LeftOut
 from peers.triton_race import compile_ahead, fastest
 
 ARCHITECTURES = {"wgmma": ("sm90", "sm90"), "mma": ("sm80", "sm89")}
-"""Maps instructions to the architecture that Triton compiles for, and to the architecture for e4m3."""
+"""Instructions → the architecture for which Triton compiles, and the architecture for e4m3."""
 
 
 @triton.jit
@@ -137,7 +137,7 @@ def configurations(variant: Variant) -> Iterator[Configuration]:
 
 
 def compile_one(variant: Variant, configuration: Configuration) -> Any:
-    """Compiles into Triton's cache on disk, or takes the kernel from there. Raises LeftOut if it has other
+    """Compiles a kernel into Triton's cache on disk, or loads it from the cache. Raises LeftOut if the kernel has other
     instructions."""
     extents, made = (variant.m, variant.n, variant.k), configuration.constants(variant)
     compiled = product.warmup(variant.result, variant.dtype, variant.dtype, *extents, grid=(1,), **made)
@@ -148,7 +148,8 @@ def compile_one(variant: Variant, configuration: Configuration) -> Any:
 
 
 def precompile(variants: Iterable[Variant], processes: int) -> None:
-    """Compiles all configurations of all variants in processes, since each takes about a second."""
+    """Compiles all configurations of all variants in several processes, since each configuration takes about a
+    second."""
     jobs = {}
     for variant in variants:
         for configuration in configurations(variant):
@@ -169,8 +170,8 @@ def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ..
 def tuned(
     variant: Variant, arrays: tuple[Any, ...], is_right: Callable[[Callable[[], Any]], bool], rest: float
 ) -> tuple[Callable[[], Any], str]:
-    """The fastest right configuration, as a launch and in words. All configurations run a short race, then the best run
-    another one."""
+    """The launch and a description of the fastest configuration with right results. All configurations run in a short
+    race, then the best ones in a second race."""
 
     def prepare(configuration: Configuration) -> Callable[[], Any]:
         compile_one(variant, configuration)

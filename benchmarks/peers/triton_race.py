@@ -1,4 +1,5 @@
-"""Configurations of a Triton kernel. Processes compile them ahead, and a race finds the fastest right one."""
+"""Configurations of a Triton kernel. Several processes compile them beforehand, and a race finds the fastest one with
+right results."""
 
 from __future__ import annotations
 
@@ -41,11 +42,12 @@ def fastest(
     rounds: tuple[int, int] = (3, 7),
     finalists: int = 3,
 ) -> tuple[Launch, str]:
-    """The fastest right configuration, as a launch and in words. All configurations run a short race, then the best run
-    another one.
+    """The launch and a description of the fastest configuration with right results. All configurations run in a short
+    race, then the best ones in a second race.
 
     `rest` is as in `interleaved`. `rounds` holds the rounds of the first and the second race. `finalists` is the number
-    of configurations in the second race. Raises LeftOut if none compiles, or none of the best is right.
+    of configurations in the second race. Raises LeftOut if no configuration compiles, or if all finalists give wrong
+    results.
     """
     launches: dict[Configuration, Launch] = {}
     reason = "no configuration compiles"

@@ -1,9 +1,9 @@
 """Softmax in Triton, as good as we can write it: three forms, each tuned for every shape.
 
-In `tile`, a program holds some whole rows, in a number that suits its warps. In `persistent`, there are as many
-programs as the device can hold at once. These programs walk over such tiles with the next loads in flight, as in
-Triton's tutorial. In `looped`, a program walks over one long row twice, with an online maximum and sum. Row lengths are
-compile-time constants, so that Triton knows the alignment of rows.
+In `tile`, a program processes a tile of whole rows. The number of rows suits the program's warps. In `persistent`,
+there are as many programs as the device can run at once. These programs loop over tiles of whole rows with the next
+loads in flight, as in Triton's tutorial. In `looped`, a program loops over one long row twice, with an online maximum
+and sum. Row lengths are compile-time constants, so that Triton knows the alignment of rows.
 """
 
 from __future__ import annotations
@@ -247,14 +247,15 @@ def configurations(cols: int) -> Iterator[Configuration]:
 
 
 def compile_one(variant: Variant, configuration: Configuration) -> Any:
-    """Compiles into Triton's cache on disk, or takes the kernel from there."""
+    """Compiles a kernel into Triton's cache on disk, or loads it from the cache."""
     kernel = KERNELS[configuration.form, variant.backward]
     arrays = (variant.dtype,) * (3 if variant.backward else 2)
     return kernel.warmup(*arrays, variant.rows, variant.cols, grid=(1,), **configuration.constants(variant))
 
 
 def precompile(variants: Iterable[Variant], processes: int) -> None:
-    """Compiles all configurations of all variants in processes, since each takes a good part of a second."""
+    """Compiles all configurations of all variants in several processes, since each configuration takes a good part of a
+    second."""
     jobs = [(variant, configuration) for variant in variants for configuration in configurations(variant.cols)]
     jobs.sort(key=lambda job: -job[1].block * job[1].rows / job[1].warps)  # the slow jobs first
     compile_ahead(compile_one, jobs, processes)
@@ -281,8 +282,8 @@ def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ..
 def tuned(
     variant: Variant, arrays: tuple[Any, ...], sms: int, is_right: Callable[[Callable[[], Any]], bool]
 ) -> tuple[Callable[[], Any], str]:
-    """The fastest right configuration, as a launch and in words. All configurations run a short race, then the best run
-    another one."""
+    """The launch and a description of the fastest configuration with right results. All configurations run in a short
+    race, then the best ones in a second race."""
 
     def prepare(configuration: Configuration) -> Callable[[], Any]:
         return launch(variant, configuration, arrays, sms)

@@ -1,4 +1,4 @@
-"""A peer for `dsl bench --vs softmax=docs/examples/peers.py::softmax`: the same by numpy, as one would by torch."""
+"""Softmax in numpy, a peer for `dsl bench --vs softmax=docs/examples/peers.py::softmax`."""
 
 import numpy as np
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from dsl.runtime.header import Header
 
 MOST_PLANS = 1024
-"""The most classes of calls whose plans a function keeps. A service may meet new shapes with every request."""
+"""The greatest number of call classes whose plans a function keeps. A service may meet new shapes with every
+request."""
 
 
 def load(
@@ -49,8 +50,8 @@ def load(
     Python files that extend the compiler, for this module alone (docs/plugins.md). Raises TileError.
 
     With `strict_bounds`, kernels assert that index tiles lie inside their axes, on any device. `choose` maps the keys
-    of choices to options, for all kernels that have these choices. `Module.asked.check()` raises an error for a key
-    that no kernel had. `name` is the name of the file in errors, by default its path.
+    of compiler choices to options, for all kernels that have these choices. `Module.asked.check()` raises an error for
+    a key that no kernel had. `name` is the name of the file in errors, by default its path.
     """
     program = load_program(path, name, load_plugins(plugins))
     return Module(program, device, arch, strict_bounds, choose)
@@ -59,14 +60,15 @@ def load(
 def parse(
     text: str, name: str = "<text>", device: str = "auto", arch: str | None = None, strict_bounds: bool = False
 ) -> Module:
-    """The module of a text. The text cannot import files. Raises TileError. The other parameters are as in `load`."""
+    """Makes a module from the text of a `.tile` file. The text cannot import files. Raises TileError. The other
+    parameters are as in `load`."""
     return Module(parse_program(text, name), device, arch, strict_bounds)
 
 
 class Module:
     """A `.tile` file. `m.softmax(x)` plans, compiles and launches. `m.compile(kernel, …)` returns one variant.
 
-    `arch` is the target of calls, of `compile` and of an emulated device. The default of `arch` is the device's own
+    `arch` is the target for calls, for `compile` and for an emulated device. The default of `arch` is the device's own
     target. On an H100 the default is `sm_90`. The target `sm_90a` must be named, because its PTX loads on no later
     device. The module keeps its compiled variants.
     """
@@ -90,8 +92,8 @@ class Module:
         return f"<Module {self.program.source.name}: {', '.join([*self.program.dispatches, *self.program.kernels])}>"
 
     def __getattr__(self, name: str) -> ModuleFunction:
-        # Notebooks, `copy` and `pickle` ask for names that begin with an underscore. They need an AttributeError,
-        # without a search for similar names.
+        # Notebooks, `copy` and `pickle` read attributes whose names begin with an underscore. These reads need an
+        # AttributeError, without a search for similar names.
         if name.startswith("_"):
             raise AttributeError(f"a module has no '{name}'")
         try:
@@ -100,7 +102,8 @@ class Module:
             raise AttributeError(error.args[0]) from None
 
     def __getitem__(self, name: str) -> ModuleFunction:
-        """Finds a kernel or dispatch by any name. `m["compile"]` finds a kernel that the method `m.compile` hides."""
+        """Returns the kernel or dispatch with this name. `m["compile"]` returns a kernel that the method `m.compile`
+        hides."""
         known = [*self.program.dispatches, *self.program.kernels]
         if name not in known:
             message = f"{self.program.source.name} has no kernel or dispatch '{name}'"
@@ -127,8 +130,8 @@ class Module:
 
     @property
     def tuned(self) -> Tuned:
-        """The data that `dsl tune --write` wrote beside the file. It is read once. Raises TileError `tuned` if the data
-        does not match the `.tile` file. Data that is not JSON is renamed, with a warning."""
+        """The data that `dsl tune --write` wrote beside the file. The data is read once. Raises TileError `tuned` if
+        the data does not match the `.tile` file. Data that is not JSON is renamed, with a warning."""
         if self._tuned is None:
             from dsl.calls.tuned_file import usable  # importing msgspec takes 14 ms; `load` does not need it
 
@@ -205,7 +208,7 @@ class Module:
 
 
 def is_far(head: KernelHead, name: str, dims: Mapping[str, int], strides: Sequence[int]) -> bool:
-    """Whether offsets within a tensor with these strides exceed 32 bits, as far as the dims are known."""
+    """Whether offsets within a tensor with these strides exceed 32 bits. Unknown dims count as 1."""
     from dsl.runtime.arrays import reach
 
     if (array := head.arrays.get(name)) is None or len(array.dims) != len(strides):
@@ -245,7 +248,7 @@ def split_values(
 
 
 class CompiledKernel:
-    """One compiled variant, which can be launched and shown at every level.
+    """One compiled variant, which can be launched and shown at every level of compilation.
 
     `ir`, `llvm` and `ptx` are text. `k(y, x)` checks and launches. `k.bind(y, x)()` is a prepared launch. `k.run(…)`
     waits and returns a `dsl.runtime.LaunchResult`. A notebook shows the kernel's figures and source. After `run` on the
@@ -326,8 +329,8 @@ class ModuleFunction:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        # Most calls repeat one of the last calls. A short way takes 3 us of Python. Planning the call of a convolution
-        # takes 178 us, although the kernel itself takes only 10 us.
+        # Most calls repeat one of the last calls. A short way (`short_way.py`) takes 3 us of Python. Planning the call
+        # of a convolution takes 178 us, although the kernel itself takes only 10 us.
         for way in self._ways:
             if way(arguments, named):
                 return None
@@ -405,7 +408,7 @@ class ModuleFunction:
             outputs = self.called.outputs(facts)
             facts |= {output.name: output.facts for output in outputs}
             plan = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
-            # Plans with workspaces are never dropped, because a captured CUDA graph holds the addresses of the
+            # Plans with workspaces are never dropped, because a captured CUDA graph may contain the addresses of the
             # workspaces.
             self._plans.keep(key, plan, MOST_PLANS, stays=lambda each: each.workspaces)
         return plan

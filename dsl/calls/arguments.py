@@ -1,4 +1,5 @@
-"""The arguments of a call: the parameter of each argument, checks of the kinds, and the facts that planning needs."""
+"""The arguments of a call: the parameter of each argument, checks of the kinds (array, number or table), and the facts
+that planning needs."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def order(
         takes = f"{called.name} takes {len(called.params)} arguments"
         raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(called.params))
     found = readings(called, free, count, makes_outputs)
-    # `m.add(x, y)` with an optional output may mean two things. Shapes and types may still rule out all ways but one.
+    # `m.add(x, y)` with an optional output may mean two things. Shapes and types may rule out all of these readings but
+    # one.
     if len(found) > 1:
         fitting = [r for r in found if fits(called, dict(zip(r, arguments, strict=True)) | by_name)]
         if len(fitting) > 1:
@@ -38,7 +40,7 @@ def order(
         takes = f"it takes {', '.join(called.params)}"
         raise TileError("call", None, f"{called.name} needs '{required[outputs + count]}'", takes)
     taken = found[0] if found else read_in_order(free, set(free) - set(required), count)
-    given = dict(zip(taken, arguments, strict=False)) | by_name  # a missing argument is reported by its user
+    given = dict(zip(taken, arguments, strict=False)) | by_name  # missing arguments are reported later
     return {p: given.get(p) for p in called.params}
 
 
@@ -138,8 +140,8 @@ def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
     from dsl.runtime import describe
 
     array = describe(value)
-    # Strides matter only where a kernel takes the array strided. Elsewhere the launch checks that the array is
-    # row-major.
+    # Strides matter only where a kernel takes the array as a strided tensor. Elsewhere the launch checks that the array
+    # is row-major.
     strides = stride_class(array.strides) if strided else None
     is_far = strided and array.reach > most_elements(32)
     return ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer), strides, is_far)
@@ -179,8 +181,8 @@ def check_kind(called: Called, name: str, value: Any) -> None:
 
 
 def plain_number(value: Any) -> bool | int | float | None:
-    """Converts a number of Python or numpy, a Decimal or a similar object to a Python number. None for any other
-    object."""
+    """Converts a number of Python or numpy, a Decimal or a similar object to a Python number. Returns None for any
+    other object."""
     if isinstance(value, bool | int | float):
         return plain(value)
     # Without this check, float("1.5") would accept text, and numpy's masked value would become 0.

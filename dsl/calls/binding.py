@@ -1,11 +1,11 @@
 """Binds the arguments of a call to a kernel: dims, types, alignment and absent tensors.
 
 The arrays of a call are described once, as `ArrayFacts`. Calls with equal facts form a class and share a plan. `bind`
-applies a kernel's signature to the facts, once for each launch that the planner considers. The Request carries the
-result of `bind` from `fits` to the variant, and from there to the launch.
+applies a kernel's signature to the facts, once for each launch that the planner considers. A Request stores the result
+of `bind`. `fits` (a condition of a dispatch), the variant and the launch use the same Request.
 
-The runtime checks arrays against the header again, once for each class. The runtime sees only PTX text, which need not
-come from this compiler."""
+The runtime checks arrays against the PTX header again, once for each class, because the PTX text need not come from
+this compiler."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from dsl.values.facts import ArrayFacts
 
 IN_ORDER = "are the arguments in their order?"
 MOST_ORDERS = 200
-"""The most orders that are tried for arguments that do not fit. 200 covers all pairs of 20 arguments, or all pairs and
-triples of 8."""
+"""The greatest number of argument orders that are tried after arguments did not fit. 200 covers all pairs of 20
+arguments, or all pairs and triples of 8."""
 
 
 class Misfit(TileError):
@@ -96,12 +96,12 @@ def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
 
 
 def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
-    """Binds the arguments of a kernel, given by parameter. Each argument is ArrayFacts, a number, a table or None.
-    Raises TileError or Misfit."""
+    """Binds the arguments of a kernel. `arguments` maps each parameter to ArrayFacts, a number, a table or None. Raises
+    TileError or Misfit."""
     try:
         return _bind(head, arguments)
     except Misfit as error:
-        # The search runs only after an error. A call that fits does not pay for it.
+        # The search for another order runs only after an error, so that a call that fits does not pay for the search.
         hint = in_another_order(head, arguments)
         if hint is None:
             raise
@@ -109,7 +109,8 @@ def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
 
 
 def in_another_order(head: KernelHead, arguments: Mapping[str, Any]) -> str | None:
-    """The hint for arrays that would fit if two or three of them changed places. None if no such exchange helps."""
+    """Returns the hint for arrays that would fit if two or three of them changed places. Returns None if no such
+    exchange helps."""
     given = [name for name in head.arrays if isinstance(arguments[name], ArrayFacts)]
     threes = ((a, *rest) for a, b, c in combinations(given, 3) for rest in ((b, c), (c, b)))
     for ring in islice(chain(combinations(given, 2), threes), MOST_ORDERS):

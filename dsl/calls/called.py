@@ -1,5 +1,5 @@
-"""Describes the dispatch or kernel that a call names: the parameters, and the kernels that take these parameters. Built
-once per program."""
+"""Describes the dispatch or kernel that a call names: the parameters, and the kernels that take these parameters. This
+description is built once per program."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from dsl.values.facts import ArrayFacts
 
 
 class Called:
-    """A dispatch or a kernel of a file. Use `Program.once` to get one.
+    """A dispatch or a kernel of a file. `Program.once` returns the instance for a name.
 
-    `params` lists its parameters in order. `passed` lists (signature, argument of the call, parameter of the kernel)
+    `params` lists the parameters in order. `passed` lists (signature, argument of the call, parameter of the kernel)
     for each argument that a launch passes on unchanged. `heads` maps an argument to the signature of the first kernel
     that takes the argument. `parameters` maps the argument to its name in that signature. `launched` lists all kernels
     that a call may launch. `options` holds the options of the dispatch. `asked` holds the tensors that are optional in
@@ -70,8 +70,8 @@ class Called:
         self.asked = frozenset(argument for argument, array in arrays if array.optional)
         stored = self.accesses[0].intersection(argument for argument, _ in arrays)
         written = [p for p in self.params if p in stored] if self.dispatch is not None else []
-        # If a call left out all outputs of this dispatch, it would do nothing and return None. So the first output does
-        # not count as optional. If it is left out, the call allocates it.
+        # A call that left out all outputs of this dispatch would do nothing and return None. So the first output does
+        # not count as optional. If a caller leaves out the first output, the call allocates it.
         nothing = bool(written) and self.asked.issuperset(written)
         self.optional = self.asked.difference(written[:1] if nothing else [])
         taken = [(argument, head.arrays[p]) for head, argument, p in self.passed if p in head.arrays]
@@ -149,7 +149,7 @@ class Called:
 
     @cached_property
     def deciding(self) -> frozenset[str]:
-        """The number and table arguments whose values decide the launches. The dispatch reads these values, or a
+        """The arguments, numbers or tables, whose values decide the launches. The dispatch reads these values, or a
         schedule, a grid or a condition of a kernel reads them. Other numbers and tables are only passed on."""
         if self.dispatch is None:
             # Calls that differ only in other numbers share a plan. A seed or a learning rate changes with each call.

@@ -1,4 +1,4 @@
-"""The decisions of a plan, as choices: the branch of a dispatch, and the values of `tune` sets."""
+"""The decisions of a plan, as objects of class `Choice`: the branch of a dispatch, and the values of `tune` sets."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def all_choices(request: Request, compiled: Compiled, branch: Choice | None) -> 
 
 def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | None:
     """The branch of a dispatch, as a choice among the branches that may serve the call. `asked` is the schedule that
-    the caller named. The choice is only for display. Conditions decide the branch, and `--schedule` overrides the
-    conditions."""
+    the caller named. The choice is only for display. The conditions of the dispatch decide the branch, and `--schedule`
+    overrides the conditions."""
     if planner.name not in planner.program.dispatches:
         return None
     taken = said_steps(tuple(StepChoice(s.request.kernel, s.request.schedule, {}) for s in plan.steps))
@@ -40,7 +40,7 @@ def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | N
 
 
 def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
-    """The names of `tune` sets, as choices among the values of their sets."""
+    """One choice for each name with a `tune` set, among the values of this set."""
     choices = Choices()
     for name, values in schedule.tune.items():
         taken = schedule.warps if name == "warps" else schedule.constants[name]

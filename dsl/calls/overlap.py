@@ -1,12 +1,12 @@
 """Decides which launches of a call may overlap, and which tensors a launch may read while earlier launches still run.
 
 Each launch except the first may start before the preceding launch has ended. `dsl/lowering/passes/overlap.py` inserts
-the wait. Code before the wait may read tensors that no earlier launch writes.
+the wait for earlier launches. Code before the wait may read tensors that no earlier launch writes.
 
-Two names are known to be different memory in two cases. In the first case, one of the names is a workspace of the call.
-In the second case, the writing launch takes both names, and the launch would be refused if the tensors overlapped. All
-earlier launches count, not only the preceding launch. Each launch may let the next launch start while the launches
-before it still run."""
+Two names are known to refer to different memory in two cases. In the first case, one of the names is a workspace of the
+call. In the second case, the writing launch takes both names, and the launch would be refused if the tensors
+overlapped. All earlier launches count, not only the preceding launch, because each launch may let the next launch start
+while earlier launches still run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from dsl.text.program import Program
 
 
 def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
-    """The launches of a call. Each request gets `follows` and `leads`, which describe the launches before and after
-    this launch."""
+    """Returns the launches of a call, with `follows` and `leads` set in each request. These fields describe the earlier
+    and the later launches of the call."""
     made = []
     for at, step in enumerate(steps):
         follows = tuple(_unwritten(program, step, steps[:at])) if at else None
@@ -30,7 +30,7 @@ def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
 
 
 def _unwritten(program: Program, step: Step, before: Sequence[Step]) -> Iterator[str]:
-    """The tensors of a launch that, according to the text, no earlier launch writes."""
+    """The tensors of a launch that no earlier launch writes, according to the text of the kernels."""
     head = program.head(step.request.kernel)
     for name, argument in zip(head.names, step.arguments, strict=True):
         if name in head.arrays and argument is not None and all(_leaves(program, each, argument) for each in before):
@@ -42,6 +42,7 @@ def _leaves(program: Program, step: Step, argument: Any) -> bool:
     head = program.head(step.request.kernel)
     written = program.once(tensors_used, head.name)[0].union(names_given(program, head.name))
     given = [(n, a) for n, a in zip(head.names, step.arguments, strict=True) if n in head.arrays and a is not None]
-    # Two arrays of a call may be the same memory under two names, unless a launch that takes both would be refused.
+    # Two arrays of a call may be the same memory under two names. They are different memory if a launch takes both
+    # arrays, because this launch would be refused otherwise.
     is_apart = isinstance(argument, Workspace) or any(a == argument for _, a in given)
     return all(a != argument and (is_apart or isinstance(a, Workspace)) for n, a in given if n in written)

@@ -17,7 +17,7 @@ from dsl.values.facts import ArrayFacts
 
 
 class Compiles(Protocol):
-    """The interface that compiles the launches of a plan. A module implements it."""
+    """The interface that compiles the launches of a plan. A module implements this interface."""
 
     @property
     def program(self) -> Program: ...
@@ -144,7 +144,8 @@ class BoundPlan:
         # A single launch checks its numbers itself.
         if len(arguments) > 1:
             self.check_numbers(arguments)
-        # Decided once. The grid, and so whether a launch has any blocks, depends only on the class of the call.
+        # Decided once, because the grid depends only on the class of the call. A launch whose grid has no blocks is
+        # skipped.
         if self._in_turn is None:
             self._in_turn = self.in_turn(arguments)
         with self.call() if self.shares or self.may_overlap else nullcontext():
@@ -153,23 +154,23 @@ class BoundPlan:
 
     def check_numbers(self, arguments: Sequence[Sequence[Any]]) -> None:
         """Raises LaunchError for a number that a kernel of the plan refuses. All numbers are checked before the first
-        launch, because a later refusal would leave partial results. A plan may have been made for other numbers than
-        the call's."""
+        launch, because a later refusal would leave partial results. The plan may have been made for an earlier call
+        with other numbers."""
         for kernel, values in zip(self.kernels, arguments, strict=True):
             kernel.check_numbers(values)
 
     def in_turn(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """The kernels for the launches of a call with these arguments, in order. A kernel that may start before the
-        preceding launch has ended is in its overlapping form."""
+        preceding launch has ended is returned in its overlapping form."""
         turns = zip(self.kernels, overlaps(self.kernels, arguments), strict=True)
         return [kernel.overlapping if does else kernel for kernel, does in turns]
 
     @contextmanager
     def call(self, may_overlap: bool | None = None) -> Iterator[None]:
         """A context manager for the launches of one call. The context is entered after the arguments of the launches
-        are made. It clears and checks workspaces, and tells the emulator to check overlapping launches. `may_overlap`
-        says whether any launches overlap. `may_overlap` is needed if the caller launches other kernels than the kernels
-        of the plan.
+        are made. The context manager clears and checks workspaces, and tells the emulator to check overlapping
+        launches. `may_overlap` says whether any launches overlap. `may_overlap` is needed if the caller launches other
+        kernels than the kernels of the plan.
 
         Workspaces in host memory are checked. Raises FindingError if a workspace with `zero` does not hold zeros. A
         call that fails drops its workspaces, because a workspace with `zero` may no longer hold zeros.
@@ -192,7 +193,7 @@ class BoundPlan:
             raise
 
     def zero_workspaces(self) -> None:
-        """Fills the workspaces with `zeroed` with zeros."""
+        """Writes zeros into the workspaces that have `zeroed`."""
         for _, workspace, made in self.workspaces.values():
             if workspace.zeroed:
                 from dsl.runtime.frameworks import clear
@@ -220,7 +221,7 @@ class BoundPlan:
         if isinstance(argument, FromCall):
             return given[argument.name]
         if isinstance(argument, Workspace):
-            # The key is the identity, because two workspaces with the same text are different memory.
+            # The key is the identity of the workspace, because two workspaces with the same text are different memory.
             known = self.workspaces.get(id(argument))
             if known is None:
                 known = self.workspaces[id(argument)] = (name, argument, allocate_workspace(argument, given))
@@ -230,7 +231,8 @@ class BoundPlan:
 
 def overlaps(kernels: Sequence[Any], arguments: Sequence[Sequence[Any]]) -> list[bool]:
     """Says for each launch of a call whether the launch may start before the preceding launch has ended."""
-    # A launch without blocks is skipped. The next launch would then overlap whatever ran before this call.
+    # A launch without blocks is skipped. If the launch after it were to overlap, it would overlap work from before this
+    # call.
     pairs = zip(kernels, kernels[1:], arguments, strict=False)
     return [False, *(kernel.header.overlaps and 0 not in before.grid(*values) for before, kernel, values in pairs)]
 

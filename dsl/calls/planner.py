@@ -1,7 +1,7 @@
 """Plans a call: finds the launches that serve it.
 
-A call names a dispatch or a kernel. The arguments give dims and types. The first branch whose condition holds gives the
-launches. `--explain` prints the launches, and the reasons for choosing them.
+A call names a dispatch or a kernel. The arguments determine dims and types. The first branch whose condition holds
+determines the launches. `--explain` prints the launches, and the reasons for choosing them.
 
 The launches of a branch are built once: either for a `fits` in the branch's condition, or when the branch is taken.
 Therefore `fits` lowers exactly the variant that is launched."""
@@ -49,8 +49,7 @@ from dsl.values.table import Builtin
 ASKING = ("shape", "bytes", "dtype")
 """Functions of arrays that do not need the elements."""
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
-"""Codes of errors which mean that a device lacks something that a variant needs: memory, registers or an
-instruction."""
+"""Codes of the errors that are raised if a device lacks memory, registers or an instruction that a variant needs."""
 
 
 def one_of(values: Sequence[Any], chosen: Any) -> Any:
@@ -70,7 +69,7 @@ def passed_on(value: Any, loc: Loc) -> Any:
 
 class DispatchNames(Arrays):
     """Evaluates the expressions of a dispatch: numbers, tables made on the host, `workspace`, `fits`, and facts about
-    the call's arrays. A plan serves a class of calls, so these expressions cannot see elements."""
+    the call's arrays. A plan serves a class of calls, so these expressions cannot read elements of arrays."""
 
     operands = "numbers and tables"
 
@@ -106,7 +105,7 @@ class DispatchNames(Arrays):
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        # The plan is kept for the class of the call. A decision that reads elements would be wrong for the next call.
+        # The plan is kept for the class of the call. A decision that reads elements could be wrong for the next call.
         if function.name not in ASKING:
             self.check_unseen(function.name, [*values, *keywords.values()], loc)
         return super().of(function, values, keywords, loc, node)
@@ -248,7 +247,8 @@ class Planner:
     # ---- tuned data ----
 
     def tuned_plan(self, tuned: Tuned, device: str) -> Plan | None:
-        """The plan of the tuned entry that serves this call. If no entry does, notes the reason and returns None."""
+        """The plan of the tuned entry that serves this call. If no entry serves the call, notes the reason and returns
+        None."""
         if tuned.path is None:
             return None
         found = tuned.find(device, self.facts(), self.program.plugins.digests)
@@ -367,8 +367,8 @@ class Planner:
         return out
 
     def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
-        """Replaces the schedule of each step whose kernel has the schedule `name`. None if no kernel has the schedule,
-        or if a branch of the dispatch names the schedule."""
+        """Replaces the schedule of each step whose kernel has the schedule `name`. Returns None if no kernel has the
+        schedule, or if a branch of the dispatch names the schedule."""
         has = [name in self.program.schedules_of(step.kernel) for step in steps]
         if not any(has) or name in named_ways(self.program.dispatches[self.name]):
             return None
@@ -432,7 +432,8 @@ class Planner:
         )
 
     def wanted(self, dispatch: ast.Dispatch) -> Callable[[ast.When], bool] | None:
-        """A test for the branch that is taken regardless of its conditions. None if the conditions decide."""
+        """Returns a test for the branch that is taken regardless of its conditions. Returns None if the conditions
+        decide."""
         if self.chosen is not None:
             branch = branch_of(dispatch, self.chosen, self.program)
             if branch is None:
@@ -577,7 +578,7 @@ class Planner:
         return schedule, constants
 
     def function_name(self, node: ast.Expr, names: Mapping[str, Any]) -> str | None:
-        """The name of the function that an expression names. None for any other expression."""
+        """The name of the function that an expression names. Returns None for any other expression."""
         if isinstance(node, ast.Name) and node.id not in names and self.program.function(node.id) is not None:
             return node.id
         return None

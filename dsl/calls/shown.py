@@ -1,5 +1,5 @@
-"""Shows a compiled kernel in a notebook: its figures and its source. After a run on the emulator, counters and heat are
-added."""
+"""Shows a compiled kernel in a notebook: its figures and its source. After a run on the emulator, the source lines have
+counters and are tinted by cost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
 
 
 def machine_code(compiled: Compiled) -> dict[str, Any]:
-    """Registers per thread and spilled bytes, as ptxas reports them. Empty if ptxas is not installed."""
+    """Registers per thread and spilled bytes, as ptxas reports them. The result is empty if ptxas is not installed."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError
 
@@ -66,7 +66,7 @@ def text_of(kernel: ast.KernelDef) -> list[CountedLine]:
 
 
 def counted_source(program: Program, own: str, counters: Any) -> str:
-    """The source lines with counters and heat, from the kernel's file and from the files of functions that the kernel
+    """The source lines with counters and tints, from the kernel's file and from the files of functions that the kernel
     calls."""
     sources: dict[str, Source] = {source.name: source for source in program.sources()}
     files: dict[str, dict[int, Any]] = {own: counters.by_line}

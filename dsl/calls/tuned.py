@@ -1,6 +1,6 @@
 """The tuned data beside a `.tile` file (`reduce.tuned.json`). The data holds the fastest launches that tuning found. An
-entry belongs to one combination of device, launched name, options, types and dims. An entry also serves calls whose
-dims are near the entry's dims. `Planner` looks entries up."""
+entry belongs to one device, one kernel or dispatch, and one combination of options, types and dims. An entry also
+serves calls whose dims are near the entry's dims. `Planner` looks entries up."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from dsl.values.arithmetic import pow2_divisor
 
 SCHEMA = 1
 NEAR = 2
-"""An entry serves a call only if each dim without a range is at most this many times as large, or as small, as the
-tuned dim."""
+"""The greatest ratio, in either direction, between a dim of a call and the tuned dim of an entry that serves the call.
+Dims with a range have no such limit."""
 MOST_DIVISOR = 16
-"""The greatest power of two that divides an inner dim must be the same as for the tuned dim. Powers above this limit
-count as the limit. No access is wider than 16 elements."""
+"""An entry serves a call only if the greatest power of two that divides an inner dim is the same as for the tuned dim.
+Powers above `MOST_DIVISOR` count as `MOST_DIVISOR`, because no access is wider than 16 elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepChoice:
-    """One launch of a plan: the schedule, and the constants that override it. `fixed` lists the constants that the
-    branch itself sets, as written (`PER=2`). The `fixed` constants tell apart branches with the same kernel and
-    schedule."""
+    """One launch of a plan: the kernel, the schedule, and the constants that override the schedule. `fixed` lists the
+    constants that the branch of the dispatch itself sets, as written (`PER=2`). The `fixed` constants distinguish
+    branches with the same kernel and schedule."""
 
     kernel: str
     schedule: str | None
@@ -61,13 +61,13 @@ class CallFacts:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The fastest point of a tuning.
+    """The fastest launches that one tuning of a call found.
 
-    `ranges` gives some dims a range of extents (from, to). The entry serves all extents in the range, whatever extent
-    was tuned. An end that is None is open. `text` is the digest of the entry's kernels and schedules at the time of
-    tuning. `median_us` and `interval_us` are microseconds, or None if the emulator's counters decided. `ties` is the
-    number of points that tie with the fastest, including the fastest. `plugins` maps the plug-ins in use to their
-    digests."""
+    `ranges` maps some dims to a range of extents (from, to), in which None is an open end. The entry serves all extents
+    in the range, whatever extent was tuned. `text` is the digest of the entry's kernels and schedules at the time of
+    tuning. `median_us` and `interval_us` are microseconds, or None if tuning compared the emulator's counters. `ties`
+    is the number of tuned points that tie with the fastest point, including the fastest point. `plugins` maps the
+    plug-ins that were in use to the digests of their text."""
 
     device: str
     call: str
@@ -86,7 +86,8 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """The key of the calls that the entry was tuned for. Keys sort by the size of the extents."""
+        """The key of the calls that the entry was tuned for. Keys that differ only in extents sort by the size of the
+        extents."""
         # Padded with zeros, because keys are sorted as text.
         dims = ",".join(f"{name}={extent:020d}" for name, extent in sorted(self.dims.items()))
         parts = [self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims]
@@ -94,7 +95,8 @@ class Entry:
 
     def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> tuple[float, float] | None:
         """The distance between the entry's dims and a call's dims, as two sums of |log2 ratio|. The first sum is over
-        dims without a range. The second sum is over dims with a range. None if the entry does not serve these dims."""
+        dims without a range. The second sum is over dims with a range. Returns None if the entry does not serve these
+        dims."""
         if dims.keys() != self.dims.keys():
             return None
         away, within = 0.0, 0.0
@@ -219,7 +221,8 @@ def stale_errors(tuned: Tuned, program: Program) -> list[TileError]:
 
 
 def stale(entry: Entry, program: Program) -> TileError | None:
-    """The located error for an entry with a name that the file no longer defines. None if all names are defined."""
+    """Returns an error with a location for an entry with a name that the file no longer defines. Returns None if all
+    names are defined."""
 
     def fail(word: str, message: str, known: Any) -> TileError:
         loc = entry.loc
@@ -258,7 +261,8 @@ def stale(entry: Entry, program: Program) -> TileError | None:
 
 
 def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
-    """The names that entries of a call may use, by kind. The kinds are words of error messages."""
+    """The names that entries of a call may use, by kind. The kinds are the words that error messages use, such as
+    "option"."""
     called = program.once(Called, call)
     heads = [program.head(kernel) for kernel in called.launched]
     types, dims = {name for head in heads for name in head.types}, {name for head in heads for name in head.dims}
@@ -267,7 +271,7 @@ def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
 
 def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.When | None:
     """The branch that launches these kernels with these schedules and fixed constants. If no branch fits exactly,
-    returns a branch that launches these kernels with other schedules. None if no branch launches these kernels."""
+    returns a branch that differs only in its schedules. Returns None if there is no such branch either."""
     branches = program.once(_branches, dispatch.name)
     # `dsl tune --schedule` may have tried a schedule that the branch does not name.
     exact, loose = ([(s.kernel, s.schedule if named else None, s.fixed) for s in steps] for named in (True, False))
@@ -283,7 +287,7 @@ def _branches(program: Program, name: str) -> list[tuple[ast.When, tuple[StepCho
 
 
 def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:
-    """The launches of a branch, without chosen constants. A launch that names no schedule has its kernel's first
+    """The launches of a branch, without chosen constants. A launch that names no schedule gets its kernel's first
     schedule."""
     out = []
     for launch in line.steps:
@@ -300,8 +304,8 @@ def _span(loc: Loc) -> str:
 
 
 def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
-    """12 hexadecimal digits of a SHA-256 digest. The digest covers the text of these kernels and schedules, and of
-    every schedule that a schedule names with `like`."""
+    """12 hexadecimal digits of a SHA-256 digest. The digest covers the text of these kernels and schedules, and the
+    text of every schedule that `like` includes in them."""
     pieces: list[str] = []
     for step in steps:
         kernel = program.kernels[step.kernel]
@@ -313,8 +317,8 @@ def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
 
 
 def _written(loc: Loc) -> str:
-    """The block that begins on the line of `loc`, up to the next line that is not indented. Comments and blank lines
-    are left out, so that editing them does not make entries stale."""
+    """The text of the block that begins on the line of `loc` and ends before the next line that is not indented.
+    Comments and blank lines are left out, so that editing them does not make entries stale."""
     first, *rest = (line.split("#")[0].rstrip() for line in loc.source.text.splitlines()[loc.line - 1 :])
     end = next((i for i, line in enumerate(rest) if line and not line[0].isspace()), len(rest))
     return "\n".join([first, *filter(None, rest[:end])])

@@ -1,5 +1,5 @@
-"""The file of tuned data. Each field is checked, one process at a time writes the file, and a broken file is
-renamed."""
+"""Reads and writes the file of tuned data. Each field is checked, one process at a time writes the file, and a broken
+file is renamed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dsl.lowering.ir.types import DTYPES
 from dsl.text.files import MAX_TEXT, is_file, locked, read_text, sweep
 
 MOST = 1 << 62
-"""A bound above every dim and every count in the file."""
+"""Every dim and every count in the file must be below this number."""
 
 
 class BrokenError(TileError):
@@ -34,13 +34,13 @@ class SetAside(UserWarning):
 def read_tuned(path: Path) -> Tuned:
     """Reads the entries of a file. A file that does not exist has no entries. Raises TileError `tuned` if the file is
     not tuned data."""
-    # A link to a missing file is an error. It does not count as an absent file.
+    # A symbolic link to a missing file is an error. Such a link does not count as an absent file.
     if not os.path.lexists(path):
         return Tuned(path)
     try:
         source = Source(str(path), read_text(path, MAX_TEXT))
     except TileError as error:
-        # A file that is too large or not UTF-8 is broken, like a file that is not JSON. A folder of this name is not
+        # A file that is too large or not UTF-8 is broken, like a file that is not JSON. A folder at this path is not
         # renamed.
         raise BrokenError("tuned", None, error.message, AGAIN) if is_file(path) else error from None
     start = Loc(source, 0, max(1, source.text.find("\n")))
@@ -71,12 +71,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> NoReturn:
-    # Python's json accepts NaN and Infinity. No other reader does.
+    # Python's json accepts NaN and Infinity. Other readers of JSON reject them.
     raise ValueError(f"{word} is no number of JSON")
 
 
 def _places(source: Source) -> Iterator[Loc]:
-    """The place of each entry in a valid JSON file. No places are given if the key `"entries"` is written with
+    """Yields the place of each entry in a valid JSON file. Yields nothing if the key `"entries"` is written with
     escapes."""
     text, decoder = source.text, json.JSONDecoder()
     at = text.find("[", text.find('"entries"')) + 1
@@ -165,8 +165,8 @@ def _entry(row: Any, loc: Loc) -> Entry:
 
 
 def usable(path: Path) -> Tuned:
-    """Reads the entries for calls. A broken file is renamed with a warning and counts as empty, so that no call fails
-    because of the file."""
+    """Reads the entries that serve calls. A broken file is renamed with a warning and counts as empty, so that no call
+    fails because of the file."""
     try:
         return read_tuned(path)
     except BrokenError as error:
@@ -196,8 +196,8 @@ def set_aside(path: Path) -> Path:
 
 
 def update(path: Path, change: Callable[[Tuned], bool]) -> list[str]:
-    """Reads the file under its lock, calls `change`, and writes the file if `change` returns true. Entries of other
-    processes are kept. A file that is not tuned data is renamed, and the returned notes say so."""
+    """Reads the file under its lock, calls `change`, and writes the file if `change` returns true. Entries that other
+    processes wrote are kept. A file that is not tuned data is renamed, and the returned notes say so."""
     with locked(path):
         sweep(path)
         notes = []

@@ -1,4 +1,5 @@
-"""Finds the tensors that a kernel stores to and reads, from its text and the functions that it calls.
+"""Finds the tensors that a kernel reads, and the tensors that it stores to. The search reads the text of the kernel and
+of the functions that it calls.
 
 A call may leave out outputs. Therefore the planner must know the written tensors before it knows the arguments and the
 variant. The found accesses are the union of the accesses in the headers of all variants. A test checks this for the
@@ -37,7 +38,7 @@ class Uses:
         self.read |= names if "r" in access else set()
 
     def resolve(self) -> Uses:
-        """Counts each use of a view also as a use of the memory that the view shows."""
+        """Counts each use of a view also as a use of the memory that the view refers to."""
         for names in (self.written, self.read, self.returned):
             left = [*names]
             while left:
@@ -51,15 +52,15 @@ class Uses:
 
 
 def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
-    """Two sets: the names that a kernel stores to, and the names that the kernel reads. If only a variant knows which
-    function is called, the arguments count as both stored and read."""
+    """Two sets: the names that a kernel stores to, and the names that the kernel reads. If the called function is known
+    only in a variant, its arguments count as both stored and read."""
     found = UsesReader(program, program.functions).uses(program.kernels[kernel].body)
     return found.written, found.read
 
 
 class UsesReader:
-    """Finds the uses of names in bodies. `functions` holds the functions that a body sees. `open` holds the ids of the
-    functions that are being read."""
+    """Finds the uses of names in bodies. `functions` holds the functions that are visible in a body. `open` holds the
+    ids of the functions that are being read."""
 
     def __init__(self, program: Program, functions: Mapping[str, ast.Def], open: tuple[int, ...] = ()):
         self.program, self.functions, self.open = program, functions, open
@@ -115,7 +116,7 @@ class UsesReader:
         self.value(node.value, found)
 
     def memory(self, node: Any, found: Uses) -> set[str]:
-        """The names whose memory an expression may share. Values in the memory do not count."""
+        """The names whose memory an expression may share. Computed values share no memory."""
         if isinstance(node, ast.Name):
             return {node.id}
         if isinstance(node, ast.Index | ast.Attribute):
@@ -169,8 +170,8 @@ class UsesReader:
                 self.node(each, found)
 
     def of_function(self, function: ast.Def, node: ast.Call, found: Uses) -> None:
-        """Reads a call of a def. The uses of a parameter become uses of its argument. The uses of outer names count
-        unchanged."""
+        """Reads a call of a def. The uses of a parameter become uses of its argument. The uses of names from outside
+        the def count unchanged."""
         inner, given = self.inner(function, node)
         local = {*function.params, *(constant.name for constant in function.constants), *inner.views}
         for access, names in (("w", inner.written), ("r", inner.read)):

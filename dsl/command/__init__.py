@@ -46,7 +46,7 @@ COMMANDS = {
 
 def take_plugins(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> None:
     """Compiles programs with these plug-ins until the command ends. The plug-ins are loaded at their first use, inside
-    the command. Therefore an error in a plug-in is reported like an error in the command's file."""
+    the command. Therefore an error in a plug-in is reported like an error in the `.tile` file."""
 
     @cache
     def plugins() -> Plugins:
@@ -89,7 +89,8 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        # Only the group sees the whole command line. The words are kept here because logs of trials record them.
+        # Only the group receives the whole command line. The words are kept here because logs of trials record the
+        # command.
         context.meta[WORDS] = ("dsl", *args)
         return super().parse_args(context, args)
 
@@ -125,8 +126,8 @@ def cli() -> None:
 
 
 def open_outputs() -> None:
-    """Opens /dev/null for standard output or standard error if the caller has closed it. A file opened later would
-    otherwise get the closed stream's number."""
+    """Opens /dev/null for standard output or standard error if the caller has closed this stream. A file opened later
+    would otherwise get the stream's file descriptor."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             # Opened in text mode, because click and print write text.
@@ -151,7 +152,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         status = stop.exit_code
-    # click would end the process for this exception. Here every error leaves through the same exit.
+    # click would end the process for this exception. Here all errors end at the exit below.
     except click.ClickException as error:
         error.show()
         status = error.exit_code

@@ -70,7 +70,7 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
         for experiment in found:
             # The compiling processes of a launch end before the compiling processes of the next launch start.
             with experiment:
-                # The number of rows is known only after planning. The experiment has already planned.
+                # The number of rows is known here, because the experiment has already planned the launch.
                 bar.begin(experiment.call.name, len(flips_of(experiment, choice)))
                 made.append(ablated(experiment, choice, bar.advance))
             bar.clear()
@@ -84,8 +84,8 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
 
 
 def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Returns the gains of each launch as data, and False because nothing can be broken. Also prints the gains unless
-    `as_json` is set."""
+    """Returns the gains of each launch as data, and False, because gains cannot be wrong results. Also prints the gains
+    unless `as_json` is set."""
     from dsl.lab.ablation_report import show_shares
     from dsl.lab.assignments import check_asked
     from dsl.lab.place import find_place

@@ -67,7 +67,7 @@ def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -
     # The passes to skip have become choices: pass.NAME=off.
     del settings["skip_pass"]
     place, why = choose_device(device, False)
-    # Both ways return the rows as JSON, so that a single function reads them.
+    # Both branches return the rows as JSON, so that a single function reads the rows.
     request = {"file": file, "device": place, "why": why, "time_limit": time_limit, **settings}
     if place == "emulator":
         told = answer(request)
@@ -87,7 +87,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
     request = dict(request)
     rows = bench(load(request.pop("file")), request.pop("device"), request.pop("why"), **request)
-    # `row_from_json` is the inverse.
+    # `row_from_json` reverses `asdict`.
     return {"rows": [asdict(row) for row in rows]}
 
 
@@ -135,8 +135,8 @@ OF_LAUNCH = (
 
 
 def show_rows(file: str, rows: list[BenchRow]) -> None:
-    """Prints a table of the rows that ran. Facts that all rows share stand above the table. Notes on rows that did not
-    run stand below the table."""
+    """Prints a table of the rows that ran. Facts that all rows share are printed above the table. Notes on rows that
+    did not run are printed below."""
     ran = [row for row in rows if row.report is not None]
     reports = [row.report for row in ran if row.report and row.peer is None]
     first = reports[0]
@@ -155,7 +155,7 @@ def show_rows(file: str, rows: list[BenchRow]) -> None:
 
 
 def show_table(rows: list[BenchRow]) -> list[str]:
-    """Prints the columns in which rows differ, then the columns of figures that some row has. Returns the names of
+    """Prints the columns in which rows differ, then a column for each figure that some row has. Returns the names of
     these figures."""
     from dsl.text.terminal import Terminal, add, table
 
@@ -181,7 +181,7 @@ def show_table(rows: list[BenchRow]) -> list[str]:
 
 
 RARE = ("atomics", "atomic_waits")
-"""Figures that are shown only if some row has a value above 0. They are 0 for most kernels."""
+"""Figures that are shown only if some row has a value above 0. These figures are 0 for most kernels."""
 
 
 def all_figures(row: BenchRow) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
         ("options", [options_of(row) for row in rows]),
         ("from", [row.edited or "" for row in rows]),
     ]
-    # Often an example has the name of its kernel.
+    # Examples that have the names of their kernels need no column.
     if found[0][1] == found[1][1]:
         del found[0]
     telling = [column for column in found if len(set(column[1])) > 1]

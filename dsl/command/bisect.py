@@ -64,7 +64,7 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
         raise TileError("option", None, "without a GPU there are no times", "use a counter: wavefronts, sectors")
     decisions = decisions_from(experiment, options["start"])
     with Bar() as bar:
-        # Halving takes log2 of the number of decisions, and both ends are tried first.
+        # Binary search takes log2 of the number of decisions. Both ends are tried first.
         bar.begin("bisect", len(decisions).bit_length() + 2)
         made = bisect(experiment, decisions, asked, bar.advance, options["reduce"])
     if not as_json:
@@ -77,7 +77,7 @@ def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decis
     from dsl.lab.bisect import given, plain
 
     if start in ((), (PLAIN,)):
-        # By default every choice starts as plain, which needs no knowledge of the kernel.
+        # By default every choice starts with its plain option, which needs no knowledge of the kernel.
         found = plain(experiment)
     else:
         assignment: dict[str, str] = {}

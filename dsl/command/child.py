@@ -1,7 +1,7 @@
-"""Runs a request in a child process. An illegal access on a GPU makes its process unusable, and a launch that never
-ends can only be stopped with its process.
+"""Runs a request in a child process. An illegal access on a GPU makes the launching process unusable. A launch that
+never ends can only be stopped together with this process.
 
-The child waits for each launch within the time limit, and reports the launch that did not end. If the child gives no
+The child waits for each launch until the time limit, and reports a launch that has not ended. If the child gives no
 answer at all, this process stops the child `GRACE` seconds after the time limit.
 """
 
@@ -30,7 +30,7 @@ emulator's counters."""
 
 
 def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
-    """The report of a request. The kernel's prints go to `output`. Raises ChildFailure."""
+    """The report of a request. What the kernel prints is written to `output`. Raises ChildFailure."""
     return from_json(answer_of_child("dsl.command.request", asdict(request), output, time_limit))
 
 
@@ -42,7 +42,7 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
     `time_limit` limits the whole process.
     """
     on_gpu = request.get("device") != "emulator"
-    # Uses files, because standard output and standard error carry the kernel's prints.
+    # The request and the answer are files, because the kernel prints to standard output and standard error.
     with tempfile.TemporaryDirectory(prefix="dsl-run-") as folder:
         asked, answered = Path(folder, "request.json"), Path(folder, "answer.json")
         limit = time_limit if on_gpu else None
@@ -60,7 +60,7 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
             # A notebook's stream is not a file, so this process passes the child's output on.
             (output or sys.stdout).write(done.stdout.decode(errors="replace"))
         if not answered.is_file():
-            # The child was killed or its interpreter crashed, so it wrote no answer.
+            # The child was killed or its interpreter crashed, so there is no answer.
             raise failure("device", f"the process of the launch ended with status {done.returncode}")
         said = json.loads(answered.read_text())
     if "errors" in said:
@@ -70,7 +70,7 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
 
 def is_file(stream: Any) -> bool:
     """Whether a child process can write to a stream directly. `stream` may be None, which stands for the output of this
-    process. A child cannot write to a notebook's stream, because the stream has no file."""
+    process. A child cannot write to a notebook's stream, because the stream has no file descriptor."""
     try:
         (stream or sys.stdout).fileno()
     except (OSError, AttributeError, ValueError):
@@ -101,7 +101,7 @@ def main(module: str, asked: str, answered: str) -> None:
 
 
 def waits(seconds: float | None) -> AbstractContextManager[None]:
-    """A context for launches on a GPU, each of which must end within `seconds`. None means no limit."""
+    """A context manager for launches on a GPU. Each launch must end within `seconds`. None means no limit."""
     if seconds is None:
         return nullcontext()
     from dsl.runtime.cuda.context import time_limit

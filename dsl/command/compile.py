@@ -45,7 +45,8 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
         )
         if len(requests) == 1:
-            # With a single kernel, an option for a choice that the kernel lacks gets its own located error.
+            # With a single kernel, the compiler reports an option without a matching choice, with the option's
+            # location.
             requests = [replace(requests[0], constants={**requests[0].constants, **asked.options})]
         else:
             requests = [replace(request, choices=asked.options) for request in requests]
@@ -114,8 +115,8 @@ def requests_for(
 def planned_requests(
     program: Program, example: ast.Example, overrides: Overrides, arch: str, schedule: str | None, must: bool
 ) -> list[Request]:
-    """The distinct variants of the example's launches. Some launches can be planned only during a run. With `must`, a
-    launch of this kind raises an error. Without `must`, it is left out."""
+    """The distinct variants of the example's launches. Some launches can be planned only during a run. With `must`,
+    such a launch raises an error. Without `must`, such a launch is left out."""
     found: list[Request] = []
     for launch in launches_of(program, example, overrides, must):
         try:
@@ -127,8 +128,8 @@ def planned_requests(
 
 
 def launches_of(program: Program, example: ast.Example, overrides: Overrides, must: bool) -> list[LaunchFacts]:
-    """The launches of an example. Some launches can be planned only during a run. With `must`, a launch of this kind
-    raises TileError. Without `must`, it is left out."""
+    """The launches of an example. Some launches can be planned only during a run. With `must`, such a launch raises
+    TileError. Without `must`, such a launch is left out."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
@@ -155,7 +156,7 @@ def check_known(launch: LaunchFacts) -> None:
 
 
 def schedules_of(program: Program, kernel: ast.KernelDef, asked: str | None) -> Collection[str]:
-    """The names of a kernel's schedules. Raises TileError if the schedule `asked` is not among them."""
+    """The names of a kernel's schedules. Raises TileError if the kernel has no schedule `asked`."""
     known = program.schedules_of(kernel.name)
     if asked is not None and asked not in known:
         raise TileError("name", None, f"kernel '{kernel.name}' has no schedule '{asked}'", closest(asked, known))
@@ -173,7 +174,7 @@ def request_of(
 ) -> Request:
     """The variant of a kernel given by name. The example gives the values of the kernel's dims."""
     known = schedules_of(program, kernel, schedule)
-    # Dims and constants come from the example's launch of this kernel, unless the command line gives them.
+    # Dims and constants that the command line does not set come from the example's launch of this kernel.
     near = next((request for request in planned if request.kernel == kernel.name), None)
     numbers = {**(examine(program, example, overrides).numbers if example else {}), **(near.dims if near else {})}
     numbers |= overrides.names

@@ -67,7 +67,7 @@ def is_text(word: str) -> bool:
 def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: bool) -> list[CountedFile]:
     """Counts the PTX texts among `words` on the values among `words`."""
     files = [word for word in words if is_text(word)]
-    # Probably a PTX text without the suffix .ptx.
+    # Without any PTX text, a word without `=` is probably a PTX text that lacks the suffix .ptx.
     if other := [word for word in words if not files and "=" not in word]:
         raise TileError("option", None, f"'{other[0]}' is no PTX text", "dsl compile FILE --emit ptx -o k.ptx")
     if not files:
@@ -102,7 +102,7 @@ def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:
     else:
         from dsl.command.child import answer_of_child
 
-        # The request has several files. The child's error messages name only `file`.
+        # The child's error messages name only `file`, but the request has several files.
         asked = {**request, "file": request["files"][0]}
         told = answer_of_child(__name__, asked, sys.stderr if as_json else None, request["time_limit"])
     return [file_from_json(each) for each in told["files"]]

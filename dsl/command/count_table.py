@@ -165,7 +165,7 @@ def table(files: list[CountedFile]) -> terminal.Table:
     terminal.add(made, ["result", *(word for each in files for word in (result(each), ""))])
     for column in (COLUMNS[name] for name in ROWS):
         values = [found.get(column.name) for found in figures]
-        # Rows that are 0 in all texts say nothing.
+        # Rows that are 0 in all texts are left out.
         if any(values):
             if column.name in GROUPS:
                 terminal.add(made, [])

@@ -31,8 +31,8 @@ SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 @click.option("--level", metavar="STAGE", help="Show all of this level: ast, build, a pass, ir, llvm, ptx, sass.")
 @click.option("--context", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Rows around.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Compare two ways, A and B, to do the launches that an example of FILE makes. Both ways take FILE, NAME=VALUE and
-    the options. --from changes A, and --vs changes B. A change is another option of a choice (swizzle.sf=none),
+    """Compare two ways, A and B, to run the launches of an example of FILE. Both ways take FILE, NAME=VALUE and the
+    options. --from changes A, and --vs changes B. A change is another option of a choice (swizzle.sf=none),
     schedule=NAME, kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a
     trial of a log (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR that replaces the kernel. Two PTX files are
     assembled, and their machine code is compared.
@@ -40,7 +40,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     The output lists the choices that differ, the figures side by side, the lines whose counters differ most, and the
     first level at which the code differs.
 
-    Exit status: 0 equal, 1 they differ, 2 the input is wrong, 3 the device failed.
+    Exit status: 0 equal, 1 different, 2 the input is wrong, 3 the device failed.
     """
     return carried_out(file, as_json, lambda: diff(file, values, as_json, options))
 
@@ -55,7 +55,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     from dsl.lab.place import find_place
     from dsl.text.terminal import Terminal
 
-    # `dsl diff a.tile b.tile` would otherwise take the second file for a value.
+    # Without this check, `dsl diff a.tile b.tile` would take the second file for a value.
     for text in values:
         if "=" not in text:
             raise TileError("option", None, f"'{text}' is not NAME=VALUE", f"--vs {text} compares with that")
@@ -71,7 +71,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         if len(first) != len(second):
             message = f"A has {len(first)} launches, B {len(second)}"
             raise TileError("option", None, message, "--launch N, or launch=N on a side")
-        # Both sides run in one contest, because clocks differ between two runs.
+        # Both sides are timed in one contest, because clocks differ between two runs.
         contest = Contest(place.ordinal, options["rounds"] or ROUNDS, options["seed"])
         for pair in zip(first, second, strict=True):
             made.append(compared(*pair, options["context"], contest))
@@ -114,8 +114,7 @@ def sides_of(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     try:
         return made_sides(words, place, stack)
     except TileError as error:
-        # The unchanged side needs no name. If there are several errors, they belong to the file, and their lines locate
-        # them.
+        # The unchanged side needs no name. Several errors belong to the file, and their lines locate them.
         if not words.is_said or len(error.errors) > 1 or words.label in error.message:
             raise
         raise TileError(error.code, error.loc, f"{words.label}: {error.message}", error.hint) from None
@@ -191,8 +190,8 @@ def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel])
 
 
 def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
-    """The kernel to compile alone. The result is the named kernel, or the only kernel of the file. None if an example
-    launches this kernel. Raises TileError."""
+    """The kernel to compile without a launch: the named kernel, or the only kernel of the file. The result is None if
+    an example launches this kernel. Raises TileError."""
     from dsl.examples.shapes import find_example
     from dsl.text.program import load, reached_kernels
 
@@ -208,7 +207,7 @@ def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
 
 
 def by_name(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel], kernel: str) -> Side:
-    """A kernel that no example launches, compiled alone."""
+    """A side for a kernel that no example launches. The kernel is only compiled."""
     from dsl.command.compile import requests_for
     from dsl.lab.diff import compiled_side
     from dsl.text.program import load
@@ -243,7 +242,8 @@ def notes_of(words: SideWords, experiment: Experiment) -> list[str]:
 
 
 def code_then(label: str, then: Trial, here: Trial) -> list[str]:
-    """A note if the logged PTX of a trial differs from the PTX that is generated now. No note if the log has no PTX."""
+    """A note if the logged PTX of a trial differs from the PTX that is generated now. There is no note if the log has
+    no PTX."""
     was, now = ([(each.kernel, each.ptx) for each in trial.launches] for trial in (then, here))
     is_known = bool(was) and all(ptx is not None for _, ptx in was)
     return [f"{label} had other PTX then"] if is_known and was != now else []
@@ -251,7 +251,7 @@ def code_then(label: str, then: Trial, here: Trial) -> list[str]:
 
 def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
     """The sides of a commit. The commit's own compiler makes the code and the choices. This work tree runs and measures
-    them."""
+    the code."""
     from dsl.lab.commits import TreeQuestion, file_in_repository, git, worktree
     from dsl.lab.diff_code import kernels_in
     from dsl.lowering.ir.targets import target
@@ -262,8 +262,8 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     found = git(root, "rev-parse", "--verify", f"{commit}^{{commit}}")
     # The worktree exists until both sides are compared.
     tree = stack.enter_context(worktree(root, found))
-    # Checked before the commit's compiler starts. That compiler runs in a Python process of its own, and an error of
-    # this process would not name the commit.
+    # Checked before the commit's compiler starts. That compiler runs in another Python process, whose error would not
+    # name the commit.
     if not (tree / name).is_file():
         raise TileError("file", None, f"{name} is not in {words.commit}", "a commit that has the file")
     options = words.options

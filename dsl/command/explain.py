@@ -60,7 +60,7 @@ def said_of(function: Builtin) -> dict[str, str]:
 def command(name: str | None, as_json: bool) -> int:
     """Explain an error CODE and how to fix it, a PROPERTY of schedules, a TERM of contracts, a FUNCTION of the language
     or a WORD of messages. Without a name, list all of them."""
-    # Accepts the code in the form that messages print, so that it can be pasted.
+    # Accepts the code in the form that messages print, so that the code can be pasted.
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
     codes, words = read_codes(), read_words()

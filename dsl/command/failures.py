@@ -45,8 +45,8 @@ class ChildFailure(Exception):
 
 
 def located(error: BaseException, file: str | None = None) -> TileError | None:
-    """An exception as a TileError, with its place in `file` if it has one. The result is None for an exception that is
-    not the user's mistake."""
+    """An exception as a TileError, located in `file` if possible. The result is None for an exception that is not the
+    user's mistake."""
     if isinstance(error, TileError):
         return error
     if isinstance(error, RuntimeFault):
@@ -139,7 +139,7 @@ ROWS: tuple[tuple[str, str, Callable[[Finding, str | None], str | None]], ...] =
     ("race", "global memory", _of_one_statement),
     ("race", "shared memory", _of_manual_barriers),
     # The user must fill an array of `empty`. Shared memory and registers get no hint, because the compiler allocates
-    # them.
+    # this memory.
     ("uninitialised read", "global memory", lambda finding, _: FINDING_HINTS.get(finding.kind)),
     ("uninitialised read", "", lambda finding, _: ""),
     ("out of bounds", "an index that is negative", lambda finding, _: FAR_OUTSIDE),
@@ -188,7 +188,7 @@ def told(error: BaseException, file: str) -> dict[str, Any]:
 
 
 def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
-    """(text, exit status) of any exception."""
+    """The text and the exit status of any exception."""
     if isinstance(error, ChildFailure):
         return error.text, error.status
     known = located(error, file)

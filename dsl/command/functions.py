@@ -3,7 +3,7 @@
 
 The first argument is a `.tile` file, given as a path or as a module of `dsl.load`. The command's options are keywords:
 `--skip-pass` is `skip_pass`, and `--from` is `from_`. Each NAME=VALUE is a further keyword. A value with the name of an
-option goes into `values={…}`. A repeatable option takes a list, and `choose` also takes a dict.
+option is passed in `values={…}`. A repeatable option takes a list, and `choose` also takes a dict.
 
 Each function returns a `ResultTable`. Like a call of a kernel, a function raises `dsl.TileError` for mistakes, and
 `dsl.LaunchError` or `dsl.DeviceError` for faults.
@@ -104,7 +104,7 @@ def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
 
 @to_callers
 def diff(source: Source, **options: Any) -> ResultTable[DifferenceRow]:
-    """The differences between two ways to do a launch, as `dsl diff` shows them. Examples of options are
+    """The differences between two ways to run a launch, as `dsl diff` shows them. Examples of options are
     `vs={"swizzle.s": "none"}`, `vs="schedule=block"` and `from_="@HEAD"`. The rows of each launch are the choices,
     constants, lines and levels that differ, and all figures. `record["launches"]` has the text of the levels."""
     from dsl.command.diff import diff as compared
@@ -150,15 +150,15 @@ def difference_rows(launch: Mapping[str, Any]) -> Iterator[DifferenceRow]:
 
 @to_callers
 def ablate(source: Source, **options: Any) -> ResultTable[Any]:
-    """How much each choice of a launch gains, as `dsl ablate` shows it. Examples of options are `kinds="swizzle,copy"`,
+    """The gain of each choice of a launch, as `dsl ablate` shows it. Examples of options are `kinds="swizzle,copy"`,
     `ceiling=True` and `choose={…}`. Rows are `AblationRow`s. The first row of each launch is the code as chosen. With
     `shapley=N`, rows are `ShareRow`s. Code is compiled in this process unless `jobs=N` is given."""
     from dsl.command.ablate import ablate as flipped
     from dsl.command.ablate import shapley
 
     study = flipped if options.get("shapley") is None else shapley
-    # Worker processes would import the caller's main module again. A notebook has none, and a script may not be
-    # guarded.
+    # Worker processes would import the caller's main module again. A notebook has no main module, and a script may lack
+    # a `__main__` guard.
     file, given, (record, _), text = carried("ablate", source, {"jobs": 0, **options}, study)
     launches = record["launches"]
     title = f"ablate {file}: {', '.join(each['call'] for each in launches)}"
@@ -204,9 +204,8 @@ def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]
 
 @to_callers
 def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
-    """Tries random options of the choices, as `dsl fuzz` does. Examples of its options are `count=100` and `seed=7`.
-    There is a row for each assignment whose result is not right. `record["verdicts"]` counts the assignments by
-    verdict."""
+    """Tries random options of the choices, as `dsl fuzz` does. Examples of options are `count=100` and `seed=7`. There
+    is a row for each assignment whose result is not right. `record["verdicts"]` counts the assignments by verdict."""
     from dsl.command.fuzz import fuzz as drawn
 
     file, _, record, text = carried("fuzz", source, options, drawn)
@@ -228,7 +227,7 @@ def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
     rows: list[TunedRow] = []
     first: list[int] = []  # for each row, the index of its launch's fastest row
     for each in record["outcomes"]:
-        # Points without a place come last.
+        # Points without a rank (`place`) come last.
         points = sorted(each["points"], key=lambda point: point.get("place") or len(each["points"]) + 1)
         first += [len(rows)] * len(points)
         rows += [tuned_row(each, point) for point in points]
@@ -269,7 +268,7 @@ def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
 
 @to_callers
 def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
-    """The kernels and schedules of a file side by side, as `dsl bench` shows them. Its options include `example=`,
+    """The kernels and schedules of a file side by side, as `dsl bench` shows them. Examples of options are `example=`,
     `kernel=`, `schedule=` and `vs=["peers.py::softmax"]`. The emulator counts the figures for one block. Times need a
     GPU."""
     from dsl.command.bench import as_json, show_rows
@@ -277,7 +276,7 @@ def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
     from dsl.examples.report import finite
 
     with asked("bench", source, options) as (file, given):
-        # The table contains the same data.
+        # The table contains the data of the JSON file.
         del given["json_file"]
         made = measured(given.pop("file"), given.pop("device"), given.pop("time_limit"), given)
     record = finite(as_json(file, made))
@@ -288,8 +287,8 @@ def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
 
 
 def bench_row(record: Mapping[str, Any]) -> BenchedRow:
-    """A row whose figures include registers, spills and SASS instructions. Registers, spills and SASS instructions are
-    each the maximum over the row's launches."""
+    """A row whose figures include registers, spills and SASS instructions, each as the maximum over the row's
+    launches."""
     figures = dict(record.get("figures", {}))
     for name in ("registers", "spills"):
         figures[name] = max((n for each in record.get("launches", ()) if (n := each[name]) is not None), default=None)
@@ -372,7 +371,7 @@ def on_disk(name: str, value: Any, folder: Path) -> Any:
 @to_callers
 def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
     """The named tiles of a file's kernels with their layouts, as `dsl layout` lists them. With `value="acc"`, only
-    tiles named `acc` are listed, and a notebook draws them. `row.svg` is the picture of any row."""
+    tiles named `acc` are listed, and a notebook draws these tiles. `row.svg` is the picture of any row."""
     from dsl.command.layout import draw, of_name, show_lists, tiles_of
     from dsl.pictures.names import fragments
     from dsl.pictures.tiles import pictured, summary
@@ -397,9 +396,9 @@ def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
 @to_callers
 def trials(log: str | Path) -> ResultTable[Trial]:
     """The trials in a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in the order of the log. docs/lab.md lists their
-    fields. `record["unread"]` counts the lines that are not trials. `record["notes"]` reports the lines that are not
-    trials. `record["notes"]` also reports trials that were made with other versions than the installed versions. Raises
-    TileError `file` if the log cannot be read."""
+    fields. `record["unread"]` counts the lines that are not trials. `record["notes"]` reports these lines, and trials
+    that were made with other versions than the installed versions. Raises TileError `file` if the log cannot be
+    read."""
     from dsl.lab.trial import Log
     from dsl.text.files import read_lines
 

@@ -26,8 +26,8 @@ SHARE = click.FloatRange(0, 1, min_open=True)
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Try N random assignments for all launches in the examples of FILE. An assignment gives safe options to the
     choices of the launches. There is one assignment for each seed from --seed on. An assignment without a right result
-    is reduced, and printed with the options that repeat it. A launch that is wrong as chosen is reported as such, and
-    not varied. NAME=VALUE as in dsl run.
+    is reduced, and printed with the options that repeat it. A launch that is wrong without such options is reported,
+    and not varied. NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a result was wrong, 2 the input is wrong, 3 the device failed.
     """
@@ -62,7 +62,7 @@ def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tup
     found: list[Experiment] = []
     errors: list[tuple[str, TileError]] = []
     for example in wanted:
-        # "none" measures nothing but results. Counters and times would take most of a trial.
+        # "none" tests only results. Counters and times would take most of a trial's time.
         for each in experiments(file, values, {**options, "index": program.examples.index(example)}, Wanted("none")):
             try:
                 each.runner.case().expectation(each.call.index)

@@ -28,7 +28,7 @@ OTHER = "another variant: KEY=OPTION of a choice, schedule=NAME, or a value"
 @click.option("--vs", multiple=True, metavar="NAME=VALUE", help=f"Beside it {OTHER}; repeatable.")
 def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> int:
     """Write a page that shows a kernel of FILE (.tile) as source, IR after each pass, LLVM IR, PTX and machine code.
-    The element under the cursor is marked at all levels. Choices, layouts and counters stand beside the source. The
+    The element under the cursor is marked at all levels. Choices, layouts and counters are shown beside the source. The
     page needs no network."""
     from dsl.studies.inspect.page import page
     from dsl.text.files import write_text
@@ -77,7 +77,7 @@ def other(values: Sequence[str], options: dict[str, Any]) -> tuple[list[str], di
 
 
 def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel:
-    """The kernel to show. Raises TileError unless the options select exactly one variant of one kernel."""
+    """The kernel to show. Raises TileError if the options do not select exactly one variant of one kernel."""
     from dsl.command.why import kernels
 
     if options["kernel"] is not None and (kernel := launched(file, values, options)) is not None:
@@ -91,7 +91,7 @@ def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> Exp
 
 
 def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel | None:
-    """The kernel named by --kernel, in the variant of its first launch in the example. --schedule replaces the
+    """The kernel named by --kernel, in the variant of the kernel's first launch in the example. --schedule replaces the
     variant's schedule. The result is None if the example does not launch the kernel."""
     from dsl.command.compile import planned_requests, schedules_of
     from dsl.examples.overrides import resolve

@@ -113,7 +113,7 @@ def draw(chosen: list[tuple[Function, DrawnValue]], svg: str | None) -> None:
 
 
 LINE, WIDE_LINE, WIDE = 8, 16, 170
-"""The cells of a line, the cells of a wide line, and the number of terminal columns from which lines are wide."""
+"""The number of cells in a line, and in a wide line. Lines are wide on a terminal with at least `WIDE` columns."""
 
 
 def write(lines: list[Text]) -> None:

@@ -81,8 +81,8 @@ def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str 
 
 
 def weights_of(state: dict[str, Any]) -> list[tuple[str, float]]:
-    """The weight of each feature, heaviest first. Empty unless the model's state has weights in the form of the
-    built-in model."""
+    """The weight of each feature, heaviest first. The result is empty if the model's state lacks weights in the form of
+    the built-in model."""
     weights = state.get("weights")
     found = [*weights.items()] if isinstance(weights, dict) else []
     return sorted([(str(k), v) for k, v in found if isinstance(v, int | float)], key=lambda pair: -pair[1])

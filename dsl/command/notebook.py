@@ -44,7 +44,7 @@ class TileCells:
         self.shell = shell
         # Commands read files, so each cell is written to a file.
         self.folder = tempfile.TemporaryDirectory(prefix="dsl-cells-")
-        # Messages name the files in this folder without the folder: `table.shown`.
+        # Messages name the files in this folder without the folder (see `table.shown`).
         CELLS.append(self.folder.name)
 
     def tile(self, line: str, cell: str) -> Module | ResultTable[Any]:
@@ -53,7 +53,7 @@ class TileCells:
         try:
             name, path, rest = self.read(line)
             write_text(path, cell)
-            # Reports all mistakes at once. `load` would find some of them only at the first call.
+            # Reports all mistakes at once. `load` would find some mistakes only at the first call.
             if errors := check_file(path).sorted():
                 raise Errors(errors)
             module = load(path, name=path.name if path.parent == Path(self.folder.name) else None)
@@ -69,7 +69,7 @@ class TileCells:
         return module if found is None else found
 
     def read(self, line: str) -> tuple[str, Path, list[str] | None]:
-        """(name, file, arguments of the run or None) of a line. Raises TileError `option`."""
+        """Parses a line to (name, file, arguments of the run or None). Raises TileError `option`."""
         try:
             words = shlex.split(line)
         except ValueError as error:

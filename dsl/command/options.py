@@ -29,7 +29,7 @@ def command_line() -> tuple[str, ...]:
 
 
 class Seconds(click.ParamType):
-    """A finite number of seconds. The number must be above 0, unless `zero` allows 0."""
+    """A finite number of seconds. The number must be above 0. With `zero`, 0 is allowed, too."""
 
     name = "seconds"
 

@@ -14,7 +14,7 @@ Made = TypeVar("Made")
 class ChoiceRow:
     """`dsl.why`: equal choices of a kernel. docs/choices.md explains the fields. `override` maps each other option to
     the schedule line that takes the option. If measuring was requested, `measured` maps each option to figures of the
-    code that it gives."""
+    code with this option."""
 
     kernel: str
     key: str
@@ -86,10 +86,11 @@ class BorderRow:
 class DifferenceRow:
     """`dsl.diff`: a difference between the two sides of a launch.
 
-    `what` is the kind of row. A `choice`, `constant` or `level` differs. In a row of a `level`, `a` and `b` are the
-    numbers of removed and added rows. A `line` has different counters. A `figure` is listed even if it is equal on both
-    sides. `a` is None if side A lacks the value, and `b` is None if side B lacks it. `ratio` is b / a. For times,
-    `ratio` comes from the rounds of one contest, and `ratio_interval` is its interval."""
+    `what` is the kind of row: a `choice`, `constant` or `level` that differs, a `line` whose counters differ, or a
+    `figure`. Figures are listed even if they are equal on both sides. In a row of a `level`, `a` and `b` are the
+    numbers of removed and added rows. `a` is None if side A lacks the value, and `b` is None if side B lacks the value.
+    `ratio` is b / a. For times, `ratio` comes from the rounds of one contest, and `ratio_interval` is the ratio's
+    interval."""
 
     launch: str
     what: str
@@ -140,7 +141,7 @@ class FuzzRow:
 
 @dataclass(frozen=True, slots=True)
 class BenchedRow:
-    """`dsl.bench`: one way to run an example. If it failed, `failed` gives the reason."""
+    """`dsl.bench`: one way to run an example. If the row failed, `failed` is the reason."""
 
     example: str | None
     options: dict[str, Any]

@@ -159,7 +159,8 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
     from dsl.text.program import load
 
     settings = {**options, "choose": choices_of(options["choose"], options["skip_pass"])}
-    # A roofline needs the operations of each launch. The emulator counts them, which takes seconds per launch.
+    # A roofline needs the operations of each launch. The emulator counts the operations, which takes seconds per
+    # launch.
     settings["bounds"] = options["roofline"] is not None
     if file.endswith(".ptx"):
         raise TileError("option", None, f"{file} is PTX text, not a .tile file", f"dsl count {file} launches it")
@@ -187,7 +188,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
 
 
 def reported(request: CommandRequest, as_json: bool, time_limit: float) -> Report:
-    """The report of one request. If a launch fails on a GPU, the emulator repeats it and names the fault."""
+    """The report of one request. If a launch fails on a GPU, the emulator repeats the launch and names the fault."""
     try:
         report: Report = run_request(request, as_json, time_limit)
         return report
@@ -200,7 +201,7 @@ def reported(request: CommandRequest, as_json: bool, time_limit: float) -> Repor
 
 
 def show_run(report: Report, settings: dict[str, Any]) -> None:
-    """Prints a report, and its contracts that do not hold."""
+    """Prints a report, and the contracts that do not hold."""
     from dsl.command.show import show_report
 
     show_report(report, settings["explain"], settings["counters"])
@@ -219,8 +220,8 @@ def told_reports(file: str, reports: list[Report], several: bool) -> dict[str, A
 
 
 def choose_device(name: str, counters: bool) -> tuple[str, str]:
-    """(`emulator` or `cuda:0`, the reason). Raises LaunchError for an unknown name, and DeviceError if there is no such
-    GPU."""
+    """Returns (`emulator` or `cuda:0`, the reason). Raises LaunchError for an unknown name, and DeviceError if there is
+    no such GPU."""
     from dsl.runtime import gpu_reason
     from dsl.runtime.backend import choose
 
@@ -248,7 +249,7 @@ def requests_for(
     from dsl.examples.work import COUNTED_SECONDS
 
     common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
-    # With marks no bound is found, because counting for the bound would take more time.
+    # With a timeline, no bound is computed, because counting for the bound would take more time.
     common["bound_seconds"] = None if settings.get("timeline") else COUNTED_SECONDS
     if not run_all:
         return [CommandRequest(example=example, **common)]
@@ -263,8 +264,8 @@ def requests_for(
 
 
 def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Any:
-    """The report of one request. The emulator runs in this process. A GPU run uses a child process, because a fault
-    makes its process unusable."""
+    """The report of one request. The emulator runs in this process. A run on a GPU uses a child process, because a
+    fault makes the process unusable."""
     if request.device == "emulator":
         return execute(request)
     from dsl.command.child import run_in_child
@@ -273,8 +274,8 @@ def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> An
 
 
 def repeated(request: CommandRequest) -> tuple[str, list[dict[str, Any]]]:
-    """After a launch has failed on a GPU, repeats it on the emulator. Returns the emulator's text, and the faults as
-    data."""
+    """Repeats a launch on the emulator, after the launch has failed on a GPU. Returns the emulator's text, and the
+    faults as data."""
     from dataclasses import replace
 
     again = replace(request, device="emulator", budget=EMULATED_BUDGET, most_bytes=EMULATED_BYTES)

@@ -124,7 +124,7 @@ def show_time(report: Report) -> None:
     low, middle, high = report.times
     line("time", f"{middle:.1f} us (20% to 80%: {low:.1f} to {high:.1f}; 20 runs, L2 flushed)")
     if report.gbps is not None:
-        # Unknown if the device does not report the clock of its memory.
+        # The share is unknown if the device does not report the clock of its memory.
         share = "" if report.share_of_limit is None else f", {report.share_of_limit:.0%} of the memory's bandwidth"
         line("rate", f"{number(report.gbps)} GB/s{share}")
     if report.tflops is not None:
@@ -175,7 +175,7 @@ def show_bound(launch: LaunchReport, named: bool) -> None:
     if bound.time_us:
         text = f"{bound.share(first[0]):.0%} of the time at its full rate, {first[1]:.3g} us"
     line("bound", f"{first[0]}: {text} {label}")
-    # Units below a hundredth of the first cannot matter.
+    # Units that take below a hundredth of the first unit's time cannot matter.
     rest = [f"{unit} {us:.3g}" for unit, us in others if us >= first[1] / 100]
     if rest:
         line("", f"{', '.join(rest)} us")

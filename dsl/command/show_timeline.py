@@ -36,7 +36,7 @@ def show_timeline(timeline: dict[str, Any]) -> None:
         click.echo(printable(f"  warps wait longest {where}: {share}"))
         click.echo("  waits include the cost of marks in the warps that others wait for")
     if timeline["unreached"]:
-        # A mark without events may have lost its events because they did not fit.
+        # A mark without events may have lost its events, because not all events fit into the buffer.
         lost = ", or its events were dropped" if timeline["dropped"] else ""
         click.echo(printable(f"  lane 0 of no warp came to{lost}: {', '.join(timeline['unreached'])}"))
     _show_marks(timeline)

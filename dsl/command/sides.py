@@ -43,7 +43,7 @@ class SideWords:
 
     @property
     def is_said(self) -> bool:
-        """Whether the side differs from the command's call."""
+        """Whether the side changes anything in the command's call."""
         return self.label != AS_IT_IS
 
 

@@ -33,8 +33,8 @@ class ResultTable(Sequence[Row], Generic[Row]):
 
     `title` is the heading. `record` is the data of `--json`. `text` is the text that the command prints, or None to
     print the columns. `columns` maps a heading to a function of a row, or to the name of a field of the flat row
-    (figures included). `base` maps the number of a row to the number of the row that it is compared with. If HTML is
-    passed as parts, it replaces title and columns."""
+    (figures included). `base` maps the number of a row to the number of the row that it is compared with. `parts` are
+    HTML texts that replace title and columns."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ def cell(value: Any) -> html.Cell:
 
 def captured(show: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
     """Returns a function's result and its printed text. Colours are removed, because a notebook's front end may request
-    them."""
+    colours."""
     out = io.StringIO()
     with redirect_stdout(out):
         given = show(*arguments)

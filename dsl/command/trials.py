@@ -50,7 +50,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
 
 
 class Bar:
-    """A progress bar on standard error, if it is a terminal. Otherwise nothing is shown."""
+    """A progress bar on standard error. If this is not a terminal, nothing is shown."""
 
     def __init__(self) -> None:
         from rich.console import Console

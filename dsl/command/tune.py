@@ -128,8 +128,8 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 
 def machines_of(options: dict[str, Any]) -> AbstractContextManager[Machines | None]:
-    """The devices that try points side by side. None if this process tries all points on one device. Raises
-    TileError."""
+    """The devices that try points in parallel. The result is None if this process tries all points on one device.
+    Raises TileError."""
     from dsl.lab.clusters import machines_of_dask, machines_of_ray
     from dsl.lab.machines import device_names, own_processes
 
@@ -164,7 +164,7 @@ def outcomes_at(
     overrides: list[Overrides],
     is_shown: bool,
 ) -> list[Outcome]:
-    """The outcomes of all launches in all cases. Each outcome is shown as soon as it is known."""
+    """The outcomes of all launches in all cases. Each outcome is shown at once."""
     from dsl.lab.report import show as show_outcome
     from dsl.lab.session import Session
     from dsl.lab.tuning import tune as outcomes_of
@@ -246,7 +246,7 @@ def write(
     lines: list[str] = []
 
     def change(tuned: Tuned) -> bool:
-        # Entries of kernels or branches that no longer exist in the file would otherwise stay forever.
+        # Removes entries of kernels or branches that no longer exist in the file.
         gone = [entry for entry in tuned.entries if stale(entry, program) is not None]
         tuned.entries = [entry for entry in tuned.entries if entry not in gone]
         tuned.put(new)

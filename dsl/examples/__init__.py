@@ -1,1 +1,1 @@
-"""Examines the examples of a file by shapes alone, runs them, compares their results, and reports them."""
+"""Checks the examples of a file by shapes alone, runs the examples, compares their results, and makes reports."""

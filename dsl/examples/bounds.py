@@ -1,5 +1,6 @@
-"""Computes the bound of a launch. Each unit of a device needs some time for its share of the work if it works at its
-full rate. The longest time of all units is the bound. Any time above the bound is waiting."""
+"""Computes the bound of a launch. Each unit of a device, such as memory or the tensor cores, needs some time for its
+share of the work at its full rate. The longest time of all units is the bound. Any time above the bound is spent
+waiting."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Rates:
     Each multiprocessor has four schedulers, and each scheduler issues one instruction per clock. Shared memory has 32
     banks, so a multiprocessor serves one wavefront per clock. A multiprocessor computes sixteen exponentials, roots or
     similar functions per clock. This rate is half a warp instruction per clock (CUDA C++ Programming Guide, "Arithmetic
-    Instructions"). The L2 has no rate, because data that several multiprocessors need comes from memory only once."""
+    Instructions"). No rate is given for the L2, because data that several multiprocessors need comes from memory only
+    once."""
 
     mma: int = 0
     wgmma: int = 0
@@ -45,10 +47,10 @@ class LaunchBound:
     """The bound of a launch.
 
     `terms` maps each unit to the microseconds that it needs for `work` at its full rate, longest first. `time_us` is
-    the measured time of the launch, None without a GPU. `busy` is the share of multiprocessors that have a block.
-    `measured` is how busy a profiler found each unit, from 0 to 1. `bandwidth` is the memory's bytes per second, None
-    if unknown. `ceilings` maps each kind of operation to its peak operations per second (`Work.operations`) on all
-    multiprocessors."""
+    the measured time of the launch, or None without a GPU. `busy` is the share of multiprocessors that have a block.
+    `measured` is the utilization of each unit according to a profiler, from 0 to 1. `bandwidth` is the memory bandwidth
+    in bytes per second, or None if it is unknown. `ceilings` maps each kind of operation to its peak operations per
+    second (`Work.operations`) on all multiprocessors."""
 
     terms: dict[str, float]
     work: Work

@@ -1,5 +1,5 @@
-"""Compares an array with the wanted array. The result says how much they differ, where, and in which pattern of rows
-and columns."""
+"""Compares an array with the wanted array. The result says how much the arrays differ, where, and in which pattern of
+rows and columns."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Comparison:
 def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Comparison:
     """Compares element by element: |actual - wanted| <= bound + relative * |wanted|.
 
-    NaN equals NaN, unless all elements are NaN. An infinity equals the same infinity. `wanted` may be a number,
-    otherwise both arrays must have the same shape. Raises ValueError if the shapes differ. Accepts arrays of all
-    element types, including bf16.
+    NaN equals NaN, unless all elements are NaN. An infinity equals the same infinity. `wanted` may be a number. If
+    `wanted` is an array, both arrays must have the same shape. Raises ValueError if the shapes differ. Accepts arrays
+    of all element types, including bf16.
     """
     import numpy as np
 
@@ -55,7 +55,7 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
     flat, goal = actual.reshape(-1), target.reshape(-1)
     mask = np.zeros(flat.shape, bool)
     worst, tolerance, nans, failed = 0.0, float(bound), 0, False
-    # Works on chunks. All elements of an f16 array in float64 would need four times the memory.
+    # Works on chunks, because all elements of an f16 array in float64 would need four times the memory.
     for start in range(0, flat.size, CHUNK):
         part = slice(start, min(start + CHUNK, flat.size))
         a, w = widen(flat[part]), widen(goal[part])
@@ -68,9 +68,9 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
         # A wanted infinity would allow any error.
         allowed = np.where(np.isfinite(allowed), allowed, bound)
         mask[part] = error > allowed
-        # After the first wrong element, only wrong elements count. A right element with a large relative bound may have
-        # a greater error. Without this rule, a result that failed by 0.2 where 0.01 is allowed would report "max error
-        # 0.5, allowed 1".
+        # After the first wrong element, only wrong elements count. A correct element with a large relative bound may
+        # have a greater error. Without this rule, a result that failed by 0.2 where 0.01 is allowed would report "max
+        # error 0.5, allowed 1".
         if mask[part].any() and not failed:
             failed, worst = True, 0.0
         at = int(np.where(mask[part], error, 0.0).argmax() if failed else error.argmax())
@@ -126,7 +126,7 @@ def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def describe_pattern(mask: np.ndarray) -> str:
-    """Describes where the true elements of a mask are, for each axis that they do not fill.
+    """Describes where the true elements of a mask are, for each axis of which they use only some indices.
 
     >>> import numpy as np
     >>> describe_pattern(np.arange(32)[None, :] % np.full((4, 1), 8) == 3)
@@ -151,7 +151,7 @@ def describe_pattern(mask: np.ndarray) -> str:
             parts.append(text)
     if not parts:
         return "scattered over all rows and columns" if mask.ndim == 2 else "scattered"
-    # Where a row with wrong elements crosses a column with wrong elements, the element may still be right.
+    # Where a row with wrong elements crosses a column with wrong elements, the element may still be correct.
     return ("" if box == count else "some elements of ") + ", ".join(parts)
 
 
@@ -166,8 +166,8 @@ def _plural(name: str) -> str:
 
 
 def _along(hit: list[int], extent: int, name: str) -> str | None:
-    """The indices `hit` of an axis in words. None if `hit` has all indices of the axis, or if the indices follow no
-    rule."""
+    """The indices `hit` of an axis in words. The result is None if `hit` has all indices of the axis, or if the indices
+    follow no known pattern."""
     first, last, many = hit[0], hit[-1], _plural(name)
     if len(hit) == extent:
         return None

@@ -1,5 +1,5 @@
-"""Judges contracts. A contract compares a figure of a kernel with its bound, and a failure lists the choices that
-decide the figure."""
+"""Judges contracts. A contract compares a figure of a kernel with a bound. The error of a failed contract lists the
+compiler's choices that decide the figure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dsl.values.arithmetic import COMPARISONS
 from dsl.values.numbers import Numbers
 
 MOST_TOLD = 5
-"""The most choices that an error lists."""
+"""The greatest number of choices that an error lists."""
 
 
 @dataclass(slots=True)
@@ -29,8 +29,8 @@ class JudgedContracts:
     failures: list[TileError] = field(default_factory=list)
 
     def judge(self, stated: StatedContract, kernels: Sequence[Evidence]) -> None:
-        """Judges a contract for each kernel that has the contract's subject. Raises TileError if no kernel has the
-        subject."""
+        """Judges a contract for each kernel that has the contract's subject (a tensor, a shared tile, a loop or a
+        choice). Raises TileError if no kernel has the subject."""
         contract, row = stated.contract, row_of(stated.contract)
         known = self.check(stated, kernels)
         # Time is measured for the whole launch line, so it is judged once.
@@ -63,8 +63,8 @@ class JudgedContracts:
         contract, loc = stated.contract, stated.loc
         verdict = Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, kernel.label)
         verdict.unit = row.unit
-        # A bound for one device says nothing about another device. The line stays in the file for users of the named
-        # device.
+        # A bound for one device says nothing about another device. The contract stays in the file for users of the
+        # named device.
         if contract.device is not None and contract.device not in kernel.device:
             verdict.reason = f'it applies to "{contract.device}"; this is {kernel.device}'
             return verdict
@@ -86,8 +86,8 @@ class JudgedContracts:
 
 
 def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:
-    """The bound of a contract, as a number or an option. Raises TileError `choice` for an option that no choice of the
-    key has."""
+    """The bound of a contract, as a number or as an option of a choice. Raises TileError `choice` if no choice with the
+    contract's key has this option."""
     if isinstance(stated.bound, str):
         key = stated.contract.of
         assert key is not None
@@ -119,10 +119,10 @@ def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
     others = [name for name, choice in kernel.choices.items() if is_forced(choice) and name not in named]
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys([*(n for n in ranked if is_forced(named[n])), *others, *ranked]):
-        # Equal choices share a line, because a kernel may have dozens of them, one for each access.
+        # Equal choices share a line, because a kernel may have dozens of equal choices, one for each access.
         groups.setdefault(told(kernel.choices[name]), []).append(name)
     cap = kernel.function.lines.get(("maxnreg", "maxnreg"))
-    # The cap is a property and not a choice. It is the most likely cause of spills.
+    # The register cap is a property of the schedule and not a choice. The cap is the most likely cause of spills.
     if cap is not None and contract.term in ("registers", "spills"):
         yield f"line {cap.line}: maxnreg {kernel.function.number('maxnreg')}"
     for text, names in list(groups.items())[:MOST_TOLD]:

@@ -1,4 +1,4 @@
-"""Figures of a kernel for contracts. There is a method for each term of `dsl/text/contracts.py`."""
+"""Figures of a kernel for contracts. `Evidence` has a method for each term of `dsl/text/contracts.py`."""
 
 from __future__ import annotations
 
@@ -100,15 +100,16 @@ class Evidence:
         mine = [(op, beyond) for op, beyond in bank_conflicts(self.code) if op.operands[0].name == tile]
         hidden = next((op for op, beyond in mine if beyond is None), None)
         worst = max((beyond for _, beyond in mine if beyond is not None), default=0)
-        # Known conflicts make the contract fail in any case. So only a figure of 0 is uncertain.
+        # With known conflicts, the contract fails in any case. So the unknown access matters only if the known figure
+        # is 0.
         if hidden is not None and worst == 0:
             place = "" if hidden.loc is None else f" in line {hidden.loc.line}"
             raise NotKnown(f"data or a mask decide where the access{place} goes; 'conflicts' counts them")
         return worst
 
     def barriers_in(self, counter: str) -> int:
-        """The number of block barriers in a loop. Several loops may have the counter `counter` (whole and peeled). The
-        greatest of their numbers counts."""
+        """The number of block barriers in a loop. Several loops may have the counter `counter`, for example a loop and
+        its peeled iterations. The greatest of their numbers is returned."""
         loops = [op for op in walk(self.code.body) if counter in counters_of(op)]
         return max(sum(1 for op in walk(loop.regions[-1]) if is_block_barrier(op)) for loop in loops)
 
@@ -204,7 +205,7 @@ class Evidence:
     # ---- origins of figures ----
 
     def worst_lines(self, term: str) -> list[int]:
-        """The lines with the most excess of a counted term, worst first."""
+        """The lines that add to the excess of a counted term, worst first."""
         if self.counters is None:
             return []
         beyond: Mapping[str, Callable[[Any], float]] = {

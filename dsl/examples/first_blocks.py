@@ -1,5 +1,5 @@
-"""Runs the first blocks of a launch on the emulator. The first blocks stand for all blocks. Their counters are shown
-beside a GPU's times."""
+"""Runs the first blocks of a launch on the emulator. The first blocks represent all blocks. The counters of these
+blocks are shown beside a GPU's times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 COUNTED_BLOCKS = 64
 COUNTED_BYTES = 1 << 30
-"""The emulator counts up to COUNTED_BLOCKS blocks of a launch on a GPU, unless its arrays exceed COUNTED_BYTES."""
+"""For a launch on a GPU, the emulator counts up to COUNTED_BLOCKS blocks. It counts no blocks if the arrays of the
+launch exceed COUNTED_BYTES."""
 OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
 """Kinds of findings that a correct launch may have if only its first blocks run. These blocks may wait for data that
 other blocks write."""
@@ -30,7 +31,8 @@ class FirstBlocks:
 
     @property
     def findings(self) -> list[Any]:
-        """The findings that a correct launch never has, not even if only a part of its blocks runs."""
+        """The findings that show a mistake of the kernel. If only a part of the blocks ran, findings of the kinds in
+        `OF_A_PART` are left out."""
         return [each for each in self.result.findings if self.times == 1 or each.kind not in OF_A_PART]
 
 
@@ -55,7 +57,7 @@ def first_blocks(kernel: Any, values: Sequence[Any], blocks: int, **options: Any
     from dsl.runtime import Kernel
 
     is_emulated = kernel.device == "emulator"
-    # The same PTX that the GPU runs.
+    # The emulator runs the same PTX as the GPU.
     emulated = kernel if is_emulated else Kernel(kernel.ptx, kernel.header.entry, "emulator")
     result = emulated.run(*values, blocks=blocks, on_finding="collect", **options)
     return FirstBlocks(result, blocks_run(result.grid, kernel.header.cluster, blocks))

@@ -32,8 +32,8 @@ from dsl.lowering.ir.location import TileError
 from dsl.runtime.renewed import in_a_row
 
 MOST_KEPT = 1 << 28
-"""The most bytes of arrays whose writers are recorded across launches. The records take up to eight times as many
-bytes."""
+"""Records of writers are kept across launches for at most this many bytes of arrays. The records take up to eight times
+as many bytes."""
 
 
 @dataclass(slots=True)
@@ -59,9 +59,9 @@ class ExampleLaunch:
 
 @dataclass(slots=True)
 class ExampleCall:
-    """A launch line that ran, with its arguments in host memory and its kernels with their arguments. `renewals` keeps
-    the old contents of memory that the kernels changed. `before` has copies of the host arrays that the kernels both
-    read and write. These copies are made before the GPU's results are copied back."""
+    """A launch line that ran. `given` has its arguments in host memory. `launches` has its kernels, each with its
+    arguments. `renewals` keeps the old contents of memory that the kernels changed. `before` has copies of the host
+    arrays that the kernels both read and write. These copies are made before the GPU's results are copied back."""
 
     function: ModuleFunction
     plan: Plan
@@ -114,7 +114,7 @@ class Launcher:
             ExampleLaunch(step, compiled, self.runs(step, compiled))
             for step, compiled in zip(plan.steps, bound.kernels, strict=True)
         ]
-        # If the example launches no kernel of the edited text, it would pass without testing that text.
+        # Without this check, an example that launches no kernel of the edited text would pass without testing the text.
         if self.edited and not any(launch.kernel is not launch.compiled.kernel for launch in launches):
             used = ", ".join(step.request.kernel for step in plan.steps)
             has = ", ".join(self.edited)
@@ -123,7 +123,7 @@ class Launcher:
         for launch, does in zip(launches, overlaps([each.kernel for each in launches], arguments), strict=True):
             launch.overlaps = does
         pairs = list(zip(launches, arguments, strict=True))
-        # Made before the first launch, which changes the memory.
+        # The copies in `renewals` are made before the first launch, which changes the memory.
         renewals = Renewals([(launch.kernel, values) for launch, values in pairs], self.ordinal)
         call = ExampleCall(function, plan, given, pairs, renewals)
         self.calls.append(call)
@@ -137,7 +137,8 @@ class Launcher:
         if self.ordinal is not None:
             call.before = {name: given[name].copy() for name in written & read}
             seconds = self.settings.bound_seconds if self.settings.measure else None
-            # Computed before the copy back. The emulator works on the host arrays, which still hold the inputs.
+            # The work is computed before the results are copied back. The emulator works on the host arrays, which
+            # still hold the inputs.
             works = None if seconds is None else self.works(call, seconds)
             copy_back(given, arrays, written)
             if self.settings.measure:
@@ -217,7 +218,7 @@ class Launcher:
         """Measures the time of each launch of a call, and the time of all launches together. For a timeline, launches
         with marks are recorded, and launches without marks are timed."""
         assert self.ordinal is not None
-        # A repeated launch with changed inputs might do other work, or never end.
+        # A repeated launch with changed inputs might do different work, or never end.
         if call.renewals.reason:
             self.report.untimed = call.renewals.reason
             return
@@ -237,8 +238,8 @@ class Launcher:
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
     def works(self, call: ExampleCall, seconds: float) -> list[Work]:
-        """The work of the last call's launches, from some blocks on the emulator. The blocks run on the host arrays.
-        Later the GPU's results are copied over the host arrays."""
+        """The work of the last call's launches, estimated from some blocks on the emulator. The blocks run on the host
+        arrays. Later the GPU's results are copied over the host arrays."""
         reports, facts = self.report.launches[-len(call.launches) :], self.module.place()[1]
         return [
             counted_work(launch.kernel, values, report.grid, facts, seconds)
@@ -246,7 +247,7 @@ class Launcher:
         ]
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
-        """The last writer of an element, in words. It is known only on the emulator."""
+        """The last writer of an element, in words. The writer is known only on the emulator."""
         address = array.ctypes.data + sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         written = [one for one in reversed(self.written) if one.holds(address)]
         if not written:

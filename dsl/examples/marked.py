@@ -1,4 +1,5 @@
-"""Launches of an example with marks. One file contains the timelines of these launches, one after another."""
+"""Launches the kernels of an example with marks, which record times. One file contains the timelines of these launches,
+one after another."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from dsl.runtime.renewed import KeptMemory
 
 
 class MarkedLaunches:
-    """The marked launches of an example. `ordinal` is the GPU's number, None for the emulator."""
+    """The marked launches of an example. `ordinal` is the GPU's number, or None for the emulator."""
 
     def __init__(self, settings: TimelineSettings, ordinal: int | None):
         self.settings, self.ordinal = settings, ordinal
@@ -28,8 +29,8 @@ class MarkedLaunches:
         return self.timelines[-1]
 
     def record(self, plain: Any, kernel: Any, values: list[Any], report: LaunchReport, kept: KeptMemory) -> None:
-        """Records a launch on a GPU again, with a cold L2. Adds the times and registers of the kernel with marks and
-        without (`plain`). `kept` has the old contents of memory that the launch changes."""
+        """Records a launch on a GPU again, with a cold L2. Adds the times and registers of `kernel`, which has marks,
+        and of `plain`, which has none. `kept` has the old contents of memory that the launch changes."""
         from dsl.runtime.cuda.timing import flush_l2
 
         assert self.ordinal is not None

@@ -1,5 +1,5 @@
-"""Common mistakes. Each mistake is tried on a result that an `expect` refuses. A hint names a mistake only if the
-mistake gives exactly the refused result."""
+"""Tries common mistakes as explanations of a failed `expect`. A hint names a mistake only if the mistake gives exactly
+the wrong result."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 
 MOST = 1 << 20
-"""The most elements of a result for which mistakes are tried. A try takes as long as the comparison."""
+"""The greatest number of elements of a result for which mistakes are tried. Each try takes as long as the comparison of
+the `expect`."""
 MOST_HALF = 65504.0
 """The greatest number of an f16."""
 DRAWS = frozenset({"randn", "uniform", "randint"})
-"""Functions that give new numbers at each call. Evaluating them again would change the numbers of later lines, so no
-mistake is tried."""
+"""Functions that return new random numbers at each call. Evaluating them again would change the numbers of later lines,
+so no mistake is tried for lines that call them."""
 
 
 HALF = re.compile(r"\b(?:add|sub|mul|fma)\.(?:\w+\.)*f16|mma\S*(?:col|k\d+)\.f16\.|\b(?:atom|red)\.\S*add\S*\.f16")
@@ -41,7 +42,7 @@ def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Ex
     arrays."""
     actual, target = arrays
     shape = getattr(actual, "shape", ())
-    # A single element agrees with too many mistakes.
+    # For a single element, too many mistakes would give the actual result by chance.
     if not shape or getattr(target, "shape", None) != shape or not 1 < actual.size <= MOST:
         return None
     if len(shape) > 1 and shape[-1] == shape[-2] and agree(actual.swapaxes(-1, -2), target):
@@ -70,7 +71,7 @@ def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
 
 
 def _with_axis(node: Any, call: ast.Call, axis: int) -> ast.Call | None:
-    """The call along another axis. None for any other node."""
+    """Returns a copy of `call` with another axis if `node` is this call, and None otherwise."""
     if node is not call:
         return None
     number = ast.Number(call.keywords["axis"].loc, axis)

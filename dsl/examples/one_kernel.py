@@ -21,17 +21,17 @@ from dsl.lowering.ir.choices import Asked
 class LaunchSettings:
     """How to run an example.
 
-    `ptx` is a text whose kernels replace the kernels of the same names. `seed` belongs to the random inputs. For a
-    launch, the emulator runs at most `budget` instructions and takes at most `time_limit` seconds. None means the
+    `ptx` is a PTX text whose kernels replace the kernels of the same names. `seed` is the seed of the random inputs.
+    For a launch, the emulator runs at most `budget` instructions and takes at most `time_limit` seconds. None means the
     emulator's own limits. `most_bytes` limits the arrays of a launch.
 
     `measure` times the launches on a GPU. With `strict_bounds`, kernels assert that index tiles lie inside their axes.
-    `arch` is the target. None means the device's own target. `choose` has options of choices by key. `contracts` judges
-    contracts. With `ptx_lines`, the emulator also counts by line of the PTX. With `timeline`, kernels are launched with
-    marks, and timelines are made.
+    `arch` is the target. None means the device's own target. `choose` maps keys of choices to options. With
+    `contracts`, contracts are judged. With `ptx_lines`, the emulator also counts by line of the PTX. With `timeline`,
+    kernels are launched with marks, and timelines are made.
 
-    `bound_seconds` is the time that the emulator may take to find the bound of a launch on a GPU. None finds no bound.
-    With `bounds`, the bounds of launches on the emulator are also found."""
+    `bound_seconds` is the time that the emulator may take to find the bound of a launch on a GPU. If it is None, no
+    bound is computed. With `bounds`, the bounds of launches on the emulator are also found."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -59,7 +59,7 @@ def run_kernel(
     settings: LaunchSettings,
     keep: Callable[[Any], None] | None = None,
 ) -> LaunchReport:
-    """Launches a `dsl.runtime.Kernel` once, and reports its costs. `ordinal` is the GPU's number, None for the
+    """Launches a `dsl.runtime.Kernel` once, and reports its costs. `ordinal` is the GPU's number, or None for the
     emulator.
 
     If `keep` is given, the emulator records the writers of its arrays, and `keep` is called with the result of the
@@ -103,7 +103,7 @@ def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: L
     from dsl.runtime import device_facts
 
     header, counts = kernel.header, settings.counters or settings.bounds
-    # Assembling may take seconds. Tests and tuning would spend them at each launch.
+    # Assembling may take seconds. Tests and tuning would spend this time at each launch.
     if not counts and not settings.explain and header.maxnreg is None:
         return
     code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxnreg is not None)
@@ -115,12 +115,12 @@ def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: L
 def assembled(
     ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True, arch: str | None = None
 ) -> Any:
-    """Adds registers and spills as ptxas reports them, and the machine code's instructions from nvdisasm, if these
-    tools are installed. Returns the result of ptxas, or None.
+    """Adds registers and spills as ptxas reports them, and the instruction counts of the machine code from nvdisasm, if
+    these tools are installed. Returns the result of ptxas, or None.
 
-    `on_gpu` means that the driver has already given the registers. With `must`, raises LaunchError for PTX that ptxas
-    refuses, and DeviceError if ptxas takes too long. Without `must`, a ptxas older than the PTX adds nothing. `arch` is
-    the target, by default the header's."""
+    `on_gpu` means that the driver has already reported the registers. With `must`, raises LaunchError for PTX that
+    ptxas refuses, and DeviceError if ptxas takes too long. Without `must`, nothing is added in these cases, for example
+    if ptxas is older than the PTX. `arch` is the target, by default the header's."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
     from dsl.runtime.machine_code import machine_code
@@ -135,8 +135,8 @@ def assembled(
 
 
 def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool) -> Explanation:
-    """The explanation of a variant: the dispatch's reasons, constants, conditions, layouts of named values, and seconds
-    by level. `overlaps` says whether the launch may start before the preceding launch has ended."""
+    """The explanation of a variant: the dispatch's reasons, constants, conditions, layouts of named values, and compile
+    times by level. `overlaps` says whether the launch may start before the preceding launch has ended."""
     from dsl.kernels.levels import named_values
 
     compiled = kernel.compiled

@@ -1,5 +1,5 @@
-"""Finds out whether loads outside of a tensor are the cause of a failed `expect`. Such loads give 0, which makes the
-max of negative numbers wrong. The example runs again with loads that give another number outside of tensors. The hint
+"""Finds out whether loads outside of a tensor are the cause of a failed `expect`. Such loads return 0, which makes the
+max of negative numbers wrong. The example runs again with loads that return another number outside of tensors. A hint
 is given only if the failed checks pass in this second run."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dsl.text import tree as ast
 from dsl.text.program import Program
 
 MOST_SECONDS = 5.0
-"""The longest time of an example, in seconds, for which it is run again."""
+"""An example that took more than this many seconds is not run again."""
 NEUTRAL = {
     ("max", "argmax", "cummax"): ("-inf", "-2147483648"),
     ("min", "argmin", "cummin"): ("inf", "2147483647"),
@@ -29,13 +29,13 @@ NEUTRAL = {
 def outside_of(
     program: Program, kernels: set[str], failed: list[Check], again: Callable[[Program], list[Check]]
 ) -> str | None:
-    """A hint with the fix, if another number outside of tensors makes all failed checks pass. Otherwise None. `kernels`
-    names the kernels that ran. `again(program)` runs the example with changed kernels."""
+    """Returns a hint with the fix if another number outside of tensors makes all failed checks pass, and None
+    otherwise. `kernels` names the kernels that ran. `again(program)` runs the example with changed kernels."""
     blocks = [*(program.kernels[name] for name in kernels), *program.functions.values()]
     calls = [node for block in blocks for node in ast.walk(block) if isinstance(node, ast.Call)]
     loads = [call for call in calls if _name(call) == "load" and "other" not in call.keywords]
     names = {_name(call) for call in calls}
-    # Without plain loads there is nothing to try.
+    # Without loads that lack `other`, there is nothing to try.
     if not loads:
         return None
     for reductions, numbers in NEUTRAL.items():

@@ -28,7 +28,7 @@ class Overrides:
     options: dict[str, Any] = field(default_factory=dict)
 
     def of_launch(self, program: Program, name: str) -> dict[str, Any]:
-        """The values for a launch of a kernel or dispatch. A type is passed only if no array decides it."""
+        """The values for a launch of a kernel or dispatch. A type is passed only if no array determines this type."""
         free = free_types(program.kernels[kernel] for kernel in launched_kernels(program, name))
         return {**self.constants, **self.options, **{k: v for k, v in self.types.items() if k in free}}
 
@@ -59,7 +59,7 @@ def parse_value(text: str) -> Any:
 
 
 def free_types(kernels: Iterable[ast.KernelDef]) -> set[str]:
-    """The type parameters that no array decides."""
+    """The type parameters that no array determines."""
     found: set[str] = set()
     for kernel in kernels:
         decided = {p.type.dtype for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)}
@@ -141,7 +141,7 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _kind_of(program: Program, prefix: str, name: str, kinds: list[_Kind]) -> _Kind:
-    """The kind of a name. Raises TileError if the name has no kind or several."""
+    """The kind of a name. Raises TileError if the name has no kind or several kinds."""
     found = [kind for kind in kinds if name in kind.known and prefix in (kind.prefix, *[""] * kind.may_lack_prefix)]
     if not found:
         known = {name for kind in kinds for name in kind.known}

@@ -1,5 +1,5 @@
 """Finds the launches of an example if their arguments do not follow from shapes alone. The example's lines are
-evaluated, but nothing is launched. `dsl compile` and `dsl layout` evaluate an example like this if an argument comes
+evaluated, but nothing is launched. `dsl compile` and `dsl layout` evaluate an example in this way if an argument comes
 from a reference or a function of the file."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads from profiles of Nsight Compute how busy the units were that may bound a launch."""
+"""Reads, from profiles of Nsight Compute, the utilization of the units that may bound a launch."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
 
 def measured(bound: LaunchBound, shares: Mapping[str, float]) -> dict[str, float]:
     """How busy each unit was, averaged over the multiprocessors that had a block."""
-    # The profiler averages over all multiprocessors. With 8 blocks it shows 3 %, although each busy multiprocessor
-    # reaches 53 %.
+    # The profiler averages over all multiprocessors. With 8 blocks, the profiler shows 3 %, although each busy
+    # multiprocessor reaches 53 %.
     return {unit: share / (bound.busy if unit in OF_MULTIPROCESSORS else 1.0) for unit, share in shares.items()}
 
 

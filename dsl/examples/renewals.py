@@ -1,6 +1,6 @@
 """Copies the memory that the launches of a call both read and change. With the copies, the launches can be repeated,
-for example to measure their time. Without the copies, a launch that takes a ticket, adds to a sum or works in place
-would do other work the second time, or never end."""
+for example to measure their time. Without the copies, a launch that increments a ticket counter, adds to a sum or works
+in place would do different work the second time, or never end."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Launches = Sequence[tuple[Any, Sequence[Any]]]
 
 
 class Renewals:
-    """Keeps the contents of memory before the call (when the object is made) and before each launch (by `before`). If
+    """Saves the contents of memory before the call, when the object is made, and before each launch, by `before`. If
     there is no room for copies, nothing is kept, and `reason` says so. The launches then run only once. `ordinal` is
-    the device's number, None for the emulator."""
+    the device's number, or None for the emulator."""
 
     def __init__(self, launches: Launches, ordinal: int | None):
         self.launches = [(kernel.header, values) for kernel, values in launches]

@@ -28,9 +28,9 @@ COUNTED = (
 @dataclass(slots=True)
 class Check:
     """The result of one `expect` line. `writer` is the last writer of the first wrong element, known on the emulator.
-    `mistake` is a hint about a mistake in the kernel that gives exactly the wrong result. `shows` says whether the line
-    really tests a result of a launch. A line that compares only numbers, only inputs, or an array with itself tests
-    none. `overflows` selects the row of `OVERFLOWS` that explains an infinity."""
+    `mistake` is a hint about a mistake that gives exactly this wrong result. `shows` says whether the line really tests
+    a result of a launch. A line that compares only numbers, only inputs, or an array with itself tests no result.
+    `overflows` selects the row of `OVERFLOWS` that explains an infinity."""
 
     text: str
     line: int
@@ -57,8 +57,8 @@ class Check:
 
     @property
     def hint(self) -> str | None:
-        """A fix, if one is known. There are fixes for known mistakes that give exactly this result. There are also
-        fixes for a wrong element that is NaN or infinite where a number is wanted."""
+        """A fix, if one is known. There are fixes for known mistakes, for elements that no store reached, and for
+        elements that are NaN or infinite where a finite number is wanted."""
         if self.passed:
             return None
         if self.mistake is not None:
@@ -92,7 +92,7 @@ OVERFLOWS = {
 class Verdict:
     """A contract judged for one kernel. `figure` is None if the contract was not judged, and `reason` says why. `held`
     says whether the figure is within `bound`. `why` lists the choices that decide the figure, each as a text. `message`
-    and `rendered` are the error, if the contract failed."""
+    and `rendered` are the text of the error, if the contract failed."""
 
     text: str
     name: str
@@ -117,7 +117,8 @@ class Verdict:
 
 @dataclass(slots=True)
 class Explanation:
-    """The explanation of a launch. `layouts` lists (name, type, layout) of named values. `seconds` is by level."""
+    """The explanation of a launch. `layouts` lists (name, type, layout) of named values. `seconds` maps levels of
+    compilation to compile times."""
 
     reasons: list[str] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
@@ -133,8 +134,8 @@ class LaunchReport:
     `shared_bytes` is per block. `registers` and `spills` (bytes) are per thread. `maxnreg` is the schedule's cap on
     registers. `machine_code` has two numbers: all `instructions`, and the instructions in the longest inner `loop`.
     `counters` are the emulator's totals. `by_line` has the counters by line of the file, and by FILE:LINE for other
-    files. `dims` and `types` are by name. `timeline` is the timeline of the launch's marks (`Timeline`). `bound` holds
-    the unit that limits the launch."""
+    files. `dims` and `types` map names to extents and types. `timeline` is the timeline of the launch's marks
+    (`Timeline`). `bound` holds the unit that limits the launch."""
 
     kernel: str
     schedule: str | None
@@ -171,8 +172,9 @@ class LaunchReport:
 @dataclass(slots=True)
 class Report:
     """One run of an example. `times` are microseconds of the launches (20th percentile, median, 80th percentile), each
-    with a cold L2. `untimed` says why a GPU gave no times. `moves` and `computes` are bytes and operations. `bandwidth`
-    is the device's bytes per second. `guessed` has the dims of a PTX text that were not given."""
+    with a cold L2. `untimed` says why launches on a GPU were not timed. `moves` and `computes` are the bytes and
+    operations that the example states. `bandwidth` is the device's memory bandwidth in bytes per second. `guessed` has
+    the guessed extents of dims of a PTX text."""
 
     file: str
     example: str | None
@@ -195,7 +197,7 @@ class Report:
 
     @property
     def place(self) -> str:
-        """The device and the reason for it, without the text of the driver's error."""
+        """The device and the reason why it was used, without the text of the driver's error."""
         # The driver's own message follows in quotes. It is too long for a page.
         why, _, _ = self.why.partition(': "')
         return f"{self.device} ({self.chip}); {why}"
@@ -218,7 +220,8 @@ class Report:
 
     @property
     def passed(self) -> bool | None:
-        """Whether all checks pass and all judged contracts hold. None if there are none."""
+        """Whether all checks pass and all judged contracts hold. The result is None if there are neither checks nor
+        judged contracts."""
         # A contract that was not judged neither passes nor fails.
         found = [check.passed for check in self.checks] + [
             each.held for each in self.contracts if each.held is not None
@@ -256,7 +259,7 @@ class Report:
 
     @property
     def share_of_limit(self) -> float | None:
-        """The rate divided by the bandwidth of the device's memory."""
+        """`gbps` divided by the bandwidth of the device's memory."""
         return self.gbps * 1e9 / self.bandwidth if self.gbps and self.bandwidth else None
 
     def _repr_html_(self) -> str:
@@ -278,7 +281,7 @@ class Report:
             keys = ("registers", "spills", "shared_bytes", "occupancy", "limited_by")
             out |= {key: getattr(first, key, None) for key in keys}
             out |= {"untimed": self.untimed} if self.untimed else {}
-        # Checks that passed add nothing to `passed`.
+        # If all checks passed, they add nothing to `passed`.
         if not self.passed:
             out["checks"] = [asdict(check) for check in self.checks]
         return out | {name: value for name, value in self._parts().items() if value}
@@ -324,14 +327,14 @@ def by_file(by_line: Mapping[str, Mapping[str, float]], own: str) -> dict[str, d
 
 
 def take(facts: Any, attributes: Any) -> None:
-    """Copies the driver's figures of a kernel."""
+    """Copies the driver's figures of a kernel into `facts`."""
     facts.registers, facts.spills = attributes.registers, attributes.local_bytes
     facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
     facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
 
 
 def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entries on which all tables agree. A table without the name does not count."""
+    """The entries on which all tables agree. For each name, tables without this name do not count."""
     names = dict.fromkeys(name for table in tables for name in table)
     found = {name: [table[name] for table in tables if name in table] for name in names}
     return {name: values[0] for name, values in found.items() if all(value == values[0] for value in values)}
@@ -372,7 +375,7 @@ def finite(value: Any) -> Any:
 
 
 def report_page(report: Report) -> str:
-    """The HTML for a notebook: launches and checks as tables, and the source with counters and heat."""
+    """The HTML for a notebook: launches and checks as tables, and the source with counters and tints."""
     values = ", ".join(f"{name}={value}" for name, value in (report.dims | report.types).items())
     files = lines_of(report)
     return html.page(
@@ -439,7 +442,8 @@ def result_of(check: Check) -> str:
 
 
 def said_of_check(check: Check) -> Iterator[str]:
-    """The result of a check in words: the error and, for a wrong result, where it differs. Empty for a condition."""
+    """The result of a check in words: the error and, for a wrong result, where it differs. Yields nothing for a
+    condition."""
     if check.size > 1 or check.first is not None:
         is_equal = check.passed and check.tolerance == check.max_error == 0.0
         yield "equal" if is_equal else f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"

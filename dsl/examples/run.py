@@ -1,4 +1,4 @@
-"""Runs an example: evaluates its lines in order, launches through the Module, and compares."""
+"""Runs an example: evaluates its lines in order, launches through the Module, and compares results."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ExampleRun:
             else:
                 self.cost(line)
         self.launcher.end()
-        # Checked after the run, because only the launches show which types they took.
+        # Types are checked after the run, because only the launches show which types they took.
         self.check_types()
         return self.report
 
@@ -116,7 +116,7 @@ class ExampleRun:
         """Binds the names of an assignment. A value from the command line replaces the line's own value."""
         if line.op is not None:
             raise TileError("syntax", line.loc, "an example assigns with '='")
-        # Computed before binding, because the line may rebind a name that it reads.
+        # Both facts are computed before the names are bound, because the line may rebind a name that it reads.
         source = self.empty.unwritten_in([line.value], self.names)
         is_result = self.empty.is_result([line.value], self.names)
         self.host.bind(line.targets, self.host(line.value), line.loc)
@@ -151,7 +151,7 @@ class ExampleRun:
         try:
             self.launcher.launch(function, given, self.settings.schedule or schedule, rest)
         except TileError as error:
-            # Errors in arguments belong to the launch line. Errors in the kernel keep their place.
+            # Errors in arguments are reported at the launch line. Errors in the kernel keep their place.
             if len(error.errors) == 1 and (error.loc is None or isinstance(error, Misfit)):
                 raise from_launch(error.errors[0], line) from None
             raise
@@ -221,7 +221,7 @@ class ExampleRun:
     def others_set(self) -> str | None:
         """The reason why contracts of the example do not apply, or None. Contracts do not apply if the command line
         sets other inputs, types or a schedule. Other constants and choices do not matter, because contracts exist to
-        show their cost."""
+        show the cost of constants and choices."""
         types = {name: choice for name, choice in self.overrides.types.items() if choice != self.defaults[name]}
         given = [f"{name}={value}" for name, value in {**self.overrides.names, **types}.items()]
         given += [] if self.settings.schedule is None else [f"--schedule {self.settings.schedule}"]

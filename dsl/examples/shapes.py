@@ -1,6 +1,6 @@
-"""Examines an example without allocating its arrays. Only numbers, types and shapes are computed. Does not load numpy.
-`dsl check` and `dsl compile` use this. Names and functions are checked as in a run. A value that only a run can compute
-is Unknown."""
+"""Examines an example without allocating its arrays. Only numbers, types and shapes are computed. The module does not
+load numpy. `dsl check` and `dsl compile` use this module. Names and functions are checked as in a run. A value that
+only a run can compute is Unknown."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _contract(facts: ExampleFacts, shapes: Shapes, line: ast.Contract, number: i
 
 def bound_nodes(line: ast.Expect) -> list[ast.Expr]:
     """The bounds of `~=`: an absolute bound, and optionally a bound relative to the wanted value. Raises TileError if
-    there is none."""
+    there is no bound."""
     if line.bound is None:
         raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
     nodes: list[ast.Expr] = line.bound.items if isinstance(line.bound, ast.Sequence) else [line.bound]
@@ -224,7 +224,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     free = [p for p in params if p not in named]
     if len(values) > len(free):
         raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values) + len(named)}")
-    # An example also passes outputs, so readings without outputs do not count.
+    # An example also passes outputs, so readings that leave out outputs do not count.
     taken = read_in_order(free, optional_tensors(program, line.name), len(values))
     given = {**dict(zip(taken, values, strict=False)), **named}
     arguments = {p: given.get(p) for p in params}

@@ -1,5 +1,5 @@
 """The timeline of a launch. The records of warps become spans, a table of the marks, and Chrome-trace JSON. Times are
-microseconds on a GPU. On the emulator they are turns. A warp takes one turn for each instruction that it issues."""
+microseconds on a GPU. On the emulator, times are turns. A warp takes one turn for each instruction that it issues."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 TURNS, MICROSECONDS = "turns", "us"
 HEAD, ABOUT = b'{"traceEvents":', b'"otherData":{"device":'
-"""Parts of every trace that `write_trace` writes. They identify such a trace."""
+"""The parts by which a trace of `write_trace` is recognised."""
 LEAST_STEPS = 4
-"""The least number of %globaltimer steps in a launch that allows finding the rate of %clock64."""
+"""A launch must take at least this many steps of %globaltimer. Otherwise the rate of %clock64 cannot be found."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSettings:
     """What a timeline records, and where the timeline is written. `marks` is a text that `dsl/lowering/passes/marks.py`
-    reads. `events` is the most events that a warp records. A span takes two events. `blocks` is the number of first
-    blocks. None means the default of `dsl/runtime/timeline.py`."""
+    reads. `events` is the greatest number of events that a warp records. A span takes two events. `blocks` is the
+    number of first blocks to record. None means the default of `dsl/runtime/timeline.py`."""
 
     path: str
     marks: str
@@ -73,13 +73,13 @@ class MarkRow:
 class Timeline:
     """The timeline of one launch.
 
-    `blocks` is the number of recorded blocks. `cost` is the cost of a mark. `marks_share` is the share of marks in the
-    warps' lives. `dropped` counts events that did not fit. `unfinished` counts begins without an end. `unreached` names
-    marks without an event.
+    `blocks` is the number of recorded blocks. `cost` is the time that a mark takes. `marks_share` is the share of the
+    warps' lifetimes that marks take. `dropped` counts events that did not fit. `unfinished` counts begins without an
+    end. `unreached` names marks without an event.
 
     `step_ns` is the step of %globaltimer. `clock_mhz` is the clock rate of the SMs. Both are derived from the records.
-    `times_us` are the times of the kernel without and with marks. `registers` are the registers of a thread and its
-    spilled bytes, also without and with marks."""
+    `times_us` has the time of the kernel without marks, then with marks. `registers` has the registers and the spilled
+    bytes of a thread, also without marks, then with marks."""
 
     kernel: str
     unit: str
@@ -101,8 +101,8 @@ class Timeline:
     end: float = 0.0
 
     def as_record(self) -> dict[str, Any]:
-        """The data for a report. It has everything except the trace. The added `longest_wait` is the wait on which all
-        warps together spend the most time."""
+        """The data for a report, without `trace` and `end`. The added `longest_wait` is the wait on which all warps
+        together spend the most time."""
         found = asdict(replace(self, trace=[]))
         del found["trace"], found["end"]
         waits = [row for row in found["rows"] if row["kind"] == BARRIERS]
@@ -125,9 +125,9 @@ class Scale:
 
 
 class DeviceScale(Scale):
-    """The scale of a GPU. The scale comes from the pairs of clocks (%globaltimer, %clock64) that warps read at their
-    begin and end. All SMs have the same rate, fitted to all pairs. Each SM has its own offset, the mean of its
-    pairs."""
+    """The scale of a GPU. The scale is computed from the pairs of clocks (%globaltimer, %clock64) that warps read at
+    their begin and end. All SMs have the same rate, fitted to all pairs. Each SM has its own offset, which is the mean
+    over the SM's pairs."""
 
     unit = MICROSECONDS
 
@@ -171,7 +171,7 @@ class Recorded:
     scale: Scale
 
     def net(self, span: MarkedSpan) -> float:
-        """The time of a span without the cost of marks. Two costs lie between the span's two clock readings: the rest
+        """The time of a span without the cost of marks. Two costs fall between the span's two clock readings: the rest
         of the span's own begin mark, and all marks inside the span."""
         return max(span.end - span.begin - self.cost * (1 + span.inner), 0.0) * self.scale.rate
 
@@ -217,7 +217,7 @@ def unreached(header: Header, warps: Sequence[WarpRecord]) -> list[str]:
     into the records."""
     seen = {mark for warp in warps for mark, *_ in warp.events}
     missing = [mark for number, mark in enumerate(header.timeline) if number not in seen]
-    # Two kinds of marks do not count. Lives of warps are recorded separately, and empty pairs only measure the cost of
+    # Two kinds of marks are left out. Lives of warps are recorded separately, and empty pairs only measure the cost of
     # a mark.
     return [with_line(mark) for mark in missing if mark.kind not in (LIFE, EMPTY)]
 
@@ -257,16 +257,16 @@ def spans_of(warp: WarpRecord) -> tuple[list[MarkedSpan], int]:
 
 
 def cost_of(header: Header, spans: Sequence[Sequence[MarkedSpan]]) -> float:
-    """The number of clocks that a mark costs, as the median over empty pairs. The second clock of an empty pair is read
-    right after the first mark."""
+    """The number of clocks that a mark costs. It is the median over empty pairs, which are two marks with nothing
+    between them."""
     empty = {number for number, mark in enumerate(header.timeline) if mark.kind == EMPTY}
-    # The first pair of each warp is left out, because the warp's code is fetched during it.
+    # The first pair of each warp is left out, because the warp's code is fetched during this pair.
     found = [[span.end - span.begin for span in each if span.mark in empty][1:] for each in spans]
     return float(median([clocks for each in found for clocks in each] or [0]))
 
 
 def marks_share(of: Recorded) -> float:
-    """The share of marks in the lives of all warps together."""
+    """The time that marks take in all warps, divided by the sum of the warps' lifetimes."""
     lives = [of.life(warp) for warp in of.warps]
     whole = sum(each.end - each.begin for each in lives)
     return 1 - sum(map(of.net, lives)) / of.scale.rate / whole if whole else 0.0

@@ -1,5 +1,5 @@
-"""Tracks which arrays of an example launches have written. On the emulator, the elements of arrays that `empty(…)` made
-are also tracked. Elements that nothing has written have no value.
+"""Tracks which arrays of an example have been written by launches. On the emulator, the elements of arrays that
+`empty(…)` made are also tracked. Elements that nothing has written have undefined values.
 
 A kernel that reads unwritten elements probably has swapped arguments, or adds to a sum that was never set. An `expect`
 on unwritten elements compares nothing. An `expect` that reads only numbers and inputs compares no results either."""
@@ -47,9 +47,9 @@ class EmptyArray:
 class EmptyArrays:
     """The tracked arrays of an example.
 
-    `known` holds the arrays that `empty` made. `derived` has the names of values that were computed from an unwritten
-    array, and maps them to the array's name. `results` holds memory that launches have written, whether or not `empty`
-    made the memory. `computed` holds names of values computed from results.
+    `known` holds the arrays that `empty` made. `derived` maps the names of values that were computed from an unwritten
+    array to the array's name. `results` holds memory that launches have written, whether or not `empty` made the
+    memory. `computed` holds names of values computed from results.
 
     `writes` is the number of writes so far. `bound` maps a name to the value of `writes` when the name was bound.
     `written` maps memory to the value of `writes` after the last write to it."""
@@ -123,7 +123,7 @@ class EmptyArrays:
 
     def unwritten_in(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any]) -> str | None:
         """The name of an unwritten array that these expressions read, directly or through values computed from the
-        array. None if there is none."""
+        array. Returns None if there is no such array."""
         for name in sorted(set().union(*map(names_in, nodes))):
             if name in self.derived:
                 return self.derived[name]

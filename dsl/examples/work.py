@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from dsl.runtime.chips import DeviceFacts
 
 COUNTED_SECONDS = 6.0
-"""The most seconds that the emulator may count for a launch on a GPU. A block of a 4096 x 4096 x 4096 matrix product
-takes 4 s."""
+"""The greatest number of seconds for which the emulator counts a launch that runs on a GPU. A block of a 4096 x 4096 x
+4096 matrix product takes 4 s."""
 FEW_BLOCKS = 4
-"""The most blocks per multiprocessor that count as few. Persistent kernels have at most this many."""
+"""At most this many blocks per multiprocessor count as few. Persistent kernels do not have more."""
 SECTOR, LINE = 32, 128
 """The bytes of a sector of global memory, and of a wavefront over all banks of shared memory."""
 STOPPED = ("deadlock", "time limit", "instruction budget")
@@ -32,12 +32,12 @@ ORDERS = ("row", "col")
 class Work:
     """The work of a launch.
 
-    `bytes` counts global memory, each byte once. The number of bytes is the size of the arrays or of the accessed
-    sectors, whichever is less. `wavefronts` counts shared memory. Each shuffle, and each 128 bytes that `wgmma` reads,
-    counts as one wavefront. `instructions` and `special` count warp instructions. `instructions` and `special` come
-    from the machine code if `of_machine_code` is set, and otherwise from the PTX without moves.
+    `bytes` counts bytes of global memory, each byte once. The number is the size of the arrays or of the accessed
+    sectors, whichever is less. `wavefronts` counts wavefronts of shared memory. Each shuffle, and each 128 bytes that
+    `wgmma` reads, counts as one wavefront. `instructions` and `special` count warp instructions. `instructions` and
+    `special` come from the machine code if `of_machine_code` is set, and otherwise from the PTX without moves.
 
-    `products` is explained in `Counters`. `by_warp_groups` says that `wgmma` computes the products. `blocks` is the
+    `products` is explained in `Counters`. `by_warp_groups` says whether `wgmma` computes the products. `blocks` is the
     number of blocks in the grid. `counted` is the number of counted blocks, and 0 if only bytes are known.
     `multiply_adds` maps an operand type to two numbers. The first is the number of multiply-adds of the tensor cores.
     The second is the same work in the unit of `products`, 16-bit multiply-adds."""
@@ -85,7 +85,7 @@ def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: Dev
 
 def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | None) -> Work:
     """The work of a launch, computed from a part of its blocks. The emulator has run this part with counters by line of
-    PTX. `cubin` is the machine code, or None. It is ignored if nvdisasm is missing."""
+    PTX. `cubin` is the machine code, or None. The machine code is ignored if nvdisasm is missing."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.executed import Executed, executed
 
@@ -98,7 +98,7 @@ def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | No
         if cubin is not None:
             done, is_known = executed(cubin, header.entry, counters.runs_of_ptx_lines), True
     return Work(
-        # A kernel that reads 4 KB of a 16 MB table does not move the table.
+        # A kernel that reads 4 KB of a 16 MB table does not move the whole table.
         min(moved_bytes(header, values), SECTOR * totals.sectors * whole),
         (totals.shared_wavefronts + totals.shuffles + totals.operand_bytes / LINE + done.idle_accesses) * whole,
         done.instructions * whole,

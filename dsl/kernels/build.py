@@ -240,8 +240,8 @@ class KernelBuilder(Tiles):
         self.facts.divides(number, self.function.divisors[name])
 
     def dim_of(self, node: ast.Expr) -> Value | None:
-        """The dim that an expression names. The expression is a name, or a `where` with a constant condition. None for
-        any other expression."""
+        """The dim that an expression names. The expression is a name, or a `where` with a constant condition. Returns
+        None for any other expression."""
         if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "where":
             chosen = self.expr(node.args[0]) if len(node.args) == 3 else None
             return self.dim_of(node.args[1 if chosen else 2]) if isinstance(chosen, bool) else None
@@ -286,7 +286,7 @@ class KernelBuilder(Tiles):
             number = self.constant(e, "an extent of a shared tile")
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
-            # Swizzles permute the address bits of a row, so the row's number of elements is a power of two. Other
+            # Swizzles permute the address bits of a row, so the row's number of elements must be a power of two. Other
             # extents may have any value.
             if i and i == len(node.extents) - 1:
                 remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
@@ -317,7 +317,7 @@ class KernelBuilder(Tiles):
 
     def copied_names(self, loc: Loc) -> dict[str, Binding]:
         """A copy of the scope's names, for a block that may rebind them."""
-        # Copying 64 names (2^COPIED) takes as long as one step of the budget, so it costs one step.
+        # Copying 64 names (2^COPIED) takes as long as one step of the budget, so 64 names cost one step.
         self.spend(len(self.scope.names) >> COPIED, loc)
         return dict(self.scope.names)
 
@@ -361,7 +361,8 @@ class KernelBuilder(Tiles):
         (then, a), (otherwise, b) = self.branches(node, condition, before)
         self.scope.names = before
         merged: list[Merged] = []
-        # Sorted, here and in loops. The order of a set differs between processes, and so would the IR.
+        # Names are sorted, here and in loops. The order of a set differs between processes, so without sorting the IR
+        # would differ, too.
         for name in sorted(assigned_names([node])):
             x, y = a.get(name), b.get(name)
             # A shared tile is a place in memory, which cannot be selected at run time.
@@ -425,8 +426,8 @@ class KernelBuilder(Tiles):
         name: str,
         loc: Loc,
     ) -> list[tuple[Value, Value]] | None:
-        """The values of a name at the end of both branches, as a pair for each element of a tuple. None if only a
-        layout could decide which elements belong to which branch."""
+        """The values of a name at the end of both branches, as a pair for each element of a tuple. The result is None
+        if only a layout could decide which elements belong to which branch."""
         then, otherwise = branches
         both = [self.unify(then, u, otherwise, v, name, loc) for u, v in pairs]
         if condition.tile.shape:
@@ -441,8 +442,8 @@ class KernelBuilder(Tiles):
         condition.
 
         Element i of a tile belongs to element i of the condition, in row-major order, whatever the layouts are. If a
-        tile has another number of elements than the condition, a layout would decide which elements are stored. This is
-        an error.
+        tile has another number of elements than the condition, a layout would decide which elements are stored. Such a
+        tile is an error.
         """
         decided = prod(condition.tile.shape)
         for op in walk(branch):
@@ -609,8 +610,8 @@ class KernelBuilder(Tiles):
         self.place(node.loc)
         made = self.ir.op("for", [start, stop, step, *first], [block], unroll=unroll)
         self.facts.enter_loop(made)
-        # The loop operation is made first, so that facts know its counter while the body is built. Below it is appended
-        # again, after operations that the body inserts before the loop.
+        # The loop operation is made first, so that the facts include its counter while the body is built. Below, the
+        # operation is appended again, after operations that the body inserts before the loop.
         self.ir.block.ops.pop()
         self.scope.names[node.name] = counter
         values = self.loop_region(block, carried, node.body)
@@ -698,7 +699,7 @@ class KernelBuilder(Tiles):
         return test, condition
 
     def by_thread(self, name: str, start: Binding, condition: Value, node: ast.While) -> Binding:
-        """The start value of a name that is carried by a loop whose condition differs between threads. The value has an
+        """The start value of a loop-carried name, for a loop whose condition differs between threads. The value has an
         element for each element of the condition."""
         if isinstance(start, tuple):
             return tuple(self.by_thread(name, s, condition, node) for s in start)

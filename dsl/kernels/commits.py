@@ -27,8 +27,8 @@ def repeated_commits(program: Program, kernel: str) -> list[TileError]:
 
 def double_commits(body: list[ast.Statement]) -> Iterator[TileError]:
     """Yields an error for each commit() that follows another commit(), if no statement between the two may copy or
-    wait. Only the text counts. For some constants, a branch or loop between the two may skip its copies. The second
-    commit() is right even then. It must close the empty group, or the number of groups would be wrong."""
+    wait. Only the text is checked. For some constants, a branch or loop between the two may skip its copies. This is
+    not an error. The second commit() must then close the empty group, or the number of groups would be wrong."""
     events = [statement for statement in body if any(map(_concerns_groups, _called(statement)))]
     for before, statement in pairwise(events):
         if _is_commit(before) and _is_commit(statement):

@@ -29,8 +29,8 @@ BUILT = "build"
 
 @dataclass(slots=True)
 class Compiled:
-    """A compiled variant: every level as text, the header, and seconds by level. `body` is the PTX without its
-    header."""
+    """A compiled variant: every level as text, the header, and the compile time of each level. `body` is the PTX
+    without its header."""
 
     variant: Variant
     header: Header
@@ -81,11 +81,11 @@ def lower(
             trace = run_passes(variant.function, variant.target, passes, check)
         except TileError as error:
             # A rule chooses an option before later passes look at the kernel. If a later pass refuses this option, the
-            # user made no mistake. The kernel is then built again with another option. Each retreat narrows the
-            # options, so the loop ends.
+            # user made no mistake. The kernel is then built again with another option. Each time, fewer options are
+            # left, so the loop ends.
             retreats = variant.function.choices.retreat(error)
-            # If the schedule itself names a depth that does not fit, this is a mistake of the user, even if another
-            # depth would fit.
+            # If the schedule itself names a pipeline depth that does not fit, this is a mistake of the user, even if
+            # another depth would fit.
             is_named = error.code == "shared" and error.loc in variant.function.lines.values()
             if is_named or not retreats:
                 raise
@@ -98,9 +98,11 @@ def lower(
 
 
 def settled(program: Program, request: Request) -> Request:
-    """The request with the retreats of its rules. A caller that runs the passes one by one needs this request."""
+    """The request, in which the options that a pass refused are replaced (`retreats`). A caller that runs the passes
+    one by one needs this request."""
     if not program.once(multiplies, request.kernel):
-        # Only products, and lines that stage or pipeline copies, lead to choices that a pass may refuse.
+        # Only matrix products, and schedule lines that stage or pipeline copies, lead to choices that a pass may
+        # refuse.
         attrs = resolve(program, request).schedule.attrs
         if not {"stage", "pipeline"} & attrs.keys():
             return request
@@ -120,8 +122,8 @@ def compile_lowered(
     """Compiles a lowered variant to PTX. `known` maps LLVM IR to PTX without its header, for the same target."""
     level = lowered.level(program)
     made = generate(level, llvm_level, known)
-    # The pairs are proved here and not in `generate`, because the proof needs the kernel's text. A level that was read
-    # from IR has no such text.
+    # The pairs of tensors that may share memory are proved here and not in `generate`, because the proof needs the
+    # kernel's text. A level that was read from IR has no such text.
     pairs = in_place_pairs(program.kernel(lowered.variant.request.kernel), lowered.variant.function)
     made.header = replace(made.header, in_place=pairs)
     lowered.seconds |= made.seconds
@@ -166,7 +168,7 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
     with blamed(level.function, passes_of(level.function.choices.plugins), "emission"):
         llvm, version = emit(level.function, level.target)
     emitted = time.perf_counter()
-    # LLVM takes most of the time. It runs once for variants that differ only in their headers.
+    # LLVM takes most of the time. Therefore LLVM runs only once for variants that differ only in their headers.
     body = (known or {}).get(llvm)
     llvm_level = llvm_level_for(level.function) if llvm_level is None else llvm_level
     if body is None:
@@ -175,7 +177,7 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
         except RuntimeError as error:
             raise refused(level.function, llvm) or error from error
     seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
-    # Checked after emission, because emission also makes choices.
+    # Choices are checked after emission, because emission also makes choices.
     level.function.choices.check_met()
     with blamed(level.function, passes_of(level.function.choices.plugins), "the header"):
         header = make_header(level)

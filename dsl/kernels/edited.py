@@ -1,4 +1,4 @@
-"""Kernels from a file with the IR after any pass, LLVM IR or PTX. The file may have been edited by hand."""
+"""Kernels from a file that contains tile IR (after any pass), LLVM IR or PTX. The file may have been edited by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The PTX of such a file. `headers` maps the kernel's name in the `.tile` file to its header."""
+    """The PTX of a file that may have been edited by hand. `headers` maps the kernel's name in the `.tile` file to its
+    header."""
 
     name: str
     ptx: str
@@ -24,7 +25,7 @@ class Edited:
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits of the PTX's SHA-256. They tell trials of different texts apart."""
+        """12 hexadecimal digits of the PTX's SHA-256. The digits distinguish trials of different texts."""
         return hashlib.sha256(self.ptx.encode()).hexdigest()[:12]
 
     def not_launched(self, used: str) -> TileError:

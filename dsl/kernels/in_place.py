@@ -1,11 +1,11 @@
 """Finds the outputs of a kernel that may share memory with an input. Each element must be read before it is written.
 
-The order is proved from the text and from the code, or sharing is refused. The text shows which elements a block
-touches. Input and output must have equal dims, and all accesses to them must use the same indices. Along each axis of
-the grid, blocks must index disjoint slices, and no index may be in a loop. Under these conditions, each element belongs
-to one block and is written once.
+This order is proved from the text and the IR of the kernel. Without a proof, sharing is refused. The text shows which
+elements a block touches. Input and output must have equal dims, and all accesses to them must use the same indices.
+Along each axis of the grid, blocks must index disjoint slices, and no index may be in a loop. Under these conditions,
+each element belongs to one block and is written once.
 
-The code shows the order: every load comes before every store. The order also holds between threads: the load and the
+The IR shows the order: every load comes before every store. The order must also hold between threads: the load and the
 store have the same offsets and masks in the same threads, or a block barrier is between them. Kernels with asynchronous
 copies, TMA boxes or atomics on these tensors, or with work shared between blocks, are refused.
 """
@@ -37,7 +37,7 @@ def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str
 
 
 def is_alike(y: Parameter, x: Parameter) -> bool:
-    """Whether two tensors in the same memory have their elements at the same places."""
+    """Whether equal indices of two tensors in the same memory have equal addresses."""
     return y.dtype == x.dtype and list(y.dims) == list(x.dims) and not y.strided and not x.strided
 
 
@@ -78,7 +78,8 @@ class KernelText:
         return covered == {*range(self.axes)} and all(map(self.is_plain, first))
 
     def parts(self, node: Any, tensors: set[str]) -> Iterator[list[Any] | None]:
-        """The subscripts of the tensors. Yields None for a use of a tensor that the text does not decide."""
+        """The subscripts of the tensors. Yields None for a use of a tensor whose elements the text does not
+        determine."""
         if isinstance(node, list | dict):
             for each in node if isinstance(node, list) else node.values():
                 yield from self.parts(each, tensors)
@@ -103,8 +104,8 @@ class KernelText:
         return isinstance(subscript, ast.Slice) or bool([*self.block_axes(subscript)])
 
     def block_axes(self, subscript: Any) -> Iterator[int]:
-        """The grid axis whose blocks get disjoint parts by this subscript: `block(d)`, or `block(d) * T : block(d) * T
-        + T`. Names are replaced by their values."""
+        """Yields the grid axis d if this subscript gives each block along the axis its own part: `block(d)`, or
+        `block(d) * T : block(d) * T + T`. Names are replaced by their values."""
         if not isinstance(subscript, ast.Slice):
             axis = block_axis(self.meant(subscript))
             if axis is not None:
@@ -140,7 +141,7 @@ def bound_by(node: Any) -> Iterator[str]:
 
 
 def assigned(line: ast.Assign) -> Iterator[tuple[str, ast.Expr]]:
-    """The names in an assignment with their values, if the values are written out."""
+    """The names in an assignment with their values, if each name has its own expression."""
     if len(line.targets) == 1:
         values = [line.value]
     else:
@@ -151,7 +152,7 @@ def assigned(line: ast.Assign) -> Iterator[tuple[str, ast.Expr]]:
 
 
 def block_axis(node: Any) -> int | None:
-    """The number d in `block(d)`. None for any other expression."""
+    """The number d in `block(d)`. Returns None for any other expression."""
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "block":
         argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
         return int(argument.value) if isinstance(argument, ast.Number) else None
@@ -177,8 +178,8 @@ def names_of(subscript: Any) -> set[str]:
 
 
 class AccessOrder:
-    """The accesses to a function's tensors, in the order of the code. `touches` maps a tensor to its operations.
-    `around` maps an operation to the operation whose region contains it."""
+    """The accesses to a function's tensors, in the order of the IR. `touches` maps a tensor to its operations. `around`
+    maps an operation to the operation whose region contains it."""
 
     def __init__(self, function: Function):
         self.body = function.body
@@ -229,7 +230,7 @@ class AccessOrder:
         return False
 
     def with_around(self, op: Op) -> Iterator[Op]:
-        """An operation, then the operations around it, nearest first."""
+        """Yields an operation, then the operations that contain it, innermost first."""
         yield op
         while op in self.around:
             op = self.around[op]

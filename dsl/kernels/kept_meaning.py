@@ -18,7 +18,7 @@ from dsl.lowering.passes import passes_of, run_passes
 from dsl.text.program import Program
 
 BLOCKS = 2
-"""The number of blocks that numpy runs. They are the first blocks of the grid."""
+"""The number of blocks that numpy runs. These are the first blocks of the grid."""
 
 
 class NotCompared(UserWarning):

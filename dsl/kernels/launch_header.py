@@ -30,7 +30,7 @@ def make_header(level: Level) -> Header:
     """The header of a variant after all passes."""
     function = level.function
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
-    # If only absent tensors have a dim, the dim has no value in a launch.
+    # A dim that belongs only to absent tensors has no value in a launch.
     dims = dict.fromkeys(d for p in given for d in p.dims if isinstance(d, str))
     return Header(
         entry=function.name,
@@ -95,8 +95,7 @@ def _arguments(function: Function) -> Iterator[Argument]:
 
 
 def whole_clusters(function: Function) -> Iterator[Requirement]:
-    """The requirement that the grid is a whole number of clusters. The requirement has the place of the `cluster`
-    line."""
+    """The requirement that the grid is a whole number of clusters. Its place is the `cluster` line of the schedule."""
     size, place = function.number("cluster", 1), function.lines.get(("cluster", "cluster"))
     if size > 1 and place is not None:
         hint = "take fewer blocks a cluster; if the operands are staged by TMA, the grid may have any extent"
@@ -105,7 +104,7 @@ def whole_clusters(function: Function) -> Iterator[Requirement]:
 
 
 def pipelines_of(function: Function) -> Iterator[HeaderPipeline]:
-    """The mbarriers between the warp roles of a kernel, with their places in shared memory."""
+    """The mbarriers between the warp roles of a kernel, with their offsets in shared memory."""
     for op in walk(function.body):
         if op.spec.control.concurrent:
             base, copies = 0, [each for each in walk(op.regions[0]) if is_of_box(each)]

@@ -1,4 +1,5 @@
-"""A kernel at any level as text: syntax tree, IR, layouts, LLVM IR, PTX or machine code. Source lines are optional."""
+"""A kernel at any level as text: syntax tree, IR, layouts, LLVM IR, PTX or machine code. Source lines can be added to
+the text."""
 
 from __future__ import annotations
 
@@ -104,14 +105,14 @@ def named_values(function: Function) -> list[tuple[int, str, str, str]]:
 
 
 def outermost_line(loc: Loc | None) -> int:
-    """The line in the kernel itself, outside of all inlined calls. It is 0 without a place."""
+    """The line in the kernel itself, outside of all inlined calls. Returns 0 if `loc` is None."""
     while loc is not None and loc.caller is not None:
         loc = loc.caller
     return loc.line if loc else 0
 
 
 def layouts(function: Function) -> str:
-    """A table of the named tiles with their layouts. A layout is shown as the coordinates of each basis."""
+    """A table of the named tiles with their layouts. A layout is shown as the coordinates of each basis vector."""
     from dsl.text.terminal import plain, table
 
     return plain(table(["line", "name", "type", "layout"], named_values(function), left=4))
@@ -121,14 +122,15 @@ def layouts(function: Function) -> str:
 
 
 class Lines:
-    """The source lines of the program's files. A line is given only if it differs from the line given last."""
+    """The source lines of the program's files. A line is returned only if it differs from the line that was returned
+    last."""
 
     def __init__(self, source: Source):
         self.source = source
         self.last: tuple[str, int] | None = None
 
     def comment(self, mark: str, file: str, line: int) -> list[str]:
-        """The comment for a line. Empty if the line is the same as before."""
+        """The comment for a line. Returns an empty list if the line is the same as before."""
         if line == 0 or self.last == (file, line):
             return []
         self.last = (file, line)

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 BOOKKEEPING = ("passes [", "holds [")
 """Prefixes of rows that every pass changes in the IR's text."""
 PLACE = re.compile(r" @([\d:+<]+)(?=$| \{$| \{ \(.*\)$)")
-"""The place of an operation. It is at the end of the row, or before the region that the row opens."""
+"""The place of an operation, at the end of a row or before the region that the row opens."""
 DEBUG = re.compile(r",? !dbg !(\d+)")
 LOOP = re.compile(r", !llvm\.loop !\d+")
 METADATA = "!llvm.dbg.cu"
 NODE = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+),.*?scope: !(\d+)(?:, inlinedAt: !(\d+))?", re.M)
-"""A node of debug information: its number, line and scope, and the number of the call's node."""
+"""A node of debug information: its number, line and scope, and the node number of the call that was inlined."""
 OWNER = re.compile(r"^!(\d+) = (?:distinct )?!DISubprogram\(.*file: !(\d+)", re.M)
 LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)(?:.*inlined_at (?P<caller>\d+) (?P<at>\d+))?")
 WITHOUT_CODE = re.compile(r"^\s*(?:$|\.loc\s|\.file\s|\$L__(?:tmp|func_))")
-"""Rows of PTX without code. They differ if only source lines have moved."""
+"""Rows of PTX without code. These rows differ even if only source lines have moved."""
 
 
 def ir_rows(text: str) -> list[str]:
@@ -26,8 +26,8 @@ def ir_rows(text: str) -> list[str]:
 
 
 def split_place(row: str) -> tuple[str, str]:
-    """A row of the IR without its place, and the place. A place is a text such as `1:6:3+8<4:9+4`, with the innermost
-    call first, or an empty text."""
+    """Splits a row of the IR into the row without its place, and the place. A place is a text such as `1:6:3+8<4:9+4`,
+    with the innermost call first, or an empty text."""
     found = PLACE.search(row)
     return (row, "") if found is None else (row[: found.start()] + row[found.end() :], found[1])
 

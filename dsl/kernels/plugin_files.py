@@ -52,8 +52,8 @@ _joined: dict[tuple[tuple[Path, str], ...], Plugins] = {}
 
 
 def load_plugins(paths: Sequence[str | Path]) -> Plugins:
-    """The plug-ins of these files together. Equal texts give the same object. Raises TileError `plugin` for a function
-    that cannot be added, and `file` for a file that cannot be read."""
+    """The plug-ins of these files together. Equal paths and texts give the same object. Raises TileError `plugin` for a
+    function that cannot be added, and `file` for a file that cannot be read."""
     files = {each.path: each for each in map(_read, paths)}
     if not files:
         return NONE

@@ -44,21 +44,21 @@ HOST_FACTS = ("sms",)
 class Request:
     """A request for a variant: everything that decides its code.
 
-    `dims` gives extents by name, as far as they are known. `types` gives the type parameters. `constants` are set by
-    the caller and override the schedule. `scalars` gives the values of scalar parameters that the schedule specialises.
-    `align` gives the number of bytes that divides each tensor's pointer (16 by default). `absent` names the optional
-    tensors that are not given.
+    `dims` gives the known extents by name. `types` gives the type parameters. `constants` are set by the caller and
+    override the schedule. `scalars` gives the values of scalar parameters that the schedule specialises. `align` gives
+    the number of bytes that divides each tensor's pointer (16 by default). `absent` names the optional tensors that are
+    not given.
 
     `index_bits` is 32 or 64. `index_bits=None` selects 32, unless a tensor has more elements than 32 bits can count.
     The caller must request 64 if elements of a view are farther apart than 32 bits can count. With `strict_bounds`, the
-    kernel asserts that index tiles lie inside their axes. `marks` gives the subjects of a timeline, as
-    `dsl/lowering/passes/marks.py` reads them, and "" means none.
+    kernel asserts that index tiles lie inside their axes. `marks` says what a timeline records
+    (`dsl/lowering/passes/marks.py`). If `marks` is empty, the kernel records no timeline.
 
     `choices` gives options by key. These options override the schedule. The caller must check that the variant has a
-    choice for each key. `strides` gives the strides of strided tensors, as classes of strides with the same code (see
-    `stride_class`). If the launch is not the first of its call, `follows` names the tensors that no earlier launch of
-    the call writes. `leads` says that another launch follows (`dsl/lowering/passes/overlap.py`). If a pass has refused
-    planned options, `retreats` gives the options that replace them (`dsl/kernels/compile.py`).
+    choice for each key. `strides` gives the stride classes of strided tensors (see `stride_class`). Strides of the same
+    class have the same code. If the launch is not the first of its call, `follows` names the tensors that no earlier
+    launch of the call writes. `leads` says that another launch follows (`dsl/lowering/passes/overlap.py`). If a pass
+    has refused planned options, `retreats` gives the options that replace them (`dsl/kernels/compile.py`).
     """
 
     kernel: str
@@ -84,8 +84,8 @@ class Request:
 def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
     """The representative of a class of strides, in elements. Calls of the same class share a variant.
 
-    The representative is 1 along the last axis with stride 1. Along other axes, the representative is the power of two
-    in the stride (3 for an odd stride), with the stride's sign.
+    The representative is 1 along the last axis with stride 1. Along other axes, the representative is the greatest
+    power of two up to 16 that divides the stride (3 for an odd stride), with the stride's sign.
 
     >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, -5))
     ((8, 1), (1, 8), (3, -3))
@@ -127,8 +127,8 @@ def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decided(tree: Any, constants: Mapping[str, Any]) -> Any:
-    """Simplifies an expression tree. If constants decide a `where`, its chosen branch replaces it. A persistent kernel
-    computes the rest of the tree itself."""
+    """Simplifies an expression tree. If constants decide the condition of a `where`, the chosen operand replaces the
+    `where`. A persistent kernel evaluates the simplified tree itself."""
     from dsl.runtime.expressions import compile_expression
 
     if not isinstance(tree, list):
@@ -217,10 +217,10 @@ class Unset(TileError):
 
 def as_parameter(value: Any, dtype: DType) -> Any:
     """Converts a number to the value of a scalar parameter with type `dtype`. A float is rounded to the type once. A
-    value that is too large, or not a number, is returned unchanged, and the launch refuses it."""
+    value that is too large, or that is no Python number, is returned unchanged. The launch refuses such a value."""
     if not dtype.is_float or isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    # Converting to bf16 through f32 would round twice: 1 + 2^-8 + 2^-40 became 1.
+    # Converting to bf16 through f32 would round twice: 1 + 2^-8 + 2^-40 would become 1.
     near = nearest_number(value, dtype)
     return value if isinf(near) and abs(value) != inf else near
 
@@ -282,7 +282,7 @@ class _Variant:
         function = builder.function = self._function(resolved, builder)
         builder.ir.budget = budget or builder.ir.budget
         builder.multiplies = self.program.once(multiplies, kernel.name)
-        # No tensor map describes an empty array, so calls with one are not planned.
+        # No tensor map describes an empty array, so calls with an empty array are not planned.
         plans = may_plan(self.target) and not resolved.is_empty
         builder.finds_boxes = builder.multiplies and plans
         self._parameters(builder, function, constants, special)
@@ -437,7 +437,8 @@ class _Variant:
 
     def _rows_of_boxes(self, schedule: ResolvedSchedule) -> set[str]:
         """The first dims of those tensors that TMA may move and whose elements are contiguous along their first dim."""
-        # The plan comes later. It may give TMA any strided tensor of a kernel with a matrix product.
+        # The plan of matrix products is made later. It may use TMA for any strided tensor of a kernel with a matrix
+        # product.
         by_itself = may_plan(self.target) and self.program.once(multiplies, self.kernel.name)
         said = schedule.attrs.get("stage", {})
         moved = (p.name for p in self.kernel.params if said.get(p.name, "tma" if by_itself else "") == "tma")
@@ -473,7 +474,8 @@ class _Variant:
         return strides | wide
 
     def _tile(self, node: ast.Expr, names: Mapping[str, Any]) -> int | None:
-        """The extent of a tile, if it is above 1 and known before the kernel is built. Otherwise None."""
+        """The extent of a tile, if the extent is above 1 and known before the kernel is built. Returns None
+        otherwise."""
         try:
             value = Numbers({**names, **self.types})(node)
         except TileError:
@@ -529,8 +531,8 @@ class _Variant:
             self._refuse_fp8(p, dtype)
             if p.name in special:
                 function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
-                # A constant of the parameter's type instead of a Python number. For u8, 255 and 1 add up to 0, as
-                # without `specialize`.
+                # The name gets a constant of the parameter's type instead of a Python number. For u8, 255 and 1 add up
+                # to 0, as without `specialize`.
                 scope[p.name] = builder.literal(special[p.name], dtype, p.loc)
                 return
             value = Value(TileType((), dtype), name=p.name)
@@ -540,8 +542,8 @@ class _Variant:
             dtype = self._dtype(p.type.dtype, p.type.loc)
             self._refuse_fp8(p, dtype)
             length = Numbers({**constants, **special}).integer(p.type.length, "the length of a table")
-            # Tables are part of the kernel's parameters, which have 4,096 bytes on every target. A quarter is left for
-            # other parameters.
+            # Tables are part of the kernel's parameters, which may take 4,096 bytes on every target. A quarter is left
+            # for other parameters.
             if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
                 raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
             value = Value(TableType(length, dtype), name=p.name)
@@ -602,8 +604,8 @@ class _Variant:
             for axis in range(len(dims)):
                 stride = Value(TileType((), INDEX), name=f"{p.name}_stride{axis}")
                 made.strides.append(stride)
-                # If a stride is known not to be negative, addresses along its axis can be divided like addresses of
-                # row-major tensors.
+                # `backward` lists the strides that may be negative. Addresses along other axes can be divided like
+                # addresses of row-major tensors.
                 if axis >= len(known) or known[axis] < 0:
                     function.attrs.setdefault("backward", {})[stride_name(p.name, axis)] = True  # type: ignore[index]
                 strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
@@ -650,7 +652,8 @@ class _Variant:
             out.append(LevelCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
             at, is_equal = schedule.places["specialize", name].line, isinstance(value, int) or value * value > 0
-            # Zeros and NaN are compared by `same`. 0.0 == -0.0, although their variants differ, and NaN equals nothing.
+            # Zeros and NaN are compared by `same`, because 0.0 == -0.0 although their variants differ, and NaN equals
+            # nothing.
             tree = ["==" if is_equal else "same", name, in_json(value)]
             out.append(LevelCondition(tree, f"{name} == {value}", at, "specialised"))
         for name, divisor in function.divisors.items():
@@ -676,8 +679,8 @@ class _Variant:
         out: dict[str, Any] = {}
 
         def tree(definition: Definition, known: dict[str, Any]) -> Any:
-            # A name after an `and` whose left side was false was not evaluated for this request. The launch may need it
-            # for other dims.
+            # A name after an `and` whose left side was false was not evaluated for this request. The launch may need
+            # the name for other dims.
             for name in definition.reads() & schedule.unasked.keys() - known.keys():
                 known[name] = None  # ends a cycle of names that nothing evaluated
                 known[name] = tree(schedule.unasked[name], known)

@@ -14,13 +14,13 @@ from dsl.text.program import Program
 
 Kernel = TypeVar("Kernel")
 MOST_WAITING = 16
-"""The most lowered variants that are kept for a launch. `fits` lowers a variant, and usually the variant is launched
-next."""
+"""The greatest number of lowered variants that are kept for a launch. `fits` lowers a variant, and usually the variant
+is launched next."""
 
 
 MOST_REQUESTS = 4096
-"""The most requests whose kernel or error is found at once. For other requests the schedule is evaluated again, which
-finds the kernel."""
+"""The greatest number of requests whose kernel or error is cached. For other requests, the schedule is evaluated again
+to find the kernel."""
 
 
 def request_key(request: Request) -> tuple:

@@ -1,4 +1,5 @@
-"""How much each choice is worth. Each row gives one group of choices another option and keeps all other choices."""
+"""Measures what each choice is worth. Each row gives one group of choices another option and keeps all other
+choices."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ Interval = tuple[float, float, float]
 
 @dataclass(slots=True)
 class Flip:
-    """A group of choices that takes another option.
+    """A row of an ablation: the code in which one group of choices takes another option.
 
-    In each round, the flip's time is divided by the time of the code as chosen. `ratio` holds the median and the
-    interval of these quotients. `differs` says whether the ratio differs significantly from 1, corrected for the number
-    of rows. `moved` lists other choices that changed as a consequence. `is_same` says whether the code equals the code
-    as chosen.
+    In each round, the row's time is divided by the time of the chosen code, which is the code without this change.
+    `ratio` has the median and the confidence interval of these quotients. `differs` is True if the ratio differs
+    significantly from 1, with a correction for the number of rows. `moved` lists other choices that changed as a
+    consequence. `is_same` is True if the code equals the chosen code.
     """
 
     label: str
@@ -42,8 +43,8 @@ class Flip:
 
 @dataclass(slots=True)
 class Ablation:
-    """The rows of one launch. `null` compares further runs of the chosen code with its first run. Their true ratio is
-    1."""
+    """The rows of one launch. `null` has the time ratios of further runs of the chosen code to its first run. The true
+    ratio is 1."""
 
     experiment: Experiment
     base: Trial
@@ -60,7 +61,7 @@ class Ablation:
 
 @dataclass(frozen=True, slots=True)
 class AblationChoice:
-    """Which rows an ablation has, and how its contest runs.
+    """The rows of an ablation, and the settings of its contest.
 
     `kinds` and `keys` restrict the choices; an empty list allows all. With `each` every choice is a group of its own.
     With `ceiling` options that may give wrong results get rows, too. `null` is how often the chosen code is timed
@@ -87,7 +88,7 @@ def flips_of(experiment: Experiment, choice: AblationChoice) -> list[tuple[str, 
 
 
 def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, bool]]:
-    """Makes one row for each option that may be wrong. The row gives the option to all groups that have it.
+    """Makes one row for each option that may give wrong results. The row gives the option to all groups that have it.
 
     Options that fewer than two groups have, and options of the kind `pass`, get no such row.
     """
@@ -104,12 +105,12 @@ def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, b
 
 
 def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[str], None]) -> Ablation:
-    """Tries all rows. On a GPU, one contest then times the rows that can be launched.
+    """Tries all rows. On a GPU, then times the rows that can be launched, in shuffled rounds.
 
     Raises DeviceError, TileError.
     """
-    # The base runs first: all rows are compared with the base, and findings that the base already has are no row's
-    # fault.
+    # The chosen code runs first, since all rows are compared with this code. A fault that the chosen code already has
+    # is not blamed on a row.
     base = experiment.trial({})
     wanted = flips_of(experiment, choice)
     flips = []
@@ -128,9 +129,9 @@ def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[st
 
 
 def compare(made: Ablation, choice: AblationChoice) -> None:
-    """Times all rows in one contest. Then sets `ratio` and `differs` of each row, which compare the row's time with the
-    time of the code as chosen."""
-    # Rows with equal code would have equal times and only make the contest longer.
+    """Times all rows in shuffled rounds. Then sets `ratio` and `differs` of each row, which compare the row's time with
+    the time of the chosen code."""
+    # Rows with equal code would have equal times and only add launches.
     others = [flip for flip in made.flips if not flip.is_same]
     null = made.experiment.measure([made.base, *(flip.trial for flip in others)], choice.rounds, choice.null)
     base = made.base.times_us
@@ -139,7 +140,7 @@ def compare(made: Ablation, choice: AblationChoice) -> None:
     for flip in timed.values():
         flip.ratio = ratio_interval(flip.trial.times_us, base)
         flip.probability = sign_probability(flip.trial.times_us, base)
-    # Corrected for the number of rows: out of thirty 95% intervals some miss 1 by chance.
+    # `differing` corrects for the number of rows, since out of thirty 95% intervals some miss 1 by chance.
     told = differing({place: flip.probability or 0.0 for place, flip in timed.items()})
     for place, flip in timed.items():
         flip.differs = place in told

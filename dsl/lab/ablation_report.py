@@ -25,7 +25,7 @@ def show_ablation(made: Ablation, console: Terminal) -> None:
     console.print()
     console.say(f"{base.title} on {base.device}", "bold")
     timed = bool(base.times_us)
-    # Trials on a GPU have no counters unless the emulator counts the first blocks.
+    # Trials on a GPU have counters only if the emulator counts the first blocks.
     names = [name for name in FIGURES if any(name in t.figures() for t in trials(made))]
     heads = [*(COLUMNS[name].label for name in names), *(("us", "95%", "of chosen", "95%") if timed else ())]
     rows = [["as chosen", base.verdict, *figures(base, None, names), *times(base, None, timed), ""]]
@@ -61,7 +61,7 @@ def times(trial: Trial, ratio: Interval | None, timed: bool) -> list[str]:
 
 
 def note(flip: Flip, timed: bool) -> str:
-    """Remarks for the last column: ties, ceiling, the reason of a failure, other choices that moved."""
+    """The text of the last column: a tie, the mark `ceiling`, the reason for a failure, other choices that changed."""
     found = []
     if timed and flip.differs is False:
         found.append("ties")
@@ -94,7 +94,8 @@ def notes(made: Ablation, timed: bool, names: Sequence[str]) -> list[str]:
 
 
 def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Terminal) -> None:
-    """Prints the mean gain of each group, greatest first. Groups without a gain in any order share one line."""
+    """Prints the mean gain of each group, greatest first. Groups that gain nothing in any order of the groups share one
+    line."""
     console.print()
     console.say(f"{name}: {made.figure} from plain to chosen, in {made.orders} orders")
     cells = []

@@ -1,5 +1,5 @@
-"""Assignments of options to choices. An assignment is made from a group of choices, or from plain options. It can be
-reduced."""
+"""Assignments of options to choices. An assignment is made from a group of choices, or from plain options. An
+assignment can be reduced to its necessary part."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dsl.lowering.ir.choices import Choice, keys_of, kinds, unmet
 from dsl.lowering.ir.location import TileError, closest
 
 Assignment = Mapping[str, str]
-"""Maps keys of choices to options. The compiler decides all choices that have no key here."""
+"""Maps keys of choices to options. The compiler decides all choices that have no key in an assignment."""
 NOTHING = ("off", "none", "whole", "plain", "single", "exact", "two", "kept", "given", "apart", "ascending", "0", "1")
-"""Options of all kinds that leave the code as it is: the plain options."""
+"""The plain options of all kinds of choices. A plain option leaves the code unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class ChoiceGroup:
     def assignment(self, option: str) -> dict[str, str]:
         """The assignment that gives `option` to all members that have it.
 
-        If a narrower key already names a member, this member gets a key of its own. Otherwise the narrower key would
-        win.
+        If a more specific key already names a member, this member gets a key of its own. Otherwise the more specific
+        key would take precedence.
         """
         pinned = [(n, c) for n, c in self.members if c.is_pinned and not c.is_property and option in c.options]
         return {self.key: option} | {f"{choice.stem}[{choice.number}]": option for _, choice in pinned}
@@ -62,7 +62,7 @@ class ChoiceGroup:
 
 
 def plain_option(choice: Choice) -> str:
-    """The option that someone without any analysis would take.
+    """The option that a compiler without any analysis would take.
 
     A safe option in `NOTHING` comes first. If there is none, the safe option with the greatest cost is taken. If costs
     are unknown, the last safe option is taken.
@@ -71,10 +71,10 @@ def plain_option(choice: Choice) -> str:
     for word in NOTHING:
         if word in safe:
             return word
-    # Costs are computed on demand, so they are read only if no option does nothing.
+    # Costs are computed on demand, so they are read only if no option is in `NOTHING`.
     costs = choice.costs
     if all(option in costs for option in safe):
-        # Reversed, so that the last of equal costs is taken, as below.
+        # Reversed, so that the last of several options with equal cost is taken.
         return max(reversed(safe), key=lambda option: costs[option])
     return safe[-1]
 
@@ -85,8 +85,8 @@ def groups(
     """The choices with several options, grouped by kind and subject. The groups have the order in which the compiler
     makes the choices.
 
-    With `each` every choice is a group of its own. `wanted_kinds` and `keys` restrict the choices if they are not
-    empty.
+    With `each` every choice is a group of its own. `wanted_kinds` and `keys` restrict the choices. Empty lists allow
+    all.
     """
     found: dict[str, list[tuple[str, Choice]]] = {}
     for name, choice in made:
@@ -116,9 +116,9 @@ def check_asked(made: Sequence[tuple[str, Choice]], wanted_kinds: Sequence[str],
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The answer changes between `low` and `high`.
+    """The two places between which an answer changes.
 
-    `low` and `high` are neighbours unless places between them could not be decided. `asked` counts the calls of
+    `low` and `high` are neighbours if `holds` could decide all places between them. `asked` counts the calls of
     `holds`.
     """
 

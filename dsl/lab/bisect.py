@@ -1,4 +1,5 @@
-"""Finds the decision that changes an answer, by binary search over the choices that differ between two assignments."""
+"""Finds the decision that changes a predicate's answer, by binary search over the choices in which two assignments
+differ."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ Advance = Callable[[str], None]
 class Decision:
     """Choices that change together.
 
-    At the start of a bisection, the choices have the options of `assignment`. Undoing the decision gives the choices
-    the options `taken`, as chosen.
+    At the start of a bisection, the choices have the options of `assignment`. If the decision is undone, the choices
+    have the options `taken`.
     """
 
     label: str
@@ -34,10 +35,10 @@ class Decision:
 class Bisection:
     """The result of a bisection.
 
-    `start` holds the figures with the assignments of all decisions. `end` holds the figures of the launch as chosen.
-    `found` lists the decisions whose undoing changes the answer. `found` has one element unless some places could not
-    be decided. `before` and `after` are the figures on both sides of `found`. `needed` lists the decisions on which the
-    start's answer depends, if requested.
+    `start` has the figures of the launch with all decisions. `end` has the figures after all decisions are undone.
+    `found` lists the decisions whose undoing changes the answer. `found` has several elements if some trials gave no
+    answer. `before` and `after` are the figures before and after `found` is undone. If requested, `needed` lists the
+    decisions on which the answer at the start depends.
     """
 
     decisions: list[Decision]
@@ -52,7 +53,8 @@ class Bisection:
 
 
 class Asker:
-    """Evaluates a predicate for assignments. To measure a time, it runs a contest against the launch as chosen."""
+    """Evaluates a predicate for assignments. Times are measured in rounds, together with the times of the launch as
+    chosen."""
 
     def __init__(self, experiment: Experiment, predicate: Predicate, advance: Advance):
         self.experiment, self.predicate, self.advance = experiment, predicate, advance
@@ -121,7 +123,7 @@ def bisect(
     ends = [ask.figures(joined(decisions)), ask.figures({})]
     first = ends_differ(predicate, ends, ("at the start", "as chosen"))
     made = Bisection(decisions, ends[0], ends[1], first)
-    # At place `at`, the first `at` decisions are as chosen. All later decisions have their options of the start.
+    # At place `at`, the first `at` decisions are undone. All later decisions have their options of the start.
     border = halve(len(decisions), lambda at: ask.holds(joined(decisions[at:])), first)
     made.found = decisions[border.low : border.high]
     made.before, made.after = (ask.figures(joined(decisions[at:])) for at in (border.low, border.high))

@@ -1,4 +1,4 @@
-"""Calls of searches and models from plug-ins.
+"""Calls the searches and cost models of plug-ins.
 
 Wrong results, exceptions and endless calls are reported at the line of the plug-in's method.
 """
@@ -24,7 +24,7 @@ def is_anew(known: type, made: type) -> bool:
 
 @contextmanager
 def called(of: Any, method: str) -> Iterator[None]:
-    """A context for a call of a method of `of`, which is an object or a class.
+    """A context manager for the call of a method. `of` is the object or the class that has the method.
 
     Raises a TileError `plugin` if the class comes from a plug-in and the call fails.
     """

@@ -1,7 +1,7 @@
-"""An example at one case, which runs once with the variants that the dispatch chooses.
+"""An example with one set of values (a case). The example runs once, with the variants that the dispatch chooses.
 
-This run gives the arrays, and the results that other variants are compared with. Each launch can then be repeated with
-another variant (`answer`). Its result is judged by the `expect` lines that read the launch's outputs.
+This run makes the arrays, and the results with which other variants are compared. Then `answer` can repeat each launch
+with another variant. The `expect` lines that read the launch's outputs judge the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dsl.text.program import Program
 from dsl.text.tree import names_in
 
 EXPECTED_BYTES = 16 << 20
-"""Bytes of a launch's outputs up to which `expect` lines judge every variant.
+"""If a launch's outputs have at most this many bytes, `expect` lines judge every variant.
 
 For larger outputs, numpy on the host would take longer than everything else.
 """
@@ -38,9 +38,9 @@ COMPARED = ("f16", "bf16", "f32", "f64", "s8", "s16", "s32", "u8", "u16", "u32")
 class Launched:
     """A launch line after its run.
 
-    `given` holds the example's arguments, and `arrays` holds the same arguments on the device. `names` are the names
-    that the example had bound at that time. `written` lists the arguments that the launch writes. `before` and `after`
-    are copies of their contents before and after the launch.
+    `given` holds the example's arguments, and `arrays` holds the same arguments on the device. `names` are the
+    example's variables at that time. `written` lists the arguments that the launch writes. `before` and `after` have
+    the contents of these arguments before and after the launch.
     """
 
     line: ast.Launch
@@ -53,13 +53,14 @@ class Launched:
     after: dict[str, Any] = field(default_factory=dict)
 
     def put_back(self) -> None:
-        """Restores the contents that the written arguments had before the launch. Asynchronous on a GPU."""
+        """Restores the contents that the written arguments had before the launch. On a GPU, the copy is
+        asynchronous."""
         for name in self.written:
             put(self.arrays[name], self.before[name])
 
 
 class Recorder(Launcher):
-    """Launches each launch line with the variants that the dispatch chooses, and records it. It measures nothing."""
+    """Runs each launch line with the variants that the dispatch chooses. Records the launch, but measures nothing."""
 
     launched: list[Launched]
     run_names: dict[str, Any]
@@ -146,8 +147,8 @@ def on_host(contents: Any, like: Any) -> Any:
 
 
 class TuningCase:
-    """The example at one case. The constructor raises what the run raises, except for a wrong answer: see
-    `is_verified`."""
+    """The example with one set of values. The constructor raises the errors of the run. A wrong answer is no such
+    error: see `is_verified`."""
 
     def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, seed: int):
         self.place = place
@@ -162,7 +163,8 @@ class TuningCase:
             report = self.run.run()
         # With several launches, `moves` counts the bytes of all launches together.
         self.moves = report.moves if len(recorder.lines) == 1 else None
-        # Judges the variants that the dispatch chose. `bounds` compares other variants with their results.
+        # These checks judge the variants that the dispatch chose. `bounds` compares other variants with the results of
+        # these variants.
         self.passed = {check.line: check.passed for check in report.checks}
         self.expectations: dict[int, list[ast.Assign | ast.Expect]] = {}
 
@@ -194,7 +196,7 @@ class TuningCase:
                 if names_in(line.value) & dirty:
                     below.append(line)
                     dirty |= targets
-                # From here on the name has a value that does not depend on the launch.
+                # After this line, the name has a value that does not depend on the launch.
                 else:
                     dirty -= targets
             elif isinstance(line, ast.Expect) and dirty & set().union(*map(names_in, expressions(line))):
@@ -222,7 +224,7 @@ class TuningCase:
                 return "agreement", None
             return "expect", self.expected(index)
         finally:
-            # On the emulator these arrays are the example's own arrays, which later launches read.
+            # On the emulator, these are the example's own arrays, which later launches read.
             if self.place.ordinal is None:
                 for name in launched.written:
                     put(launched.arrays[name], launched.after[name])
@@ -246,7 +248,7 @@ class TuningCase:
             if isinstance(line, ast.Assign) or line.wanted is None or not isinstance(line.actual, ast.Name):
                 return None
             compared = [name for name in arrays if launched.names.get(line.actual.id) is arrays[name]]
-            # The line compares an array that several outputs share, or that this launch does not write.
+            # Here, the line compares an array that several outputs share, or that this launch does not write.
             if len(compared) != 1:
                 return None
             found[compared[0]] = self.run.bounds(line)
@@ -282,7 +284,7 @@ class TuningCase:
         kept = dict(names)
         if self.place.ordinal is not None:
             copy_back(launched.given, launched.arrays, set(launched.written))
-        # The names as they were at the launch: a later line may have bound a name again.
+        # The variables get their values from the launch, since a later line may have changed a variable.
         names.update(launched.names)
         try:
             for line in self.expectation(index):

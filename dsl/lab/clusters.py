@@ -11,14 +11,14 @@ from dsl.lab.worker import described
 from dsl.lowering.ir.location import TileError
 
 GPU = "GPU"
-"""The name of the resource by which a worker declares its device."""
+"""The name of the cluster resource with which a worker declares its device."""
 
 
 def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
     """The workers of a Dask scheduler that declare the resource `GPU`, each with its device `cuda`.
 
-    If `devices` is not empty, the result has as many workers, and all of them use the first device. Any worker of the
-    cluster compiles. Raises TileError.
+    If `devices` is not empty, the result has one worker for each element, but all workers use the first element. All
+    workers of the cluster compile. Raises TileError.
     """
     try:
         from distributed import Client
@@ -75,7 +75,7 @@ class DaskWorkers:
 def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
     """An actor with `num_gpus=1` for each GPU of a Ray cluster, or one actor for each element of `devices`.
 
-    Without an address the cluster is this host. Ray tasks compile. Raises TileError.
+    Without an address, this host is the cluster. Ray tasks compile the code. Raises TileError.
     """
     try:
         import ray
@@ -110,7 +110,7 @@ class Submitting(Executor):
 
 
 class RayProcess:
-    """An actor of a Ray cluster. It keeps its process and its device."""
+    """An actor of a Ray cluster. The actor keeps its process and its device."""
 
     def __init__(self, takes: dict[str, Any]):
         self.takes = takes

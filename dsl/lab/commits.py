@@ -1,7 +1,7 @@
-"""Which commit changed a figure. A separate process runs each commit's tree, with the commit's tree first on the import
-path.
+"""Finds the commit that changed a figure. A separate process runs each commit's source tree, with this tree first on
+Python's import path.
 
-A tree is queried only by `dsl run` and `dsl why`. The options and the JSON of these commands change less often than the
+The process calls only `dsl run` and `dsl why`. The options and the JSON of these commands change less often than the
 code. Also, older trees may have no trials.
 """
 
@@ -32,9 +32,9 @@ TIME_LIMIT = 600.0
 class CommitBisection:
     """The result of a bisection over commits.
 
-    `found` lists the (hash, subject) of each commit that may have changed the answer. `found` has one element unless
-    commits in between could not be run. `before` and `after` are the figures on both sides. `choices` lists the choices
-    that differ between the two trees.
+    `found` lists the (hash, subject) of each commit that may have changed the answer. `found` has several elements if
+    some commits could not be run. `before` and `after` are the figures before and after these commits. `choices` lists
+    the choices that differ between the trees before and after.
     """
 
     commits: int
@@ -50,7 +50,7 @@ class CommitBisection:
 
 @dataclass(frozen=True, slots=True)
 class TreeQuestion:
-    """The query for each tree.
+    """The command line that runs in each tree.
 
     `file` is the path relative to the tree's root. `values` are NAME=VALUE arguments. `run` holds further options of
     `dsl run`. `why` holds the subset of these options that `dsl why` accepts.
@@ -101,7 +101,7 @@ def answer_of(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     # Trees write no bytecode, but they read the bytecode that pip wrote. The tests of bisect and diff take 24 s if
     # bytecode is compiled anew, and 19.8 s with pip's bytecode.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("PYTHONPYCACHEPREFIX", None)  # pip's own bytecode lies beside the packages
+    environment.pop("PYTHONPYCACHEPREFIX", None)  # pip's own bytecode is beside the packages
     command = [sys.executable, "-m", "dsl", *words]
     how: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "timeout": TIME_LIMIT}
     return subprocess.run(command, cwd=tree, env=environment, **how)
@@ -165,7 +165,7 @@ def bisect_commits(
 ) -> CommitBisection:
     """Finds where the answer of a predicate changes between two commits, along first parents.
 
-    Raises a TileError if the answer is the same at both commits, or unknown at one of them.
+    Raises a TileError if the answer is the same at both commits, or unknown at one commit.
     """
     # First parents are the history of the branch itself, one commit after another.
     listed = git(root, "rev-list", "--reverse", "--first-parent", f"{good}..{bad}").splitlines()

@@ -1,4 +1,5 @@
-"""Compiles variants to PTX in other processes or in this one. On request, it also collects figures of the assembler."""
+"""Compiles variants to PTX in other processes or in this process. On request, also collects figures of the
+assembler."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ number of instructions."""
 class Made:
     """A compiled variant: its `ptx`, or the `error` that stopped the compilation.
 
-    `registers` and `spills` (in bytes) are per thread. `instructions` counts the machine code. These figures are None
-    if they were not requested or the tool is not installed. `entry` names the kernel's entry, since the PTX may have
-    several. `taken` maps the names of its choices to options.
+    `registers` and `spills` (in bytes) are per thread. `instructions` is the number of machine instructions. A figure
+    is None if it was not requested or its tool is not installed. `entry` names the kernel's entry, since the PTX may
+    have several entries. `taken` maps the names of the kernel's choices to options.
     """
 
     ptx: str | None = None
@@ -47,15 +48,16 @@ class Made:
 
 
 class Compiler:
-    """Compiles requests of a file's program, each of them once, in `jobs` processes. With 0 jobs this process compiles.
+    """Compiles requests for kernels of a file in `jobs` processes. Each request is compiled once. With 0 jobs, this
+    process compiles.
 
     `code` says which tools run on the PTX. `elsewhere` is an executor that replaces the processes of this host. The
-    compiler is a context manager. On exit it drops requests that have not begun.
+    compiler is a context manager. On exit, requests that have not begun are dropped.
     """
 
     def __init__(self, program: Program, jobs: int, code: Code, elsewhere: Executor | None = None):
         assert program.path is not None
-        # A worker on another host has another current folder.
+        # A worker on another host has another current folder, so its path is absolute.
         path = program.path if elsewhere is None else resolved(program.path)
         self.task = (str(path), digest_of(program), program.plugins.files)
         self.jobs, self.code = jobs, code
@@ -74,7 +76,7 @@ class Compiler:
             self.pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, request: Request) -> None:
-        """Submits a request unless it was submitted before."""
+        """Submits a request that was not submitted before."""
         key = request_key(request)
         if key in self.futures:
             return
@@ -104,7 +106,8 @@ class Compiler:
                 self.begin(step.request)
 
     def made_plan(self, plan: Plan, edited: Edited | None = None) -> list[Made]:
-        """The code of each step, from the edited file if it contains the kernel, else compiled."""
+        """The code of each step of the plan. Kernels that the edited file contains have the file's code. Other kernels
+        are compiled."""
         found: list[Made] = []
         for step in plan.steps:
             if edited is not None and step.request.kernel in edited.headers:

@@ -8,7 +8,8 @@ from math import comb
 from random import Random
 
 RUNGS = (8, 16, 32)
-"""Number of rounds of each rung. After a rung, candidates that are certainly slower than the best drop out."""
+"""The number of rounds in each stage ("rung") of a contest. After a rung, candidates that are certainly slower than the
+best drop out."""
 CONFIDENCE = 0.95
 Measure = Callable[[list[Callable[[], object]], int, Random], list[list[float]]]
 """Maps (launches, rounds, order) to one list of times for each launch, in microseconds, with one time for each
@@ -17,7 +18,7 @@ round."""
 
 @cache
 def order_rank(count: int) -> int:
-    """The number of values on each side that lie outside the confidence interval of the median, for `count` values.
+    """Of `count` sorted values, the number on each side outside of the confidence interval of the median.
 
     For a rank k, the interval runs from the k-th smallest to the k-th greatest value. The interval misses the median if
     fewer than k values lie on one side of the median. The number of values on one side has a binomial distribution with
@@ -45,7 +46,7 @@ def median_interval(times: list[float]) -> tuple[float, float, float]:
 
 def tying(times: Mapping[int, list[float]]) -> list[int]:
     """The candidates that tie with the fastest one, sorted by median. A candidate ties if its interval overlaps the
-    fastest one's interval."""
+    interval of the fastest candidate."""
     return overlapping({key: median_interval(values) for key, values in times.items()})
 
 
@@ -65,7 +66,8 @@ def contest(
 ) -> dict[int, list[float]]:
     """The times of each launch, in microseconds.
 
-    All launches take part in the first rung. Later rungs have the reference and the launches that still tie.
+    All launches take part in the first rung. Later rungs have the reference and the launches that still tie with the
+    fastest launch.
     """
     times: dict[int, list[float]] = {key: [] for key in launches}
     # All rungs draw from one random sequence, so the order of rounds does not repeat systematically.
@@ -85,7 +87,8 @@ def contest(
 
 
 def ratio_interval(times: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
-    """The median and the confidence interval of ratios within each round. Drift from round to round cancels."""
+    """The median and the confidence interval of the ratios `times` / `base`, with one ratio for each round. Drift from
+    round to round cancels."""
     return median_interval([mine / other for mine, other in zip(times, base, strict=True)])
 
 
@@ -101,7 +104,7 @@ def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:
 
 
 def differing(probabilities: Mapping[int, float]) -> set[int]:
-    """The keys whose probability is significant, corrected for the number of comparisons.
+    """The keys whose probability is significant after a correction for the number of comparisons.
 
     The probability of any false alarm stays below 1 - CONFIDENCE (Holm, A simple sequentially rejective multiple test
     procedure, 1979).

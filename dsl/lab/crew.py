@@ -1,4 +1,4 @@
-"""The workers that try batches of one launch in parallel. If a worker dies, its batch is retried."""
+"""The workers that try batches of a launch's points in parallel. If a worker dies, its batch is retried."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Crew:
         for index, trial in said.trials.items():
             self.heard(index, trial)
         self.moves = said.moves or self.moves
-        # The other points are not at fault, but their process is unusable from now on.
+        # The other points are not at fault, but the worker's process is unusable from now on.
         if said.poisoned is not None:
             worker.renew()
             self.again([each for each in batch.entrants if each.index not in said.trials], batch, said.poisoned)
@@ -86,7 +86,7 @@ class Crew:
     def again(self, rest: Sequence[Entrant], batch: Batch, fault: str) -> None:
         """Queues the unsettled points of a batch ahead of all other batches. If the batch has a single point, this
         point is at fault and fails."""
-        # Some points are settled, and the point at fault is among them.
+        # If some points are settled, the point at fault is among the settled points.
         if len(rest) < len(batch.entrants):
             if rest:
                 self.ahead.appendleft(replace(batch, entrants=[*rest]))

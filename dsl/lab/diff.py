@@ -37,10 +37,10 @@ BY_LINE = ("sectors", "wavefronts", "conflicts", "barriers", "work")
 
 @dataclass(slots=True)
 class DiffKernel:
-    """A kernel of a side.
+    """A kernel of one side of a comparison.
 
-    `choices` is None if the choices are unknown, as for PTX text. `made` is code from elsewhere: a commit's compiler
-    made it, or someone wrote it by hand.
+    `choices` is None if the choices are unknown, as for PTX text. `made` is code that a commit's compiler made, or that
+    was written by hand.
     """
 
     kernel: str
@@ -51,10 +51,10 @@ class DiffKernel:
 
 @dataclass(slots=True)
 class Side:
-    """One of the two sides.
+    """One of the two sides of a comparison.
 
-    `source` is its `.tile` file, `launch` is the function that the contest calls, and `note` writes its trial to the
-    log.
+    `source` is the side's `.tile` file, `launch` is the function that the contest times, and `note` writes the side's
+    trial to the log.
     """
 
     label: str
@@ -95,7 +95,7 @@ class Side:
 def launched_side(
     experiment: Experiment, label: str, kernel: str | None, given: Mapping[str, DiffKernel] | None = None
 ) -> Side:
-    """A side that launches an example with the chosen options. Kernels in `given` replace compiled ones.
+    """A side that launches an example with the chosen options. Kernels in `given` replace compiled kernels.
 
     If `kernel` is given, only this kernel is compared. Raises TileError, DeviceError.
     """
@@ -126,9 +126,10 @@ def launched_side(
 
 
 def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
-    """A kernel whose code comes from elsewhere. If its choices are known, the file's syntax tree is added as a level.
+    """A kernel whose code this compiler did not make. If the kernel's choices are known, the file's syntax tree is
+    added as a level.
 
-    If the choices are known, the code was compiled from the file.
+    Choices are known only for code that was compiled from the file.
     """
     if given.choices is None:
         return given
@@ -138,7 +139,7 @@ def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
 
 
 def compiled_side(program: Program, request: Request, label: str, place: TuningPlace, given: DiffKernel | None) -> Side:
-    """A side for a kernel that no example launches. It has only the assembler's figures. Raises TileError,
+    """A side for a kernel that no example launches. The side has only the assembler's figures. Raises TileError,
     LaunchError."""
     from dsl.runtime import Kernel
 
@@ -194,7 +195,7 @@ def paired(
 ) -> tuple[list[tuple[DiffKernel, DiffKernel]], list[tuple[str, str]]]:
     """The pairs of kernels, and the kernels that only one side has.
 
-    If both sides have equally many kernels, they are paired in order. Otherwise they are paired by name.
+    If both sides have equally many kernels, the kernels are paired in order. Otherwise, they are paired by name.
     """
     if len(first) == len(second):
         return list(zip(first, second, strict=True)), []
@@ -268,8 +269,8 @@ def are_two_texts(first: Side, second: Side) -> bool:
 def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
     """The lines whose counters differ, greatest difference first. The list is empty if a side has no counters.
 
-    Differences are compared as fractions of the side's total. If the sides have two texts, a line that only the second
-    text has is marked `is_second`.
+    Differences are compared as fractions of the side's total. If the sides have different `.tile` texts, a line that
+    only the second text has is marked `is_second`.
     """
     if first.trial.counters is None or second.trial.counters is None:
         return []
@@ -297,7 +298,7 @@ def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
 
 
 def by_line(counts: Mapping[str, float]) -> dict[str, float]:
-    """The compared figures from a line's counters."""
+    """Computes the figures that `dsl diff` compares from a line's counters."""
     from dsl.runtime.emulator import Counters
 
     figures = Counters.from_dict(counts).figures

@@ -12,14 +12,14 @@ from dsl.lowering.ir.choices import RULE, Choice
 
 KEY = re.compile(r"(.*?)(?:\[(\d+)\])?$")
 Numbered = tuple[str, int]
-"""A choice by its stem and its number. A stem without a number means number 0: `vector.x.load` is
+"""The name of a choice: its stem and its number. A stem without a number means number 0: `vector.x.load` is
 `vector.x.load[0]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The option that a choice took, and what decided it: the compiler's rule, a line of the schedule, or the
-    command."""
+    """The option that a choice took, and what decided it: the compiler's rule, a line of the schedule, or the command
+    line."""
 
     option: str
     by: str = RULE
@@ -29,7 +29,7 @@ class Taken:
 class ChoiceDifference:
     """Choices of one kind and subject that differ in the same way.
 
-    `first` or `second` is None if this side does not make the choices.
+    `first` or `second` is None if that side does not make the choices.
     """
 
     keys: tuple[str, ...]
@@ -71,7 +71,7 @@ def differing(first: Mapping[Numbered, Taken], second: Mapping[Numbered, Taken])
     alike: dict[tuple[str, Taken | None, Taken | None], list[str]] = {}
     for stem, number in dict.fromkeys([*first, *second]):
         pair = first.get((stem, number)), second.get((stem, number))
-        # If the options are equal, it does not matter who took them.
+        # If the options are equal, it does not matter what decided them.
         if option_of(pair[0]) != option_of(pair[1]):
             key = f"{stem}[{number}]" if counts[stem] > 1 else stem
             alike.setdefault((stem, *pair), []).append(key)

@@ -1,8 +1,7 @@
-"""Makes kernels of a side from code that was compiled elsewhere.
+"""Makes the kernels for one side of a comparison from code that this compiler did not make.
 
-There are three kinds of code. PTX may replace kernels in the launch of an example. PTX without an example is only
-assembled. A commit's compiler may make the code. This compiler runs in a process with the commit's tree first on the
-import path.
+There are three kinds of such code. PTX may replace kernels in the launch of an example. PTX without an example is only
+assembled. The compiler of another commit runs in a process with the commit's tree first on the import path.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str |
     entry = the_one({headers[each].kernel if each in headers else each: each for each in found}, name, kernel)
     header = headers.get(entry)
     arch, threads = target_of(ptx) or place.arch, found[entry].block
-    plain = ptx if header is not None else PLACES.sub("", ptx)  # there, .loc rows refer to missing strings
+    plain = ptx if header is not None else PLACES.sub("", ptx)  # without our header, .loc rows refer to missing strings
     facts = StepFacts(entry, None, {}, threads and prod(threads))
     if header is not None:
         facts.kernel, facts.schedule = header.kernel, header.schedule
@@ -88,7 +87,7 @@ def the_one(entries: dict[str, str], name: str, kernel: str | None) -> str:
 
 
 def kernels_in(tree: Path, asked: TreeQuestion, commit: str) -> dict[str, DiffKernel]:
-    """An example's kernels as a tree's compiler makes them, with their choices and PTX.
+    """The kernels of an example from a tree's compiler, with their choices and PTX.
 
     If there is a single kernel, the IR after each pass is added. Raises a TileError if the tree's compiler refuses the
     file.

@@ -34,7 +34,7 @@ class KernelTexts:
 def kernel_texts(program: Program, request: Request, compiled: Compiled) -> KernelTexts:
     """All levels of a compiled variant."""
     texts = {"ast": tree(program.kernels[request.kernel])}
-    # Values keep their printed names from level to level, so that only real changes differ.
+    # Values keep their printed names from level to level, so that only real changes are shown.
     names = PrintedNames()
     for name, _, level in levels_of(program, request):
         texts[name] = printed(level, names)
@@ -93,8 +93,8 @@ def kind_of(level: str) -> str:
 def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, Any]:
     """Compares the levels that both kernels have, in order, and names the first level that differs.
 
-    If a side skips a pass, the IR from before the pass is compared. `only` lists the levels that a single side has,
-    with this side's letter. `missing` lists the reasons why levels are missing.
+    If a side skips a pass, this side's IR from before the pass is compared. `only` lists the levels that a single side
+    has, with this side's letter. `missing` lists the reasons why levels are missing.
     """
     order = merged([*a.texts], [*b.texts])
     texts = [carried(each.texts, order) for each in (a, b)]

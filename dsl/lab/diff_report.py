@@ -15,7 +15,7 @@ from dsl.text.terminal import Terminal, add, table
 
 Record = Mapping[str, Any]
 LINES = 6
-"""Number of source lines that are shown. `--json` has all of them."""
+"""Number of source lines that are shown. `--json` has all lines."""
 ROWS = 80
 """At most this many rows of the first level that differs are shown. `--level` shows the whole level."""
 COLOURS = {"-": "red", "+": "green"}
@@ -93,8 +93,8 @@ def by(one: Record) -> str:
 
 
 def said_alone(one: Record) -> str:
-    """A choice that only one side makes, with its option. If something other than the compiler's rule took the option,
-    it is named."""
+    """A choice that only one side makes, with its option. The text also says what took the option, if this was not the
+    compiler's rule."""
     made = one["a"] or one["b"]
     return f"{one['label']} {made['option']}" + ("" if made["by"] == RULE else f" by {made['by']}")
 

@@ -3,7 +3,7 @@
 Rows that differ only in names are equal. A difference is shown at its source line.
 
 Values, registers and labels are numbered in order, so a single added operation renames all later values. Rows are
-therefore matched without numbers. Each matched pair of rows votes for pairs of names, one name from each text, and the
+therefore matched without numbers. Each matched pair of rows votes for pairs of names, one name from each text. The
 pairs with the most votes win. A register of machine code holds many values, so only its kind is compared.
 """
 
@@ -44,7 +44,8 @@ ASKED = (
     *("tile-ir", "schedule ", "constant ", "attribute ", "pin ", "instruction ", "swizzle ", "line ", "choose "),
     *("void ", "branches "),
 )
-"""Rows of the IR's header that state the request. The rows below them show its effect."""
+"""Rows of the IR's header that state the compilation request begin with one of these texts. The rows below show the
+effect of the request."""
 CONDITION = re.compile(r'^requires .* text "(.*)" line \d+(?: hint .*)?$')
 NUMBERED_ROW = re.compile(r"^( {0,4}\d+|     ) (.*)$")
 DECLARED = re.compile(r"^\s*\.reg\s+\S+\s+%\w+<\d+>;$")
@@ -76,7 +77,7 @@ class LayoutNames:
 
 
 def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None) -> list[PlacedRow]:
-    """The rows of a level's text, without rows that have no meaning.
+    """The rows of a level's text, without rows that do not affect the code.
 
     `kind` is `ast`, `ir`, `llvm`, `ptx` or `sass`. The rows of `ast` and `sass` have the form `LINE TEXT`. `entry` is
     the kernel's name. In LLVM IR and PTX a placeholder replaces this name.
@@ -118,7 +119,7 @@ def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
 
 
 def _own_line(place: str) -> int | None:
-    """The innermost line in the kernel's own file, from a place such as `1:6:3+8<4:9+4`."""
+    """The innermost line in the kernel's own file, from a source place such as `1:6:3+8<4:9+4`."""
     parts = [each.split(":") for each in place.split("<")] if place else []
     # A part with three numbers belongs to another file.
     return next((int(each[0]) for each in parts if len(each) == 2), None)

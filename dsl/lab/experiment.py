@@ -32,8 +32,8 @@ from dsl.text.program import Program
 
 ROUNDS = sum(RUNGS)
 BUDGET_FACTOR = 64
-"""Limit of a launch on the emulator, as a multiple of the first trial's thread instructions. A longer launch counts as
-a hang."""
+"""The limit of thread instructions for a launch on the emulator, as a multiple of those in the first trial. A longer
+launch counts as a hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Conditions:
     """The conditions of an experiment.
 
     `schedule`, or `chosen` (the steps of a branch), replaces the dispatch's choice. `choose` holds options that apply
-    under all assignments. `jobs` is the number of compiling processes, 0 for none. `seed` seeds inputs and orders.
-    `log` keeps the trials. For a launch on a GPU, the emulator counts the first `blocks` blocks. `given` maps kernels
-    to code that replaces the compiled code. `command` holds the words of the command line.
+    under all assignments. `jobs` is the number of compiling processes, 0 for none. `seed` seeds the inputs and the
+    orders of rounds. `log` keeps the trials. For a launch on a GPU, the emulator counts the first `blocks` blocks.
+    `given` maps kernels to code that replaces the compiled code. `command` holds the words of the command line.
     """
 
     schedule: str | None = None
@@ -74,9 +74,9 @@ class Conditions:
 
 @dataclass(slots=True)
 class Attempt:
-    """A trial with a digest of each kernel's code and the options that its choices took.
+    """A trial, a digest of each kernel's code, and the options that each kernel's choices took.
 
-    `ready` is the launch to time, or None if it is not timed.
+    `ready` is the launch to time, or None if the trial is not timed.
     """
 
     trial: Trial
@@ -121,7 +121,7 @@ class Experiment:
         self.by_code: dict[tuple[str, ...], Attempt] = {}
         self.attempts: dict[int, Attempt] = {}  # by the trial's identity
         self.blank = self.first_trial()
-        self.usual: set[str] | None = None  # kinds of findings that the launch as chosen has in its first blocks
+        self.usual: set[str] | None = None  # kinds of findings in the first blocks of the launch as chosen
 
     def __enter__(self) -> Experiment:
         self.compiler.__enter__()
@@ -156,8 +156,8 @@ class Experiment:
         )
 
     def from_elsewhere(self) -> dict[str, str]:
-        """A digest of the code from elsewhere, if there is any. In the log it distinguishes trials with different
-        code."""
+        """A digest of the given code that replaces compiled code, if there is any. In the log, the digest distinguishes
+        trials with different code."""
         texts = [each.ptx or "" for each in self.conditions.given.values()]
         return {"from": sha256("".join(texts).encode()).hexdigest()[:12]} if texts else {}
 
@@ -214,7 +214,7 @@ class Experiment:
             return Attempt(replace(same.trial, choices=dict(choices)), code, taken, same.ready)
         attempt = self.by_code[code] = Attempt(trial, code, taken)
         if self.place.ordinal is not None:
-            # The launch as chosen runs first, since findings that it already has are no fault of a choice.
+            # The launch as chosen runs first. Findings that this launch already has are no fault of a choice.
             if self.usual is None and choices != self.conditions.choose:
                 self.trial({})
             if self.is_known_to_fail(trial):
@@ -232,7 +232,7 @@ class Experiment:
         return [given.get(step.request.kernel) or self.compiler.made(step.request) for step in plan.steps]
 
     def is_known_to_fail(self, trial: Trial) -> bool:
-        """Whether the log says that this trial failed on the GPU. It might poison the device again."""
+        """Whether the log says that this trial failed on the GPU. Such a trial might poison the device again."""
         log = self.conditions.log
         known = None if log is None else log.find(trial)
         if known is None or known.status != "failed":
@@ -243,8 +243,8 @@ class Experiment:
     def run(self, trial: Trial, plan: Plan, made: list[Made]) -> Ready | None:
         """Runs a trial. On a GPU, the emulator counts the first blocks before the launch.
 
-        If the emulator finds a fault there that the launch as chosen does not have, the trial is not launched on the
-        GPU. Launches that merely race do run.
+        If the emulator finds a fault that the launch as chosen does not have, the trial is not launched on the GPU. A
+        launch whose only fault is a race does run.
         """
         run = self.conditions.wanted.run
         if run:
@@ -273,7 +273,7 @@ class Experiment:
         found: dict[str, None] = {}
         chosen = self.attempts[id(self.trial({}))].taken
         for mine, base in zip(self.attempts[id(trial)].taken, chosen, strict=True):
-            # Code from elsewhere has no choices.
+            # Given code has no choices.
             names = dict.fromkeys([*base, *mine]) if mine else {}
             # Choices that the assignment covers were meant to change.
             found |= {n: None for n in names if mine.get(n) != base.get(n) and not covered(n, assignment)}

@@ -1,4 +1,4 @@
-"""Tests that every option is right. Random assignments must give right results, and a failing assignment is reduced."""
+"""Tests whether random assignments of options give right results. A failing assignment is reduced."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def fuzz(
         if trial.verdict == "refused":
             found.refusals[first_line(trial.reason)] += 1
         elif trial.verdict not in FINE:
-            # Any failure counts, even if it differs from the first: a smaller assignment may fail in another way.
+            # Any failure counts, even one that differs from the first: a smaller assignment may fail in another way.
             needed = reduced(assignment, lambda some, e=experiment: e.trial(some).verdict not in FINE)  # type: ignore[misc]
             # The reduced assignment has a verdict of its own, which may differ from the verdict of the drawn
             # assignment.

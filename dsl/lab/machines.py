@@ -1,4 +1,5 @@
-"""The devices that try points in parallel. Each device has one worker process, which a standard executor runs."""
+"""The devices that try points in parallel. Each device has one worker process, which an executor of
+`concurrent.futures` runs."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from dsl.lowering.ir.location import TileError
 from dsl.runtime.errors import LaunchError
 
 MAX_DEVICES = 64
-"""Limit for one host. Each device has a process, and --devices with 5,000 names once started 5,000 processes."""
+"""The limit of devices for one host. Each device has a process, and --devices with 5,000 names once started 5,000
+processes."""
 
 
 class Process(Protocol):
@@ -34,7 +36,7 @@ class Process(Protocol):
         ...
 
     def close(self, now: bool) -> None:
-        """Ends the process. With `now` it ends at once, otherwise after its queued tasks."""
+        """Ends the process. With `now`, the process ends at once, otherwise after its queued tasks."""
         ...
 
     def is_dead(self, error: BaseException) -> bool:
@@ -79,7 +81,7 @@ def begin_worker() -> None:
     parent = parent_process()
     assert parent is not None
 
-    # A killed parent cannot end its workers, and they would keep the GPU.
+    # A killed parent cannot end its workers. The workers would keep the GPU.
     def watch() -> None:
         parent.join()
         os._exit(1)
@@ -90,8 +92,8 @@ def begin_worker() -> None:
 class Machine:
     """A device in a separate process.
 
-    `device` is the device's name in that process. `first` is the pending description of the device, if it was requested
-    already. `place` is the description itself, once `meet` has received it.
+    `device` is the device's name in that process. `first` is the future of the device's description, if the description
+    was requested already. `place` is the description, once `meet` has received it.
     """
 
     def __init__(self, process: Process, device: str, first: Any = None):
@@ -102,7 +104,8 @@ class Machine:
     def meet(self) -> None:
         """Waits for the process's description of its device.
 
-        Raises a TileError if the process has another compiler or dies. Also raises errors of finding the device.
+        Raises a TileError if the process has another compiler or dies. Errors from the search for the device are
+        raised, too.
         """
         try:
             self.place, theirs = self.first.result()
@@ -137,9 +140,11 @@ class There:
 
 
 class Machines:
-    """All devices of a session, which are of one kind. On exit their processes end, at once after an error or Ctrl-C.
+    """All devices of a session. They are of one kind. On exit, their processes end. After an error or Ctrl-C, the
+    processes end at once.
 
-    `compiling` is an executor for compilation. If it is None, processes of this host compile. `leave` is called last.
+    `compiling` is an executor for compilation. If `compiling` is None, processes of this host compile. `leave` is
+    called last.
     """
 
     def __init__(
@@ -180,7 +185,7 @@ class Machines:
 
 
 def device_names(text: str) -> list[str]:
-    """The devices of `--devices`: a list of names, or all that the driver reports. Raises a TileError `option`,
+    """The devices of `--devices`: a list of names, or all devices that the driver reports. Raises a TileError `option`,
     LaunchError."""
     if text == "all":
         from dsl.runtime.backend import gpu_reason

@@ -35,9 +35,9 @@ FIELDS: dict[str, tuple[type, str]] = {"model": (str, "a name"), "of": (str, "a 
 class Model:
     """Predicts a figure of a launch from its features. Only the order of the predictions matters.
 
-    `of` is the figure. `needs_counters` says whether `predict` reads counters of the emulator. If it does not, points
-    are only compiled before they are ordered. `needs_machine_code` says whether `predict` reads `sass`. If it does,
-    each point is disassembled.
+    `of` is the figure. `needs_counters` says whether `predict` reads counters of the emulator. If not, points are only
+    compiled before they are ordered. `needs_machine_code` says whether `predict` reads `sass`. If so, each point is
+    disassembled.
     """
 
     of = TIME
@@ -50,7 +50,7 @@ class Model:
 
     @property
     def has_order(self) -> bool:
-        """Whether its predictions differ from each other. After a fit to too few trials, all predictions may be
+        """Whether the model's predictions differ from each other. After a fit to too few trials, all predictions may be
         equal."""
         return True
 
@@ -117,7 +117,7 @@ def known_before(features: Features, of: str) -> dict[str, float]:
 
 
 def figure_of(trial: Trial, of: str) -> float | None:
-    """The true value of a model's figure, or None if it is unknown, 0 or infinite."""
+    """The trial's value of the figure that a model predicts, or None if the value is unknown, 0 or infinite."""
     value = trial.figures().get(of) if trial.is_fine else None
     # The built-in model takes logarithms, which exclude 0 and infinity.
     return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
@@ -151,7 +151,7 @@ def predicted(made: Model, features: Features) -> float:
             if error.args and error.args[0] in features:
                 raise
             missing = error
-    # Raised outside of `called`, which would report it as a fault of the plug-in.
+    # Raised outside of `called`, which would report a fault of the plug-in.
     if missing is not None:
         raise missing
     if not isinstance(value, int | float) or isinstance(value, bool) or math.isnan(value):

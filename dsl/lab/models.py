@@ -14,10 +14,10 @@ from dsl.lab.trial import Log, Trial
 from dsl.lowering.ir.location import TileError, closest
 
 MOST_EXPONENT = 700.0
-"""Predictions are limited to e to the power of this number, so that they are finite in f64. The largest possible
-exponent is 709."""
+"""Predictions are limited to e to the power of this number, so that all predictions are finite in f64. The largest
+possible exponent is 709."""
 LEAST = 3
-"""Fewest trials of a case for which a rank correlation is computed."""
+"""A rank correlation is computed for cases with at least this many trials."""
 
 
 @model("linear")
@@ -92,9 +92,9 @@ class Scored:
 class Evaluation:
     """How well a model orders trials.
 
-    `held_out` says whether each kernel was predicted by a model fitted without it, which needs several kernels.
-    `within` is the mean rank correlation over the cases of all kernels. `across` is the rank correlation over all
-    trials.
+    `held_out` is True if a model that was fitted to the other kernels predicted each kernel. This requires several
+    kernels. `within` is the mean rank correlation over the cases of all kernels. `across` is the rank correlation over
+    all trials.
     """
 
     kernels: list[Scored]
@@ -131,7 +131,7 @@ def has_figure(paths: Sequence[Path], of: str) -> bool:
 def read_trials(
     paths: Sequence[Path], of: str, device: str | None, note: Callable[[str], None] = lambda text: None
 ) -> list[Trial]:
-    """The trials of these logs that have the figure, each of them once.
+    """The trials of these logs that have the figure, without duplicates.
 
     `note` receives messages about unreadable lines and old trials. Raises a TileError if there are no such trials, or
     if they come from several devices.

@@ -1,4 +1,4 @@
-"""The outcome of tuning one launch at one case: its trials, the best points, and the points that tie."""
+"""The outcome of tuning one launch with one set of values: the trials, the best points, and the points that tie."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsl.lab.trial import Trial
 
 @dataclass(slots=True)
 class Outcome:
-    """A launch at one case.
+    """The result of tuning a launch with one set of values.
 
     `points` is the number of points. `candidates` maps indices to points that were tried, found in the log or left out.
     `trials` has the same keys. `left_out` counts the candidates for which no time was left. `found` counts the trials
@@ -33,13 +33,15 @@ class Outcome:
     predicted: Mapping[int, float] = field(default_factory=dict)
 
     def intervals(self) -> dict[int, tuple[float, float, float]]:
-        """Maps each measured point to the median and the interval of its time, in microseconds of the median contest.
+        """Maps each measured point to the median and the interval of its time, in microseconds.
 
-        Contests on other devices or days are scaled by the time that the reference point took in them.
+        Times of contests on other devices or days are scaled. After scaling, the reference point has the same time in
+        all contests.
         """
         measured = {index: trial for index, trial in self.trials.items() if trial.status == "measured"}
         of_contest = {t.contest: t.reference_us for t in measured.values() if t.reference_us}
-        # The median contest sets the scale, so that a contest on a throttled device does not set it.
+        # Reference times are scaled to their median over all contests, so that a throttled device does not set the
+        # scale.
         usual = median(of_contest.values()) if of_contest else 1.0
         scales = {index: usual / trial.reference_us if trial.reference_us else 1.0 for index, trial in measured.items()}
         return {
@@ -72,6 +74,6 @@ class Outcome:
 
     @property
     def winner(self) -> int | None:
-        """Among the points that tie, the first point in the order of the file's sets. With this rule, a tie does not
-        change a tuned file."""
+        """Among the points that tie with the best, the first point in the order of the file's sets. With this rule, a
+        tie does not change a tuned file."""
         return min(self.ties, default=None)

@@ -28,11 +28,11 @@ class TuningPlace:
 
     @property
     def is_timed(self) -> bool:
-        """Whether launches are timed. Otherwise they are only counted."""
+        """Whether launches are timed. On the emulator, launches are only counted."""
         return self.ordinal is not None
 
     def limited(self) -> AbstractContextManager[None]:
-        """A context for launches. On a GPU, a launch that does not end raises a DeviceError `time-limit`."""
+        """A context manager for launches. On a GPU, a launch that does not end raises a DeviceError `time-limit`."""
         if self.ordinal is None:
             return nullcontext()
         from dsl.runtime.cuda.context import time_limit

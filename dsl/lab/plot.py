@@ -32,8 +32,8 @@ def require_matplotlib(path: Path, option: str = "--plot") -> None:
 def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
     """Writes the picture. Points that tie are filled.
 
-    On a GPU the picture shows medians with intervals in microseconds. On the emulator it shows each counter as a
-    multiple of the counter's least value.
+    On a GPU the picture shows medians with intervals in microseconds. On the emulator, the picture shows each counter
+    as a multiple of the counter's least value.
     """
     from matplotlib.figure import Figure
 
@@ -49,7 +49,7 @@ def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
         axes.set_title(title(outcome), fontsize=9)
         axes.grid(axis="y", alpha=0.3)
         axes.set_xticks([])
-        # More labels than this would overlap.
+        # More labels would overlap.
         if len(fine) <= MOST_LABELS:
             names = varying(outcome)[1]
             labels = [_label(outcome, index, names) for index in fine]
@@ -99,7 +99,7 @@ def _counters(axes: Any, outcome: Outcome, fine: list[int]) -> None:
     ranks = [outcome.trials[index].rank for index in fine]
     for name, counts in zip(RANK, zip(*ranks, strict=True), strict=True):
         least = min(counts)
-        # A counter that is 0 at some point has no multiples.
+        # If the least value is 0, there are no multiples of it.
         if least:
             axes.plot(
                 range(len(fine)), [count / least for count in counts], "o-", markersize=4, label=COLUMNS[name].label

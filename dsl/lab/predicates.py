@@ -34,7 +34,8 @@ def known_names() -> tuple[str, ...]:
 
 
 def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
-    """The answer at the first end. Raises a TileError if an answer is unknown or both answers are the same."""
+    """The answer of a predicate at the first of two ends. Raises a TileError if an answer is unknown or both answers
+    are the same."""
     answers = [predicate.holds(end) for end in ends]
     for answer, end, name in zip(answers, ends, names, strict=True):
         if answer is None:
@@ -73,7 +74,7 @@ class FigureBound:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """Terms that must all hold."""
+    """A condition, which holds if all its terms hold."""
 
     text: str
     terms: tuple[FigureBound, ...]
@@ -85,7 +86,7 @@ class Predicate:
         return False if False in answers else None if None in answers else True
 
     def said(self, figures: Mapping[str, Any]) -> str:
-        """The figures of its terms, in words."""
+        """The figures that the terms compare, in words."""
         return ", ".join(f"{term.name} {in_words(figures.get(term.name))}" for term in self.terms)
 
     @property

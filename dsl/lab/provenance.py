@@ -1,4 +1,4 @@
-"""The versions behind a trial, so that it can be repeated: the project's code, plug-ins, packages, tools, commit."""
+"""The versions that are needed to repeat a trial: the project's code, plug-ins, packages, tools, commit."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ TOOLS = ("ptxas", "nvdisasm")
 
 
 def versions(plugins: Plugins = NONE) -> dict[str, str]:
-    """All versions that a trial depends on, except device and driver. A trial of other versions is never used from a
-    log.
+    """All versions that a trial depends on, except device and driver. A trial of other versions in a log is never used.
 
     The result has digests of the project's code and of the plug-ins, and versions of Python, packages and tools.
     Packages and tools that are not installed are left out.
@@ -34,7 +33,8 @@ def versions(plugins: Plugins = NONE) -> dict[str, str]:
 
 @cache
 def _installed() -> dict[str, str]:
-    """Computed once per process. Files that change later do not affect the code that the process has loaded."""
+    """The versions are computed once per process. Files that change later do not affect the code that the process has
+    loaded."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.tools import version_of
 
@@ -50,8 +50,8 @@ def _installed() -> dict[str, str]:
 
 
 def digests(root: Path) -> dict[str, str]:
-    """SHA-256 digests of two sets of files. The compiler's files compile code, and the runtime's files run it. Each has
-    12 hexadecimal digits."""
+    """SHA-256 digests of two sets of files: the files of the compiler, and the files of the runtime. Each digest has 12
+    hexadecimal digits."""
     made = {"compiler": hashlib.sha256(), "runtime": hashlib.sha256()}
     for path in sorted((root / "dsl").rglob("*")):
         if path.suffix not in (".md", ".pyc") and path.is_file():
@@ -64,8 +64,8 @@ def digests(root: Path) -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the project, with "-dirty" if files differ from it. The result is None unless the project has its
-    own checkout."""
+    """The commit of the project, with "-dirty" if files differ from the commit. The result is None if the project has
+    no git checkout of its own."""
     words = ["git", "-C", str(ROOT)]
     with suppress(OSError, subprocess.SubprocessError):
         about = {"capture_output": True, "text": True, "errors": "replace", "timeout": 10, "check": True}

@@ -1,4 +1,5 @@
-"""Tuning results as terminal output and as data: points from fast to slow, the landscape, rejected points."""
+"""Tuning results as terminal output and as data: points from fast to slow, the effect of each setting, rejected
+points."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
 def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
     """Maps each varying setting and each of its values to the best result with this value.
 
-    On a GPU the best result is the least median in microseconds. On the emulator it is the number of points that are
-    better than the best point with this value.
+    On a GPU, a result is the median in microseconds. On the emulator, a result is the number of points that are better
+    than this point.
     """
     out: dict[str, dict[str, float]] = {}
     fine, intervals = outcome.fine, outcome.intervals()

@@ -1,7 +1,7 @@
 """Roofline plots: operations per second over operations per byte of memory, under the device's limits.
 
 After Williams, Waterman, Patterson, "Roofline" (CACM 52, 2009). A launch is a point at its measured time. Without a
-GPU, the time of its busiest unit is used, which is the least possible time. Needs matplotlib.
+GPU, the time of the launch's busiest unit is used, which is the least possible time. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RooflinePoint:
     """A launch in the picture.
 
     `intensity` is in operations per byte. `measured` is in operations per second, or None without a GPU. `most` is the
-    greatest rate that its busiest unit allows.
+    greatest rate that the launch's busiest unit allows.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""The only way to try a launch of an example: it is compiled, counted, checked, and timed beside other launches."""
+"""The only module that tries a launch of an example. A launch is compiled, counted, checked, and timed beside other
+launches."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Ready:
 
 
 class LazyCase:
-    """A case that runs when its arrays are first needed."""
+    """A `TuningCase` that runs when its arrays are first needed."""
 
     def __init__(self, make: Callable[[], TuningCase]):
         self.make = make
@@ -92,7 +93,7 @@ class Counts:
 
 
 class Runner:
-    """Tries plans of one launch of an example at one case.
+    """Tries plans of one launch of an example, with one set of values.
 
     If `lines` is set, trials keep counters by line. If `may_spill` is set, plans that spill registers still run.
     `budget` limits the thread instructions of a launch on the emulator. For a launch on a GPU, the emulator counts the
@@ -158,9 +159,9 @@ class Runner:
     def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
         """Runs the plan once and sets the status.
 
-        The status is `wrong` after a wrong result, else `counted` on the emulator. On a GPU the status stays
-        `measured`, and the times follow later. On the emulator the counters are set even if a finding raises
-        FindingError.
+        After a wrong result, the status is `wrong`. After a right result on the emulator, it is `counted`. On a GPU the
+        status stays `measured`, and the times follow later. On the emulator the counters are set even if a finding
+        raises FindingError.
         """
         emulated = self.place.ordinal is None
         # The emulator continues after a finding, so that a racing launch has counters, too.
@@ -188,8 +189,8 @@ class Runner:
             trial.status = "counted"
 
     def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> list[Any]:
-        """Counts the first blocks of a GPU's launch on the emulator, and scales the counts to the whole grid. Returns
-        the findings.
+        """For a launch on a GPU, counts the first blocks on the emulator, and scales the counts to the whole grid.
+        Returns the findings.
 
         Nothing is counted if the arrays are large or the emulator cannot run the launch.
         """
@@ -198,7 +199,7 @@ class Runner:
         launched = self.case().recorder.launched[self.index]
         if array_bytes(launched.given) > COUNTED_BYTES:
             return []
-        # By now the host's arrays hold the results of the example, so written arrays are taken from before the launch.
+        # The host's arrays already have the results of the example, so written arrays are copied from `before`.
         written = {name: on_host(launched.before[name], launched.given[name]) for name in launched.written}
         given = {**launched.given, **written}
         bound = BoundPlan(launched.function, plan, [Kernel(each.ptx or "", each.entry, "emulator") for each in made])
@@ -231,7 +232,7 @@ def renew(launched: Launched, bound: BoundPlan) -> None:
 
 
 def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
-    """The resources of a kernel. On a GPU its driver reports them."""
+    """The resources of a kernel. On a GPU, the driver reports these resources."""
     facts = expected(kernel.header, made, place)
     if place.ordinal is not None:
         take(facts, kernel.attributes(place.ordinal))
@@ -261,7 +262,7 @@ def raise_first(counts: Counts, label: str) -> None:
 
 
 def prepared(ready: Ready) -> Callable[[], object]:
-    """A function that does all launches of a plan. The arguments are checked and packed once. The function can then be
+    """A function that makes all launches of a plan. The arguments are checked and packed once. The function can then be
     called repeatedly."""
     kernels = ready.bound.in_turn(ready.arguments)
     launch = in_a_row([kernel.bind(*values) for kernel, values in zip(kernels, ready.arguments, strict=True)])

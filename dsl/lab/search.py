@@ -25,9 +25,9 @@ from dsl.lab.trial import Trial
 class Point:
     """A point of a launch.
 
-    `index` is the point's place in the order of the file's sets. Between points that tie, the index decides. `settings`
-    maps names to values: `schedule`, constants and choices. A name that the other settings rule out is missing.
-    `is_default` says whether the point takes the first value of each set of its schedule.
+    `index` is the point's position in the order of the file's sets. Between points that tie, the index decides.
+    `settings` maps names to values: `schedule`, constants and choices. A name that the other settings rule out is
+    missing. `is_default` says whether the point takes the first value of each set of its schedule.
     """
 
     index: int
@@ -36,7 +36,7 @@ class Point:
 
 
 class Search:
-    """The state of one search over the points of one launch at one case.
+    """The state of a search over the points of one launch with one set of values.
 
     The tuner calls `ask(count)`, tries the returned points, and passes their results to `tell`. The tuner repeats these
     steps. Since devices work in parallel, the tuner may call `ask` again before it has told all results to the search.
@@ -55,7 +55,7 @@ class Search:
     is_ordered: ClassVar[bool] = False
     """Whether the search takes points in the order of `points`, so that a model can decide which points come first."""
     rungs: Sequence[int] = RUNGS
-    """The number of rounds of each rung, for the contest that measures the points of the last `ask`.
+    """The number of rounds of each rung (stage) in which the points of the last `ask` are measured.
 
     After each rung, points that are certainly slower than the best drop out. The results are told after all rungs.
     """
@@ -66,8 +66,8 @@ class Search:
         self.told: dict[int, Trial] = {}
 
     def ask(self, count: int) -> Sequence[Point]:
-        """At most `count` points to try next. It returns fewer points, or none, if pending results must be told
-        first."""
+        """At most `count` points to try next. Returns fewer points, or none, if the search first needs pending
+        results."""
         raise NotImplementedError
 
     def tell(self, trials: Mapping[int, Trial]) -> None:
@@ -85,11 +85,11 @@ class Search:
         return len(self.points) if self.budget is None else max(0, self.budget - len(self.asked))
 
     def is_fresh(self, point: Point) -> bool:
-        """Whether the point was neither requested nor told."""
+        """Whether the point was not yet requested and has no result."""
         return point.index not in self.asked and point.index not in self.told
 
     def fresh(self) -> list[Point]:
-        """The points that were neither requested nor told, in order."""
+        """The points that were not yet requested and have no result, in order."""
         return [point for point in self.points if self.is_fresh(point)]
 
     def take(self, points: Iterable[Point], count: int) -> list[Point]:

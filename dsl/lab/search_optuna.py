@@ -20,7 +20,7 @@ REPEATS = 32
 class ByOptuna(Search):
     """Each setting is a categorical parameter. The sampler suggests the settings in order.
 
-    A parameter is named after its set. Settings with the same set share what the sampler learns about it. If a set
+    A parameter is named after its set of values. Settings with the same set share what the sampler learns. If a set
     depends on other settings, each of its variants is a separate parameter. (Akiba et al., Optuna: A Next-generation
     Hyperparameter Optimization Framework, 2019.)
     """
@@ -116,15 +116,16 @@ def value_of(trial: Trial) -> float:
     """The value of a trial for the study. A wrong point has the value infinity, which is worse than all others.
 
     If a wrong point were reported as failed, the sampler would ignore the report and suggest the point again and again.
-    This was measured in three spaces of 625 points, of which 28, 70 and 52 % fail. The last 50 of 100 suggestions were
-    counted, with 5 seeds each. If wrong points are reported as failed, 45, 72 and 70 % of these suggestions fail. If
-    they are reported as infinity, 31, 62 and 50 % fail.
+    This was measured in three spaces of 625 points. In these spaces, 28, 70 and 52 % of the points fail. The last 50 of
+    100 suggestions were counted, with 5 seeds each. If wrong points are reported as failed, 45, 72 and 70 % of these
+    suggestions fail. With infinity, 31, 62 and 50 % fail.
     """
     return as_number(trial.rank) if trial.is_fine else math.inf
 
 
 def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
-    """The first setting in which the points differ, as (parameter, setting, options). None for a single point."""
+    """The first setting in which the points differ, as (parameter, setting, options). The result is None for a single
+    point."""
     if len(points) == 1:
         return None
     for name in dict.fromkeys(name for point in points for name in point.settings):

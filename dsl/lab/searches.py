@@ -13,8 +13,8 @@ from dsl.lowering.ir.location import TileError, closest
 from dsl.runtime.numbers import exact_key
 
 MOST_IN_VAIN = 4
-"""A search is stopped after about this many requests for each point of the space, if all these requests in a row
-contain only known points."""
+"""The limit of consecutive requests with only known points, as a multiple of the number of points. After this many
+requests, the search is stopped."""
 
 
 @search("all")
@@ -52,7 +52,7 @@ class AtRandom(Search):
 def values(points: Sequence[Point], name: str) -> list[object]:
     """The values of a setting. A point that lacks the setting has the value None."""
     found = (point.settings.get(name) for point in points)
-    # In Python 1, 1.0 and true are equal, but here they are different constants.
+    # In Python, 1, 1.0 and true are equal, but here they are different constants.
     return list({exact_key(value): value for value in found}.values())
 
 
@@ -66,9 +66,9 @@ def first_difference(points: Sequence[Point]) -> str:
 class OneAtATime(Search):
     """Coordinate descent. The search starts from the best default and tries all values of one setting.
 
-    From the best point so far, it tries all values of the next setting, until no setting improves the result. If no
-    default is right, the search starts at the first right point among the others. A value may rule out other settings
-    of the base. For such a value, the point that agrees with most settings of the base is tried.
+    From the best point so far (the base), it tries all values of the next setting, until no setting improves the
+    result. If no default is right, the search starts at the first other point that is right. A value may rule out other
+    settings of the base. For such a value, the point that agrees with most settings of the base is tried.
     """
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
@@ -90,7 +90,7 @@ class OneAtATime(Search):
 
     def step(self) -> bool:
         """Starts with the next setting. Returns False at the end of the search."""
-        if not (found := self.fine()):  # requests the others in order, until one is right
+        if not (found := self.fine()):  # requests the other points in order, until one is right
             self.queue = self.fresh()[:1]
             return bool(self.queue)
         is_better = self.base is None or found[0].index != self.base.index
@@ -119,7 +119,7 @@ class OneAtATime(Search):
 
 @search("halving")
 class Halving(Search):
-    """Successive halving over the rungs of the contest.
+    """Successive halving over the rungs (stages) of a contest.
 
     All points of the budget take part in the first rung. The better half of them takes part in the next rung, which has
     twice the rounds. Half of the remaining points take part in the last rung.

@@ -1,5 +1,5 @@
-"""How much each choice is worth among all others. In random orders, the choices change one after another from plain to
-chosen. The worth of a choice is its mean gain over these orders.
+"""How much each choice is worth among all others. In random orders, the choices change one after another from their
+plain options to the chosen options. The worth of a choice is its mean gain over these orders.
 
 A change of one choice alone hides joint effects. Over all orders, the gains add up to the whole difference (Shapley, A
 value for n-person games, 1953).
@@ -75,7 +75,7 @@ def shapley(
 ) -> Shares:
     """Evaluates random orders of the choices of these kinds and keys.
 
-    An order with a trial that has no figure is left out.
+    An order is left out if one of its trials lacks the figure.
     """
     shares = {each.label: Share(each) for each in plain(experiment, kinds, keys)}
     made = Shares(figure, [*shares.values()], orders)
@@ -102,7 +102,7 @@ def steps(experiment: Experiment, path: Sequence[Trial], figure: str) -> list[fl
     """How much the figure falls at each step of a path. The result is None if a trial on the path is wrong or lacks the
     figure.
 
-    Times come from one contest and are compared within rounds.
+    Times are measured in shuffled rounds and compared within rounds.
     """
     # A wrong variant on the path would have a figure without meaning.
     if any(trial.verdict not in ("right", "not run") for trial in path):

@@ -74,7 +74,8 @@ def distinct(values: Sequence[Any]) -> list[Any]:
 class TuningCall:
     """A launch line of an example.
 
-    `index` is its position among the example's launches. If `facts.is_known` is false, only a run gives its arguments.
+    `index` is its position among the example's launches. If `facts.is_known` is false, only a run gives the launch's
+    arguments.
     """
 
     program: Program
@@ -103,7 +104,7 @@ class TuningCall:
 
 
 def calls(program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace) -> list[TuningCall]:
-    """The launches of an example at one case, as far as they are known without a run."""
+    """The launches of an example with one set of values, as far as known without a run."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
@@ -114,7 +115,7 @@ def calls(program: Program, example: ast.Example, overrides: Overrides, place: T
 class Candidate:
     """A branch with constants.
 
-    `index` is its place in the order of the file's own sets. `is_default` says whether the constants are the first
+    `index` is its position in the order of the file's own sets. `is_default` says whether the constants are the first
     values of all sets. `edited` is a file whose kernels replace the branch's kernels.
     """
 

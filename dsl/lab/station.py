@@ -1,5 +1,5 @@
-"""One device at work. A station loads points of a launch batch by batch, checks them and measures them against each
-other."""
+"""A station tries points of a launch on one device. The station loads the points batch by batch, checks the points, and
+measures them against each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Entrant:
     """A point of a batch.
 
     `index` is the point's index. `trial` is blank for a new point. If `trial` has times, the point is measured again.
-    `code` waits for the code of the point's launches. `plan` is its plan, if known.
+    `code` waits for the code of the point's launches and returns it. `plan` is the point's plan, if known.
     """
 
     index: int
@@ -36,9 +36,9 @@ class Entrant:
 class Batch:
     """Points that are tried together.
 
-    `rungs` are the rungs of their contest. `reference` also takes part in the contest. After `seconds`, no new point
-    begins. With `whole`, `expect` lines judge the points, and the points are not measured. `is_retried` says that a
-    process died on this batch, or on a larger batch with the same points.
+    `rungs` are the numbers of rounds in which the points are timed. `reference` is timed together with the points.
+    After `seconds`, no new point begins. With `whole`, `expect` lines judge the points, and the points are not
+    measured. `is_retried` says that a process died on this batch, or on a larger batch with the same points.
     """
 
     entrants: list[Entrant]
@@ -50,7 +50,7 @@ class Batch:
 
 
 class Station:
-    """Tries points of one launch at one case, on the device of its call.
+    """Tries points of one launch with one set of values, on one device.
 
     When only the times of a trial are missing, `attempted` is called with the trial. With `counters` on a GPU, the
     emulator counts the first blocks of points that pass.
@@ -66,7 +66,8 @@ class Station:
         self.thrown_out: set[str] = set()
 
     def go(self, batch: Batch, settled: Callable[[int, Trial], None]) -> None:
-        """Tries a batch. `settled` receives each final trial, but no trial for which no time was left.
+        """Tries a batch. `settled` receives each final trial. A point that did not begin for lack of time has no final
+        trial.
 
         Raises DeviceError after a fault that poisons the device.
         """
@@ -74,7 +75,7 @@ class Station:
         racing: dict[int, Entrant] = {}
         for each in batch.entrants:
             is_new = not each.trial.times_us
-            # A point that was measured before is already part of a contest.
+            # Only new points are skipped. Other points are already part of a contest.
             if is_new and end is not None and time.monotonic() >= end:
                 continue
             if batch.whole:
@@ -112,7 +113,8 @@ class Station:
         self.attempted(trial)
 
     def unmeasured(self, each: Entrant, counters: bool) -> Trial | None:
-        """A copy of a blank trial with the known properties of its code. None if the code does not compile.
+        """A copy of a blank trial with the known properties of its code. The result is None if the code does not
+        compile.
 
         With `counters`, the copy also has counters of the first blocks.
         """
@@ -129,7 +131,8 @@ class Station:
         return trial
 
     def ready(self, each: Entrant) -> Ready:
-        """The launch of a point that has passed. If another process measured the point, this process loads its code."""
+        """The launch of a point that has passed. If another process measured the point, this process loads the point's
+        code."""
         key = each.trial.key
         if key not in self.loaded:
             kernels = self.runner.kernels(each.trial, each.code())
@@ -149,13 +152,13 @@ class Station:
             return each
         if each.trial.key in self.thrown_out:
             return None
-        # A copy, since the reference's own batch settles its own trial.
+        # The trial is copied, since the batch that tries the reference as a point settles the original trial.
         own = replace(each, trial=replace(each.trial, launches=[]))
         self.attempt(own, settled)
         return own if own.trial.key in self.loaded else None
 
     def measure(self, racing: Mapping[int, Entrant], rungs: Sequence[int], reference: Entrant | None) -> None:
-        """Runs a contest and sets the times of the trials."""
+        """Times the points against each other, and sets the times of the trials."""
         launching = {**racing} if reference is None else {reference.index: reference, **racing}
         bound = {index: prepared(self.ready(each)) for index, each in launching.items()}
         index = None if reference is None else reference.index

@@ -1,6 +1,6 @@
-"""A trial is the result of one way to do a launch. The log has a line of JSON for each trial.
+"""A trial is the result of one way to run a launch. The log has a line of JSON for each trial.
 
-msgspec checks each line of a log against the annotations of `Trial`, so no other code has to.
+msgspec checks each line of a log against the annotations of `Trial`, so no other code checks the lines.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ VERDICTS = {
 """Maps the status of a trial to its verdict.
 
 A right result has the status `measured` on a GPU and `counted` on the emulator. `compiled` means that no run was
-requested. A trial with any other status has a reason.
+requested. A trial with any other status has a `reason`.
 """
 
 
@@ -66,10 +66,10 @@ else:
 class StepFacts:
     """One launch of a trial. A figure is None if it is unknown.
 
-    `registers` and `spills` (in bytes) are per thread. `shared_bytes` is per block. `instructions` counts the whole
-    machine code. `constants` has all constants of the variant, including those that its schedule sets. `choices` maps
-    keys to the options that were taken. If these options are forced, the code is the same. `ptx` is a digest of the
-    PTX.
+    `registers` and `spills` (in bytes) are per thread. `shared_bytes` is per block. `instructions` is the number of
+    machine instructions. `constants` has all constants of the variant, including those that its schedule sets.
+    `choices` maps keys to the options that were taken. If these options are forced, the code is the same. `ptx` is a
+    digest of the PTX.
     """
 
     kernel: str
@@ -98,8 +98,8 @@ class Trial:
     the times belong to the same round. `reference_us` is the reference point's median in that contest. With
     `reference_us`, times of several devices or days can be compared. `where` names the host and the device that
     measured the trial. `counters` holds the emulator's totals of all launches. `by_line` holds these counters by line,
-    if requested. `answer` says what judged the result: `expect` lines, or `agreement` with an output that has passed
-    them.
+    if requested. `answer` says what judged the result: `expect` lines, or `agreement` with an output that passed these
+    lines.
 
     These fields are needed to repeat the trial: `file` (the path as given), `seed` (for inputs and orders), `command`,
     `commit` (of the project) and `made` (the time in UTC).
@@ -175,7 +175,7 @@ class Trial:
 
     @property
     def interval(self) -> tuple[float, float, float]:
-        """The median of the times and its interval."""
+        """The median of the times and its confidence interval."""
         return median_interval(self.times_us)
 
     @property
@@ -185,7 +185,7 @@ class Trial:
 
     @property
     def counted(self) -> dict[str, float]:
-        """The figures from its counters. The figures are 0 if the trial was not counted."""
+        """The figures from the trial's counters. The figures are 0 if the trial was not counted."""
         from dsl.runtime.emulator import Counters
 
         return Counters.from_dict(self.counters or {}).figures
@@ -259,7 +259,7 @@ def trial_at(text: str) -> Trial:
 class Log:
     """The trials of a file of JSON lines. Each new trial is appended at once.
 
-    Lines that are not trials, such as truncated lines, are skipped. `unread` counts them.
+    Lines that are not trials, such as truncated lines, are skipped. `unread` counts these lines.
     """
 
     def __init__(self, path: Path):

@@ -1,4 +1,5 @@
-"""Tunes a launch at a case. A search chooses the points, stations try them, and the log gets their results."""
+"""Tunes a launch with one set of values. A search chooses points, stations try the points, and the log gets the
+results."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ GROUP = 64
 LEAST = 4
 """Least number of points in a batch for several workers, since each batch also measures the reference point."""
 MOST_CONTESTS = 3
-"""Limit of further contests for points that tie but were measured apart. Each contest may show new ties."""
+"""The limit of further contests for points that tie but were not measured together. Each contest may show new ties."""
 
 
 def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None = None) -> Iterator[Outcome]:
@@ -45,7 +46,7 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
     this trial.
     """
     model = session.settings.model
-    # Without a model a GPU needs no ptxas: its driver reports registers and spills when it loads the code.
+    # Without a model, a GPU needs no ptxas: the driver reports registers and spills when the code is loaded.
     code: Code = "none" if session.place.is_timed and model is None else "assembled"
     if model is not None and model.needs_machine_code:
         code = "counted"
@@ -69,7 +70,8 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
 
 
 class Tuning:
-    """The points of one launch at one case, the search through them, and the workers that try them.
+    """The points of one launch with one set of values, the search through the points, and the workers that try the
+    points.
 
     `station` is the station of this process. This station knows the launch, but tries nothing if `workers` are other
     processes.
@@ -83,7 +85,7 @@ class Tuning:
         settings = session.settings
         values = overrides.names | overrides.types | overrides.options
         listed = candidates(call, settings.choice)
-        # Kernels by hand are not points of a set, so the search does not see them.
+        # Kernels written by hand are not points of a set, so the search does not receive them.
         edited = by_hand(listed, settings.edited)
         self.candidates = {candidate.index: candidate for candidate in [*listed, *edited]}
         self.facts = call.planner().facts()
@@ -99,7 +101,7 @@ class Tuning:
         """The new points that the search has requested."""
         self.crew = Crew(workers, self.prepare, self.record, self.heard)
         self.settled: dict[int, Trial] = {}
-        """Trials whose results the search does not know yet."""
+        """Trials that the search has not received yet."""
 
     def run(self) -> Outcome:
         outcome, session = self.outcome, self.session
@@ -128,7 +130,7 @@ class Tuning:
         return (index for index in indices if index not in self.outcome.trials)
 
     def from_log(self) -> None:
-        """Takes over the trials of the log and tells them to the search."""
+        """Takes over the trials of the log and passes the trials to the search."""
         for index, blank in self.blanks.items():
             known = None if self.session.settings.fresh else self.session.log.find(blank)
             if known is not None:
@@ -188,8 +190,8 @@ class Tuning:
         return GROUP // count if count == 1 or left <= 0 else max(LEAST, min(GROUP, -(-left // (2 * count))))
 
     def next_batch(self) -> Batch | None:
-        """The kernels of `--from`, then the points that the search requests. The result is None if the search requests
-        nothing for now."""
+        """A batch of the kernels of `--from`, then batches of the points that the search requests. The result is None
+        if the search requests nothing for now."""
         if edited := [*self.unknown(self.edited)]:
             self.edited = []
             return self.batch(edited)
@@ -251,11 +253,11 @@ class Tuning:
         batch.reference = None if batch.whole else self.reference(batch.is_retried)
 
     def reference(self, is_retried: bool) -> Entrant | None:
-        """The first default point, by which times of several devices are compared. The result is None if this point is
-        wrong.
+        """The first default point. Times of several devices are compared by the time of this point. The result is None
+        if this point is wrong.
 
-        After a process died, the result is also None unless the default is known to be right, since the default may be
-        the cause.
+        If a process died, the default point may be the cause. The result is then None until the default is known to be
+        right.
         """
         if not self.call.place.is_timed:
             return None
@@ -290,7 +292,7 @@ class Tuning:
             self.search.tell(told)
 
     def settle(self) -> None:
-        """If points tie but were measured in different contests, they are measured again in one contest. Then `expect`
+        """Points that tie but were measured in different contests are measured again in one contest. Then `expect`
         lines judge the winner."""
         if not self.call.place.is_timed:
             return
@@ -312,6 +314,6 @@ def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float])
     predictions, the other points are shuffled."""
     first = [point for point in points if point.is_default]
     rest = [point for point in points if not point.is_default]
-    # A budget takes the first points. In the file's order these would all be alike.
+    # A budget takes the first points. In the file's order, the first points would all be alike.
     Random(seed).shuffle(rest)
     return [*first, *sorted(rest, key=lambda point: predicted.get(point.index, math.inf))]

@@ -30,11 +30,11 @@ POISONED = 3
 
 @dataclass(frozen=True, slots=True)
 class LaunchAtCase:
-    """The launch that a station tries, described for another process.
+    """A description of the launch that a station in another process tries.
 
     `file` and `digest` identify the program with its plug-ins. `example` is the example's position in the file.
-    `names`, `types` and `options` are the case. `call` is the launch's position in the example. `counters` is as in
-    `Station`.
+    `names`, `types` and `options` are the example's values. `call` is the launch's position in the example. `counters`
+    is as in `Station`.
     """
 
     file: str
@@ -53,7 +53,7 @@ class LaunchAtCase:
 class Answer:
     """A station's results of a batch.
 
-    `trials` maps points to final trials. `poisoned` is the fault that made the station's process useless. `moves` is
+    `trials` maps points to final trials. `poisoned` is the fault that made the station's process unusable. `moves` is
     the number of bytes that the launch moves, or None if unknown.
     """
 
@@ -150,7 +150,7 @@ def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
 
 
 def station_of(launch: LaunchAtCase, device: str) -> Station:
-    """The station of a launch. A new station replaces the station of another launch, and the arrays of another case."""
+    """The station of a launch. A new launch replaces the station. A new case replaces the arrays."""
     key = json.dumps([asdict(launch), device])
     if key not in _stations:
         _stations.clear()

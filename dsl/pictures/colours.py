@@ -1,4 +1,4 @@
-"""A pale colour for each lane. Neighbouring lanes have similar colours, so that their order looks like a rainbow."""
+"""A pale colour for each lane. Neighbouring lanes have similar colours. All lanes in order look like a rainbow."""
 
 from __future__ import annotations
 

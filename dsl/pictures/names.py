@@ -1,4 +1,5 @@
-"""A layout in the words of a schedule: blocked, a fragment of an MMA, or raw bases."""
+"""Describes a layout in the words of a schedule: as blocked, as an MMA fragment, or by the bases of the linear
+layout."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from dsl.lowering.layouts.layout import Layout, LayoutError, bits_of
 from dsl.lowering.machine.tensor_cores import Mma, accumulator, product
 
 AXES = {1: ("element",), 2: ("row", "column")}
-"""The names of the axes by rank. In higher ranks, axes have numbers."""
+"""The names of a tile's axes, by the tile's rank. The axes of tiles with a higher rank are numbered."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnFragment:
-    """A tile's part in an MMA: the instruction, and the operand ("A", "B", "C", "A transposed", "rows of C" …).
+    """The role of a tile in an MMA: the instruction, and its operand ("A", "B", "C", "A transposed", "rows of C" …).
 
-    `box` holds the extents of the part of the tile that one instruction takes.
+    One instruction takes a part of the tile that has the shape `box`.
     """
 
     instruction: Mma
@@ -34,7 +35,7 @@ class DrawnFragment:
 
 @dataclass(frozen=True, slots=True)
 class DrawnValue:
-    """A tile that a kernel names, in registers or in shared memory: its line, and its value with a layout."""
+    """A named tile of a kernel, in registers or in shared memory: its source line, and its IR value with a layout."""
 
     line: int
     value: Value
@@ -45,7 +46,7 @@ class DrawnValue:
 
     @property
     def kind(self) -> str:
-        """The type as the user writes it."""
+        """The tile's type as the user writes it."""
         return str(self.value.type)
 
 
@@ -70,8 +71,8 @@ def named_tiles(function: Function) -> list[DrawnValue]:
 
 
 def line_of(loc: Loc | None, function: Function) -> int:
-    """The innermost line in the kernel's own file. Code that was inlined from another file has the line of the call.
-    The result is 0 without a place."""
+    """The innermost line of `loc` in the kernel's own file. For code that was inlined from another file, this is the
+    line of the call. The result is 0 if `loc` is None."""
     home = function.loc.source if function.loc else None
     while loc is not None and loc.source is not home and loc.caller is not None:
         loc = loc.caller
@@ -105,18 +106,18 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
 def describe(layout: Layout, spread: dict[Layout, DrawnFragment]) -> str:
     """One line that describes a layout: how a schedule would request it, and how many threads hold each element.
 
-    `spread` has the fragment of each layout that matrix products require.
+    `spread` maps each layout that matrix products require to its fragment.
 
     >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), {})
     'vector [1, 8], lanes [1, 32], warps [4, 1]'
     """
-    # A reshape keeps the places and changes only the shape.
+    # A reshape keeps each element in its thread and register. Only the shape changes.
     other = next((o for o in spread if o.places == layout.places and prod(o.shape) == prod(layout.shape)), None)
     if layout in spread:
         text = fragment_words(layout, spread[layout])
     elif (blocked := blocked_form(layout)) is not None:
         text = blocked_words(*blocked)
-    # A layout with one axis. A schedule writes such a layout for a column.
+    # A schedule writes a layout with one axis as the layout of a tile with one column.
     elif len(layout.shape) == 1 and (blocked := blocked_form(layout.reshape((*layout.shape, 1)))) is not None:
         text = f"as [{layout.shape[0]}, 1]: {blocked_words(*blocked)}"
     elif other is not None:
@@ -148,12 +149,12 @@ def warps_of(layout: Layout) -> tuple[int, ...]:
 
 
 def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
-    """The `contiguous` value of an accumulator's layout, if it has one."""
-    # Only an accumulator's layout can be chosen.
+    """The `contiguous` value of an accumulator's layout as text, or "" for other layouts."""
+    # Among the fragments, only an accumulator has a layout that a schedule can choose.
     if fragment.operand != "C" or copies_of(layout) > 1:
         return ""
     (rows, columns), (along_m, along_n) = layout.shape, warps_of(layout)
-    # Searches powers of two, because the layout does not record which of them made it.
+    # Tries all powers of two, because a layout does not record the `contiguous` value that it was built from.
     for near_m, near_n in _factors(2, (rows, columns)):
         near = (near_m, near_n)
         try:
@@ -166,7 +167,7 @@ def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
 
 
 def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
-    """The arguments (vector, lanes, warps) for which `Layout.blocked` gives this layout, or None."""
+    """The arguments (vector, lanes, warps) for which `Layout.blocked` returns this layout, or None."""
     shape, rank = layout.shape, len(layout.shape)
     for lanes in _at_least(_along(layout, layout.lane), len(layout.lane)):
         for warps in _at_least(_along(layout, layout.warp), len(layout.warp)):
@@ -183,8 +184,8 @@ def _along(layout: Layout, bases: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _at_least(least: tuple[int, ...], bits: int) -> list[tuple[int, ...]]:
-    """All tuples of powers of two whose product is 2 to the power of `bits`. On each axis, a tuple is at least `least`.
-    The excess over `least` holds copies."""
+    """All tuples of powers of two whose product is 2 to the power of `bits`. Each element is at least the corresponding
+    element of `least`. Lanes or warps in excess of `least` hold copies."""
     return [row for row in _splits(1 << bits, len(least)) if all(r >= n for r, n in zip(row, least, strict=True))]
 
 
@@ -201,10 +202,10 @@ def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> Iterator[tuple[int, ...]]:
-    """All tuples of powers of two whose product is at most `product`. On each axis, a tuple is at most `most`. Tuples
-    with small products come first."""
+    """All tuples of powers of two whose product is at most `product`. Each element is at most the corresponding element
+    of `most`. Tuples with small products come first."""
     limit = prod(most) if product is None else product
-    # Small products come first, so that the simplest description is found first.
+    # With small products first, the caller finds the simplest description first.
     size = 1
     while size <= limit:
         for row in _splits(size, rank):
@@ -215,11 +216,11 @@ def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> It
 
 def swizzle_words(type: SharedType) -> str:
     """The swizzle of a shared tile as a schedule writes it. A swizzle that no schedule can write is described bit by
-    bit. Empty without a swizzle."""
+    bit. The result is empty for a tile without a swizzle."""
     if not type.swizzle:
         return ""
     first, mask = type.swizzle[0]
-    # The usual form moves a run of bits by the same distance: BITS, BASE, SHIFT.
+    # The usual form of a swizzle, BITS, BASE, SHIFT, moves consecutive bits by the same distance.
     base = mask.bit_length() - 1
     if type.swizzle == tuple((first + i, 1 << base + i) for i in range(len(type.swizzle))):
         return f"swizzle {len(type.swizzle)}, {base}, {first - base}"

@@ -1,4 +1,5 @@
-"""The picture of a tile in registers: the bits of a coordinate, the cells of a corner, and how the corner repeats."""
+"""The picture of a tile in registers: the bits of the coordinates, the elements of one corner of the tile, and how this
+corner repeats."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dsl.lowering.layouts.layout import Layout, bits_of
 from dsl.pictures.names import AXES
 
 MOST_LINES = 32
-"""The most lines of cells in a corner."""
+"""The maximum number of lines of cells that a corner of the tile takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class PictureLine:
-    """A row of cells. The first cell begins at `start`, a coordinate of the tile."""
+    """A row of cells. The first cell begins at the tile's coordinates `start`."""
 
     start: tuple[int, ...]
     cells: tuple[Cell, ...]
@@ -40,10 +41,10 @@ class PictureLine:
 
 @dataclass(frozen=True, slots=True)
 class DrawnStep:
-    """The change of place between an element of the corner and the element that is `distance` further along `axis`.
+    """How warp, lane and register change from an element of the corner to the element `distance` further along `axis`.
 
-    If `exact`, the change is added to every place in the corner. If not `exact`, the change is combined with the place
-    by XOR.
+    If `exact`, the change is added to the numbers of every element in the corner. Otherwise, the change and the numbers
+    are combined by XOR.
     """
 
     axis: int
@@ -56,11 +57,12 @@ class DrawnStep:
 class RegisterPicture:
     """The picture of a layout.
 
-    `bits` has a tuple for each axis. The tuple names, for each bit of the coordinate, the places whose XOR is the bit,
-    highest bit first. `idle` names the bits of lanes and warps that move along no axis.
+    `bits` has a tuple for each axis. The tuple has a text for each bit of the coordinate, highest bit first. The text
+    names the bits of warp, lane and register whose XOR is the coordinate's bit. `idle` names the bits of lane and warp
+    that change no coordinate.
 
-    `corner` has the extents of the part that `lines` show. This part starts at the tile's origin. `steps` lead to all
-    other parts.
+    `corner` has the extents of the part of the tile that `lines` show. This part starts at the tile's origin. `steps`
+    lead from this part to all others.
     """
 
     layout: Layout
@@ -93,13 +95,13 @@ class RegisterPicture:
 def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> RegisterPicture:
     """The picture of a layout, with lines of at most `cells` cells (a power of two).
 
-    The corner is the box that a warp's lanes reach with the fewest registers. The corner is at least as large as `box`,
-    and has at most MOST_LINES lines.
+    The corner is the part of the tile that a warp's lanes reach with their first registers. The corner is at least as
+    large as `box`, but is halved until it has at most MOST_LINES lines.
     """
     inverse = layout.invert()
     run = run_of(layout, inverse)
     corner = [max(extents) for extents in zip(reach(layout, run), box or (1,) * len(layout.shape), strict=True)]
-    # A tall tile would scroll off the terminal. The steps say how it continues.
+    # A tall tile would scroll off the terminal. The steps describe the rest of the tile.
     while prod(corner[:-1]) * -(-corner[-1] // (run * cells)) > MOST_LINES:
         # Outer axes are cut first, so that rows stay whole.
         axis = next((i for i, extent in enumerate(corner[:-1]) if extent > 1), len(corner) - 1)
@@ -115,12 +117,12 @@ def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> R
 
 
 MOST_BLOCKS = 16
-"""The most repeats of the corner along an axis in the map of repeats."""
+"""The map of the corner's repeats shows at most this many repeats along an axis."""
 
 
 def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
-    """The map of the corner's repeats, row by row, for ranks 1 and 2. A repeat has the place of its first element, in
-    words, and the element's warp."""
+    """The map of the corner's repeats, row by row, for tiles of rank 1 and 2. A repeat is described by its first
+    element: warp, lane and register as text, then the warp's number."""
     layout, inverse = picture.layout, picture.layout.invert()
     # A map of thousands of repeats would hide the picture.
     counts = [min(e // c, MOST_BLOCKS) for e, c in zip(layout.shape, picture.corner, strict=True)]
@@ -138,8 +140,8 @@ def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
 
 
 def bits(layout: Layout, axis: int) -> Iterator[str]:
-    """Yields, for each bit of a coordinate, the places whose XOR is the bit, such as `w1` or `l0^r2`. The highest bit
-    comes first."""
+    """Yields a text for each bit of a coordinate, such as `w1` or `l0^r2`. The text names the bits of warp, lane and
+    register whose XOR is the coordinate's bit. The highest bit comes first."""
     lowest = stride(layout, axis)
     for bit in reversed(range(bits_of(layout.shape[axis]))):
         parts = (
@@ -153,19 +155,20 @@ def stride(layout: Layout, axis: int) -> int:
 
 
 def run_of(layout: Layout, inverse: Layout) -> int:
-    """One thread holds runs of neighbouring elements along the last axis in consecutive registers. Returns the length
-    of these runs. Each run begins at a multiple of the length."""
+    """The length of runs of neighbouring elements along the last axis. One thread has each run in consecutive
+    registers. Each run begins at a multiple of its length."""
     n, most = 0, min(len(layout.register), bits_of(layout.shape[-1]))
     while n < most and inverse.flat[n] == 1 << n:
         n += 1
-    # The lower bits of all other places must be zero. Otherwise a run would not begin at a multiple of its length.
+    # All other basis vectors must have zeros in the `n` lowest bits. Otherwise a run would not begin at a multiple of
+    # its length.
     while n and any(place & (1 << n) - 1 for place in inverse.flat[n:]):
         n -= 1
     return 1 << n
 
 
 def reach(layout: Layout, run: int) -> tuple[int, ...]:
-    """The smallest box, in powers of two, that a warp's lanes reach with their first `run` registers."""
+    """The smallest box, with power-of-two extents, that a warp's lanes reach with their first `run` registers."""
     out = []
     for axis in range(len(layout.shape)):
         mask, lowest = layout.axis_mask(axis), stride(layout, axis)
@@ -176,7 +179,7 @@ def reach(layout: Layout, run: int) -> tuple[int, ...]:
 
 
 def split(layout: Layout, place: int) -> dict[str, int]:
-    """The bits of a place, by name."""
+    """Splits `place` into the numbers of its register, lane and warp, by name."""
     out = {}
     for name, bases in layout.places:
         out[name] = place & (1 << len(bases)) - 1
@@ -209,6 +212,6 @@ def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[
             number = bits_of(lowest) + bit
             change = every[number]
             places = tuple((name, value) for name, value in reversed(split(layout, change).items()) if value)
-            # Bits that no other coordinate touches are simply added.
+            # If no other bit of a coordinate changes the same bits, XOR equals addition.
             exact = not any(change & other for i, other in enumerate(every) if i != number)
             yield DrawnStep(axis, 1 << bit, places, exact)

@@ -26,12 +26,13 @@ from dsl.lowering.shared.shared_map import (
 from dsl.pictures.names import AXES, line_of
 
 MOST_LINES = 8
-"""The most lines of 128 bytes in a picture."""
+"""The maximum number of lines in a picture. A line is 128 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTouch:
-    """A lane of a phase: its number, and the offset of its first byte in a stage."""
+    """A lane of a phase: the lane's number, and the byte offset of its access in a stage. A phase is a group of lanes
+    that shared memory serves together."""
 
     lane: int
     offset: int
@@ -39,11 +40,12 @@ class DrawnTouch:
 
 @dataclass(frozen=True, slots=True)
 class DrawnAccess:
-    """A kind of access: its operation, the line of the kernel, the bytes per lane, and the number of such operations.
+    """A kind of access to shared memory: its operation, its line in the kernel, the bytes per lane, and how many
+    operations are of this kind.
 
     `beyond` is the number of passes over the banks in a phase, minus the one pass that is always needed. `beyond` is
-    None if the number of passes is unknown. `touches` has the lanes of one phase. The phase begins at offset 0. All
-    other phases have the same lanes and offsets, up to an XOR. `touches` is empty if the offsets are data."""
+    None if the number of passes is unknown. `touches` has the lanes of one phase. The phase begins at offset 0. The
+    offsets of all other phases differ from these by an XOR. `touches` is empty if the offsets depend on data."""
 
     name: str
     line: int
@@ -54,15 +56,15 @@ class DrawnAccess:
 
     @property
     def passes(self) -> tuple[tuple[tuple[int, str], ...], ...]:
-        """The passes over the banks. A pass is a list of (bank, lanes), in the order of the banks. A bank serves one
-        word, and the lanes read this word."""
+        """The passes over the banks. A pass is a list of (bank, lanes), in the order of the banks. In a pass, a bank
+        serves one word to the lanes that read this word."""
         words: dict[int, list[int]] = {}
         for touch in self.touches:
             for byte in range(touch.offset // WORD * WORD, touch.offset + self.bytes, WORD):
                 # Lanes that read the same word are served together, so the word counts once.
                 words.setdefault(byte, []).append(touch.lane)
         queue: dict[int, list[str]] = {}
-        # Sorted by lane, so that each pass looks like a row of the access.
+        # The words are sorted by lane, so that the lanes of each pass are in order.
         for byte, lanes in sorted(words.items(), key=lambda item: (item[1], item[0])):
             # A bank serves one word per pass.
             queue.setdefault(byte % BANKS // WORD, []).append(ranges(lanes))
@@ -79,12 +81,12 @@ class DrawnAccess:
 
     @property
     def rows(self) -> list[dict[int, str]]:
-        """The passes over the banks. A pass maps the first bank of each lane to the lanes that are served."""
+        """The passes over the banks. A pass maps the first bank of each access to the lanes that the bank serves."""
         return [{bank: lanes for bank, lanes in row if bank % self.group == 0} for row in self.passes]
 
     @property
     def heads(self) -> dict[int, str]:
-        """The names of the banks of one lane, by the lane's first bank."""
+        """The names of the banks that one lane takes, by the first of these banks."""
         return {bank: bank_name(bank, self.group) for bank in range(0, BANKS // WORD, self.group)}
 
     @property
@@ -96,9 +98,9 @@ class DrawnAccess:
 
 @dataclass(frozen=True, slots=True)
 class SharedPicture:
-    """The picture of a shared tile. `type` is the tile's type. `unit` is the size of a place in `lines`, in bytes.
-    `lines` has an entry for each 128 bytes. An entry has the coordinates, within a stage, of the first element in each
-    place."""
+    """The picture of a shared tile. `type` is the tile's type. `lines` has an entry for each 128 bytes, which consist
+    of units of `unit` bytes. An entry has the coordinates of the first element in each unit. Coordinates are relative
+    to a stage."""
 
     type: SharedType
     unit: int
@@ -112,7 +114,7 @@ class SharedPicture:
 
     @property
     def heads(self) -> list[str]:
-        """The banks of each place of a line."""
+        """The names of the banks that each unit of a line takes."""
         banks = max(1, self.unit // WORD)
         return [bank_name(i * banks, banks) for i in range(max(map(len, self.lines)))]
 
@@ -122,8 +124,8 @@ class SharedPicture:
         return AXES.get(rank, tuple(f"axis {i}" for i in range(rank)))
 
     def shade(self, coordinates: tuple[int, ...]) -> int:
-        """The lane whose colour is used for a place. Places that would be in the same column without a swizzle have the
-        same colour."""
+        """The number of the lane whose colour an element gets. Elements that would be in the same bank without a
+        swizzle have the same colour."""
         place = 0
         for extent, coordinate in zip(self.stage, coordinates, strict=True):
             place = place * extent + coordinate
@@ -154,7 +156,7 @@ def bank_name(first: int, count: int) -> str:
 
 
 def accesses(function: Function, memory: Value) -> list[DrawnAccess]:
-    """The accesses to a shared tile, with the number of each kind."""
+    """The kinds of accesses to a shared tile, each with the number of its operations."""
     maps = SharedMaps(facts_of(function))
     found: dict[DrawnAccess, int] = {}
     for op in shared_accesses(walk(function.body)):
@@ -173,7 +175,7 @@ def access_of(function: Function, maps: SharedMaps, op: Op) -> DrawnAccess:
     map = maps.of(op, layout) if layout is not None and layout.shape else None
     if map is not None and layout is not None:
         phase = phase_of(maps.analysis, op, map)
-        # Lanes that hold copies do not store.
+        # A lane that holds a copy of another lane's elements does not store them.
         silent = layout.replicated["lane"] if writes(op) and not op.spec.joint else 0
         acting = [lane for lane in range(1 << lanes_together(size)) if not lane & silent]
         touches = tuple(
@@ -187,7 +189,8 @@ def picture(function: Function, memory: Value) -> SharedPicture:
     type = memory.type
     assert isinstance(type, SharedType)
     every = tuple(accesses(function, memory))
-    # A swizzle moves whole units. The lowest bit that it moves gives the size of a unit, at most 16 bytes.
+    # A swizzle moves whole units. The lowest bit that the swizzle changes determines the size of a unit, at most 16
+    # bytes.
     unit = min([16, *(mask & -mask for _, mask in type.swizzle)])
     # An element is never split.
     unit = max(unit, type.dtype.bytes)
@@ -196,9 +199,9 @@ def picture(function: Function, memory: Value) -> SharedPicture:
 
 
 def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """The coordinates of the elements in the banks, up to the swizzle's period. Each line has 128 bytes."""
+    """Yields the coordinates of the elements in each line of 128 bytes, up to the period of the swizzle."""
     type = picture.type
-    # The pattern repeats beyond the highest bit that a swizzle reads.
+    # The pattern of a swizzle repeats beyond the highest address bit that the swizzle reads.
     period = max((2 << bit for bit, _ in type.swizzle), default=2 * BANKS)
     end = min(period, MOST_LINES * BANKS, picture.stage_bytes)
     for line in range(0, end, BANKS):
@@ -207,9 +210,9 @@ def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
 
 
 def coordinates(picture: SharedPicture, offset: int) -> tuple[int, ...]:
-    """The coordinates, within a stage, of the element whose byte offset before the swizzle is `offset`.
+    """The coordinates of an element within a stage. `offset` is the element's byte offset before the swizzle.
 
-    A swizzle is its own inverse, because a swizzle moves none of the bits that it reads.
+    A swizzle is its own inverse, because a swizzle does not change the bits that it reads.
     """
     out: list[int] = []
     rest = offset // picture.type.dtype.bytes

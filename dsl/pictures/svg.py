@@ -13,12 +13,12 @@ from dsl.pictures.text import cell_text, step_words
 
 MARGIN, GAP = 24, 14
 ROW, LETTER = 20, 6.8
-"""Pixels: the height of a cell, and the width of a letter of size 11."""
+"""The height of a cell, and the width of a letter of size 11, in pixels."""
 EMPTY, RED, INK, GREY = "#f4f4f4", "#d9363e", "#1a1a1a", "#767676"
 
 
 class Canvas:
-    """SVG elements, and their extent."""
+    """A list of SVG elements, and the extent that they take."""
 
     def __init__(self) -> None:
         self.elements: list[str] = []
@@ -51,8 +51,8 @@ class Canvas:
     def grid(
         self, heads: list[str], rows: Iterable[tuple[str, list[tuple[str, str, str]]]], x: float = MARGIN
     ) -> float:
-        """Adds rows of cells (text, colour, ink), with labels on the left and headings above. Returns the position of
-        the right end."""
+        """Adds rows of cells (text, colour, ink), with labels on the left and headings above. Returns the x position of
+        the right edge."""
         rows = list(rows)
         label = max((len(name) for name, _ in rows), default=0) * LETTER + 8
         # All cells have the same width, so that columns line up.
@@ -89,7 +89,7 @@ def sheet(pictures: list[tuple[str, str, RegisterPicture | SharedPicture]]) -> s
 
 
 def draw_registers(canvas: Canvas, picture: RegisterPicture) -> None:
-    """Draws the bits of each axis, the corner's cells by lane, and the repeats of the corner."""
+    """Draws the bits of each axis, the cells of the tile's corner coloured by lane, and the repeats of the corner."""
     most = max(map(len, picture.bits))
     rows = []
     for axis, names in zip(picture.axes, picture.bits, strict=True):
@@ -116,7 +116,7 @@ def draw_registers(canvas: Canvas, picture: RegisterPicture) -> None:
     if picture.is_whole:
         return
     canvas.y += GAP
-    # A map of repeats is two-dimensional. Tiles with more axes list the steps.
+    # A map of repeats is two-dimensional. For tiles with more axes, the steps from the corner are listed.
     if len(picture.corner) <= 2 and (found := blocks(picture)):
         canvas.line("repeats of this part: warp, first register")
         canvas.grid(

@@ -1,4 +1,4 @@
-"""Pictures for the terminal. The pictures are readable without colours, and coloured if the terminal has colours."""
+"""Pictures for the terminal. The pictures are readable without colours."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ DIM, TITLE, CONFLICT = "dim", "bold", "bold white on red"
 
 
 def registers(picture: RegisterPicture) -> list[Text]:
-    """The bits of each axis, the corner, and the steps to the parts outside of the corner."""
+    """Shows the bits of each axis, the corner of the tile, and the steps from the corner to the rest of the tile."""
     return [*bit_table(picture), Text(), *corner(picture), *step_lines(picture)]
 
 
 def bit_table(picture: RegisterPicture) -> list[Text]:
-    """A line for each axis. The line names, for each bit of the coordinate, the bit of the place that gives it."""
+    """A line for each axis. For each bit of the coordinate, the line names the bits of warp, lane and register whose
+    XOR is this bit."""
     most = max(map(len, picture.bits))
     cells = max((len(name) for names in picture.bits for name in names), default=1) + 2
-    # Columns line up with or without colours.
+    # The columns line up with or without colours.
     label = max(map(len, (*picture.axes, "bit")))
     out = [Text(INDENT + "bit".ljust(label) + "".join(f"{i:>{cells}}" for i in reversed(range(most))), DIM)]
     for axis, names in zip(picture.axes, picture.bits, strict=True):
@@ -39,7 +40,8 @@ def bit_table(picture: RegisterPicture) -> list[Text]:
 
 
 def corner(picture: RegisterPicture) -> list[Text]:
-    """The cells, each with lane and registers. If the corner has several warps, a cell begins with its warp."""
+    """The cells of the corner, each with its lane and registers. If the corner has several warps, a cell begins with
+    its warp."""
     start = slice(None, None if picture.wraps or len(picture.corner) == 1 else -1)
     labels = [", ".join(map(str, line.start[start])) for line in picture.lines]
     rows = [[cell_text(picture, cell) for cell in line.cells] for line in picture.lines]
@@ -64,7 +66,7 @@ def cell_text(picture: RegisterPicture, cell: Cell) -> str:
 
 
 def step_lines(picture: RegisterPicture) -> list[Text]:
-    """The steps to the parts outside of the corner, by axis."""
+    """The steps from the corner to the rest of the tile, by axis."""
     if picture.is_whole:
         return []
     out = [Text()]
@@ -87,10 +89,9 @@ def step_words(step: DrawnStep) -> str:
 
 
 def shared(picture: SharedPicture, width: int) -> list[Text]:
-    """Shows which bank holds which element. Then each access is shown with the lanes that each pass over the banks
-    serves.
+    """Shows which bank holds which element, then for each access the lanes that each pass over the banks serves.
 
-    `width` is the number of columns of the terminal. Longer lines of banks are broken.
+    `width` is the number of columns of the terminal. Lines that are longer are split.
     """
     out = memory(picture, width)
     for access in picture.accesses:
@@ -127,11 +128,11 @@ def parts(count: int, size: int, width: int) -> Iterator[slice]:
 
 
 def access_lines(access: DrawnAccess, width: int) -> list[Text]:
-    """An access with its verdict, and the lanes that each pass serves."""
+    """An access with its bank conflicts, and the lanes that each pass over the banks serves."""
     times = f", {access.count} times" if access.count > 1 else ""
     head = Text(f"{INDENT}line {access.line}: {access.name}, {access.bytes} bytes a lane{times}: ")
     out = [head.append(access.verdict, CONFLICT if access.beyond else TITLE)]
-    # If the offsets are data, there is no picture. The verdict says so.
+    # If the offsets depend on data, there is no picture. The verdict says so.
     if not access.touches:
         return out
     banks, label = list(access.heads), len("pass 32")
@@ -147,7 +148,7 @@ def access_lines(access: DrawnAccess, width: int) -> list[Text]:
             made = Text().append(f"{INDENT}{f'pass {i + 1}':<{label}} ", DIM)
             for bank in banks[part]:
                 lanes = row.get(bank)
-                # Lanes of a second pass are the conflict.
+                # Lanes of every pass after the first are bank conflicts.
                 style = DIM if lanes is None else CONFLICT if i else background(first_lane(lanes))
                 made.append(f" {lanes or '·':>{size}} ", style)
             out.append(made)

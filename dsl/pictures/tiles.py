@@ -13,7 +13,7 @@ from dsl.pictures.shared import SharedPicture
 from dsl.pictures.svg import sheet
 
 CELLS = 16
-"""The number of cells in a line, for the pictures on a page."""
+"""The maximum number of cells in a line of a picture on an HTML page."""
 
 
 def pictured(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
@@ -34,7 +34,7 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
     words = (
         ["no bank conflicts" if not any(known) else f"up to {max(known) + 1} passes over the banks"] if known else []
     )
-    # A mask or data may decide the lanes. Then no number would be right.
+    # If a mask or data decides which lanes access the tile, the number of conflicts is unknown.
     words += ["conflicts of some accesses unknown"] if None in beyond else []
     return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"
 
@@ -42,8 +42,8 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
 def drawn(
     function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment], cells: int
 ) -> RegisterPicture | SharedPicture:
-    """The picture of a tile. For a tile in registers, lines have at most `cells` cells (a power of two). `spread` has
-    the fragment of each layout that matrix products require."""
+    """The picture of a tile. For a tile in registers, lines have at most `cells` cells (a power of two). `spread` maps
+    each layout that matrix products require to its fragment."""
     if isinstance(tile.value.type, SharedType):
         return shared.picture(function, tile.value)
     layout = tile.value.tile.layout

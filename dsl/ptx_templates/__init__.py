@@ -4,7 +4,7 @@
     load = instruction("@ld.global.cg.v4.b32")
     text, constraints = load.llvm()
 
-docs/instructions.md says how to add one.
+docs/instructions.md explains how to add an instruction.
 """
 
 from dsl.ptx_templates.instruction import Effect, Fragment, Instruction, MatrixProduct, Operand, joined

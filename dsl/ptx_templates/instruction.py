@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 # Maps the type of an operand to (inline-asm constraint, LLVM type) of a register in LLVM's NVPTX back end. Predicates
-# are i1 with the constraint `b`, so a guard needs no setp of its own.
+# are i1 with the constraint `b`, so a guard needs no `setp`.
 _LLVM = {
     "b16": ("h", "i16"),
     "b32": ("r", "i32"),
@@ -28,15 +28,15 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A linear map over F2 that says where the registers of one or several warps hold the elements of a tile.
+    """A linear map over F2 that states which elements of a tile the registers of one or several warps contain.
 
     `register[i]` is the (row, column) offset for bit i of an element's index within its lane. Elements of the first
     register come first. Within a register, elements in the lowest bits come first. `lane[i]` is the offset for bit i of
-    the lane number. `warp[i]` is the offset for bit i of the warp's number in the instruction. An operand may have
-    fewer elements than its index bits can count, for example an accumulator with 24 columns.
+    the lane index. `warp[i]` is the offset for bit i of the warp's index within the warp group. An operand may have
+    fewer elements than its index bits can count, such as an accumulator with 24 columns.
 
     A coordinate is the XOR of the offsets of all set bits. Offsets of different bits share no bit, so XOR equals
-    addition. If a lane bit has the offset (0, 0), lanes that differ only in this bit hold the same elements.
+    addition. If a lane bit has the offset (0, 0), lanes that differ only in this bit have the same elements.
 
     Example: the f32 accumulator of `mma.sync.m16n8k16` has `register = [(0, 1), (8, 0)]` and
     `lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]`. Element 3 = 0b11 of lane 5 = 0b00101 has the coordinate
@@ -82,8 +82,8 @@ class Operand:
 
     `count` is None for a plain register. For a vector in braces, `count` is a number, which may be 1. A `pred` operand
     is an i1, and an `immediate` operand is a constant. `element` is the element type in the registers, if `type` does
-    not determine it. Examples of `element` are `s8`, `f16`, and `descriptor` for the descriptor of a tile in shared
-    memory. `fragment` says where in the tile each element is.
+    not determine it. Examples are `s8`, `f16`, and `descriptor` for the descriptor of a tile in shared memory.
+    `fragment` maps elements to positions in the tile.
     """
 
     name: str
@@ -110,12 +110,12 @@ class Effect:
 
     action: one of these words.
         `reads`, `writes`, `updates` (both): one thread accesses `bytes` bytes in `space`. In a convergent instruction,
-        the whole warp accesses `bytes` bytes. `bytes` is None if an operand gives the number.
+        the whole warp accesses `bytes` bytes. `bytes` is None if an operand contains the number.
         `synchronizes`: the threads of `scope` wait for one another.
         `orders`: memory accesses are ordered for the threads of `scope`.
-        `commits`, `waits`: the instruction closes a group of copies, or waits for it. `completion` is the group's kind.
-        `arrives`: the instruction arrives at an mbarrier. A wait for the mbarrier orders nothing while the wait's
-        predicate is false.
+        `commits`, `waits`: the instruction closes a group of copies, or waits for groups. `completion` is their kind.
+        `arrives`: the instruction arrives at an mbarrier. A wait for the mbarrier orders accesses only when its
+        predicate becomes true.
     order: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel` or `sc`, as in PTX. The order is `constant`
         if no thread may write the memory.
     scope: `warp`, `warpgroup`, `cta`, `cluster`, `gpu` or `sys`.
@@ -136,11 +136,11 @@ class Effect:
 class Instruction:
     """One instruction.
 
-    arch: the least sm number. If `feature` is "a", the instruction exists only on exactly this target.
+    arch: the least sm number. If `feature` is "a", the instruction exists only on this target.
     ptx: the least PTX version, (major, minor).
     section: the anchor in https://docs.nvidia.com/cuda/parallel-thread-execution/.
-    meaning: the semantics as a Python expression. An operand with a fragment stands for its whole tile. Any other
-        operand stands for the value of one lane. `a[i]` is the value of lane i, and `mask` is a set of lanes.
+    meaning: the semantics as a Python expression. An operand with a fragment represents its whole tile. Any other
+        operand represents the value of one lane. `a[i]` is the value of lane i, and `mask` is a set of lanes.
     """
 
     name: str
@@ -156,7 +156,7 @@ class Instruction:
     meaning: str
 
     def __getitem__(self, operand: str) -> Operand:
-        """The operand with this name. Raises KeyError if there is none."""
+        """The operand with this name. Raises KeyError if there is no such operand."""
         for candidate in self.operands:
             if candidate.name == operand:
                 return candidate
@@ -164,14 +164,12 @@ class Instruction:
 
     @cached_property
     def outputs(self) -> tuple[Operand, ...]:
-        """The operands that the instruction writes, in order. The registers of these operands are the results of the
-        asm call."""
+        """The operands that the instruction writes, in order. Their registers are the results of the asm call."""
         return tuple(operand for operand in self.operands if operand.role != "in")
 
     @cached_property
     def inputs(self) -> tuple[Operand, ...]:
-        """The operands that the instruction reads, in order. The registers of these operands are the arguments of the
-        asm call."""
+        """The operands that the instruction reads, in order. Their registers are the arguments of the asm call."""
         return tuple(operand for operand in self.operands if operand.role != "out")
 
     @property
@@ -189,7 +187,7 @@ class Instruction:
         return int(arch.removeprefix("sm_").rstrip("af")) >= self.arch
 
     def filled(self, **places: str) -> Instruction:
-        """A copy in which text replaces some operands. The replaced operands are no longer operands of the copy."""
+        """A copy in which text replaces some operands. The copy no longer has these operands."""
         asm = _PLACE.sub(lambda match: places.get(match[1], match[0]), self.asm)
         return replace(self, asm=asm, operands=tuple(o for o in self.operands if o.name not in places))
 
@@ -207,7 +205,7 @@ class Instruction:
             places[operand.name] = _places(operand, number)
             constraints += ["=" + _LLVM[operand.type][0]] * operand.registers
             number += operand.registers
-        # LLVM numbers results first, then arguments. An `inout` argument names the number of its result.
+        # LLVM numbers results first, then arguments. The constraint of an `inout` argument is the number of its result.
         tied = 0
         for operand in self.operands:
             if operand.role == "out":
@@ -234,10 +232,11 @@ def _places(operand: Operand, first: int) -> str:
 
 
 def joined(name: str, operands: Iterable[Operand], steps: Iterable[str | Instruction]) -> Instruction:
-    """Several instructions, and text between them, as a single asm call. So LLVM inserts nothing between them.
+    """Joins instructions, and text between them, in a single asm call. So LLVM inserts nothing between the
+    instructions.
 
-    Operands with the same name share registers. The result exists on targets where all of the instructions exist, and
-    has the effects of all of them. It has no semantics of its own.
+    Operands with the same name share registers. The result exists on targets where all of the instructions exist. It
+    has their effects, but no `meaning`.
     """
     steps = list(steps)
     rows = [step for step in steps if isinstance(step, Instruction)]

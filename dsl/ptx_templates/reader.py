@@ -1,28 +1,27 @@
-"""Reads the families of instructions, one TOML file each, and expands their rows.
+"""Reads families of instructions and expands their rows. Each family is one TOML file.
 
-A file has top-level keys, which all of its rows share, followed by `[[instruction]]` rows. Besides the fields of
+A file has top-level keys, which apply to all of its rows, followed by `[[instruction]]` rows. Besides the fields of
 `Instruction`, a row may have these keys:
 
 - `for = { cache = ["", ".cg"], width = "width" }` makes one instruction for each combination of the variables' values.
-  A text instead of a list names a list under `[values]`. The row's name must contain all variables, in the order of
-  `for`. In any text of the row, `{width}` is the value of the variable. `{bytes(width)}` is the entry for this value in
-  the file's table `[table.bytes]`.
-- `predicated = true` gives each instruction a twin, whose name has a leading `@`. The twin is guarded by an additional
-  last operand `mask`. If the mask is false, the twin does nothing. Therefore the twin's outputs become `inout` and keep
-  their values.
-- `product = { m = 16, n = 8, k = 16, a = "f16", b = "f16", c = "f32" }` gives the fields of `MatrixProduct`. The
+  A string refers to a list under `[values]`. The row's name must contain all variables, in the order of `for`. In
+  strings of the row, `{width}` is replaced with the value of the variable, and `{bytes(width)}` is replaced with the
+  entry for this value in `[table.bytes]`.
+- `predicated = true` also makes a guarded form of each instruction, whose name has a leading `@`. It has an additional
+  last operand `mask`. If the mask is false, it does nothing. Therefore its outputs become `inout` and keep their
+  values.
+- `product = { m = 16, n = 8, k = 16, a = "f16", b = "f16", c = "f32" }` sets the fields of `MatrixProduct`. The
   `modifier` begins with a dot, as in the name.
 
-An operand is a text such as `"in a b32*4 s8 A16x32_8"`. An operand has a role, a name, and a PTX type. The PTX type of
-a vector is followed by its number of registers. If the PTX type is not enough, the element type and the fragment
-follow.
+An operand is a string such as `"in a b32*4 s8 A16x32_8"`. It contains a role, a name, and a PTX type. The PTX type of a
+vector includes its number of registers. If the PTX type is not sufficient, the element type and the fragment follow.
 
 A fragment is a row of `[fragment]`, such as `C16x8 = { shape = "16x8", register = "c1 r8", lane = "c2 c4 r1 r2 r4" }`.
-A fragment has the offsets of `Fragment`: `r` for rows, `c` for columns. A key `warp` has the offsets for several warps.
-The shape may contain variables, for tiles of many sizes. Offsets beyond the shape are left out.
+The row contains the offsets of `Fragment`: `r` for rows, `c` for columns. For several warps, it also has the key
+`warp`. The shape may contain variables, for tiles of many sizes. Offsets beyond the shape are left out.
 
-Only the requested family is read, and a row becomes an `Instruction` only when the name is looked up. All rows together
-would make thousands of instructions.
+Only the requested family is read, and a row becomes an `Instruction` only when its name is looked up. In total, the
+rows define thousands of instructions.
 """
 
 import re
@@ -38,7 +37,7 @@ from dsl.ptx_templates.instruction import OPERAND_TYPES, ROLES, Effect, Fragment
 
 _DIRECTORY = Path(__file__).parent
 _VARIABLE = re.compile(r"\{(\w+)(?:\((\w+)\))?\}")
-_OPCODE_WORDS = 3  # the most words of an opcode that select a file, as in `cp.async.bulk`
+_OPCODE_WORDS = 3  # the maximum number of opcode words that select a file, as in `cp.async.bulk`
 # Maps an action to the field of `Effect` that the action's value in a row sets.
 _ACTIONS = {
     "reads": "space",
@@ -53,7 +52,7 @@ _ACTIONS = {
 
 
 class UnknownInstruction(KeyError):
-    """There is no instruction or family with this name. The message lists similar names."""
+    """Raised if there is no instruction or family with this name. The message lists similar names."""
 
     def __init__(self, what: str, name: str, where: str, known: list[str]):
         from difflib import get_close_matches  # takes 6 ms to import, and only errors need it
@@ -83,21 +82,22 @@ class Family(Mapping[str, Instruction]):
             self._expand(shared | row)
 
     def _expand(self, row: dict[str, Any]) -> None:
-        """Records a name for each combination of values of a row's variables. Raises ValueError for a repeated name, or
-        if the name lacks a variable."""
+        """Records the names that a row defines, one for each combination of its variables' values. Raises ValueError
+        for a repeated name, or if the name lacks a variable."""
         variables: dict[str, list[str] | str] = row.get("for", {})
         if _VARIABLE.findall(row["name"]) != [(variable, "") for variable in variables]:
             raise ValueError(f"{self.name}.toml: {row['name']!r} must have the variables of `for`, in their order")
         lists = [self._values[values] if isinstance(values, str) else values for values in variables.values()]
         literals = _VARIABLE.sub("%s", row["name"].replace("%", "%%"))
         names = {literals % values: (row, values) for values in product(*lists)}
-        # Checked when the file is read. Otherwise a row that hides another row would never be noticed.
+        # This check is done when the file is read, because a row that hides another row would otherwise never be
+        # noticed.
         if not names.keys().isdisjoint(self._rows) or len(names) != prod(map(len, lists)):
             raise ValueError(f"{self.name}.toml: {row['name']!r} repeats a name")
         self._rows |= names
 
     def _fill(self, text: str, bindings: dict[str, str]) -> str:
-        """`text` with its variables replaced. The places of operands, which also have braces, are kept."""
+        """Replaces the variables in `text`. The placeholders of operands, which also have braces, are kept."""
 
         def value(match: re.Match[str]) -> str:
             if match[2] is not None:
@@ -153,12 +153,13 @@ class Family(Mapping[str, Instruction]):
 
         asm, meaning = fill("asm"), fill("meaning")
         operands = [self._operand(self._fill(text, bindings), bindings, guarded) for text in row["operands"]]
-        if guarded:  # the twin of `predicated`: the same row with a guard
+        if guarded:  # the guarded form
             asm, meaning = "@{mask} " + asm, f"if mask: {meaning}"
             operands.append(Operand("mask", "in", "pred"))
         places = {match[1] for match in _VARIABLE.finditer(asm)}
         if places != {operand.name for operand in operands}:
-            # An operand without a place would be computed for nothing. A place without an operand is not valid PTX.
+            # An operand without a placeholder would be computed for nothing. A placeholder without an operand is not
+            # valid PTX.
             raise ValueError(f"the places {sorted(places)} of the asm text are not the operands")
         arch = re.fullmatch(r"sm_(\d+)(a?)", fill("arch"))
         if arch is None:
@@ -210,7 +211,8 @@ class Family(Mapping[str, Instruction]):
 
 
 def _bases(text: str, rows: int, columns: int) -> tuple[tuple[int, int], ...]:
-    """The text `"c1 r8"` as (row, column) offsets ((0, 1), (8, 0)). Offsets beyond the tile are left out."""
+    """Converts text such as `"c1 r8"` to (row, column) offsets ((0, 1), (8, 0)). Offsets beyond the tile are left
+    out."""
     bases = ((int(base[1:]), 0) if base[0] == "r" else (0, int(base[1:])) for base in text.split())
     return tuple((row, column) for row, column in bases if row < rows and column < columns)
 
@@ -242,8 +244,8 @@ def _family_of_opcode() -> dict[str, str]:
 
 @cache
 def instruction(name: str) -> Instruction:
-    """The instruction with this PTX name. A leading `@` selects the guarded form. Raises UnknownInstruction if there is
-    none.
+    """The instruction with this PTX name. A leading `@` selects the guarded form. Raises UnknownInstruction for other
+    names.
 
     >>> instruction("shfl.sync.bfly.b32").llvm()
     ('shfl.sync.bfly.b32 $0, $1, $2, $3, $4;', '=r,r,r,r,r')

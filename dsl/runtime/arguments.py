@@ -3,12 +3,13 @@
 The first part of the buffer holds the values that change from call to call. One `struct.pack_into` writes this part:
 the tensors' pointers in the order of the parameters, then the scalars, then the tables.
 
-The second part holds the values that are fixed for a class of calls on a stream: dims, strides, and the addresses of
-the workspaces, of the assert record and of the timeline. `cuLaunchKernel` takes the address of each argument and copies
-the value, so the order of the values in the buffer is free.
+The second part holds the values that are fixed for a class of calls on a stream: dims, strides and addresses. The
+addresses are those of the workspaces, the assert record and the timeline. `cuLaunchKernel` takes the address of each
+argument and copies the value, so the values may have any order in the buffer.
 
-The fixed part of the template holds zeros in place of tensor maps. Within a class of calls, a tensor map depends only
-on the tensor's address. `MappedValues` packs the changing part and then writes the map for each pointer.
+A template is a buffer whose fixed part is filled in. It has zeros in place of tensor maps. Within a class of calls, a
+tensor map depends only on the tensor's address. `MappedValues` packs the changing part and then writes the map for each
+pointer.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ParamLayout:
 
     `pack_into(buffer, 0, *values)` writes the changing part. `values` are pointers, then scalars, then table elements.
 
-    `converters` holds a pair for each scalar and table: its position among the parameters, and the function that
+    `converters` holds a pair for each scalar and table: the position among the parameters, and the function that
     converts an argument to a list of values.
 
     `is_exact` tells whether equal values always have equal bytes. `is_exact` is False if there is a float parameter,

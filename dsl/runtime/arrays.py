@@ -1,4 +1,5 @@
-"""What a launch must know about an array of any framework: `frameworks.describe(x)` gives an `Array`."""
+"""The facts that a launch needs about an array of any framework. `frameworks.describe(x)` returns them as an
+`Array`."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from typing import Any
 from dsl.runtime.dtypes import DTYPES
 
 HOST_ALIGNMENT = 16
-"""Bytes. A launch copies a host array to a device address with the same remainder modulo this number. It is 16 because
-numpy guarantees no larger alignment."""
+"""A number of bytes. A launch copies a host array to a device address with the same remainder modulo this number. The
+number is 16 because numpy guarantees no larger alignment."""
 MAX_ALIGNMENT = 256
 """Alignment in bytes of the memory that `cuMemAlloc` returns."""
 MOST_TRIED = 10_000
-"""Maximum number of solutions that are tried in the search for a byte that two strided arrays share. The problem is
-NP-hard, and with this limit the search takes at most 15 ms. For attention heads of one packed array it takes 3 µs in
+"""The search for a byte that two strided arrays share tries at most this number of solutions. The problem is NP-hard,
+and with this limit the search takes at most 15 ms. For attention heads of one packed array, the search takes 3 µs in
 all."""
 
 
@@ -66,7 +67,7 @@ class Array:
     @property
     def alignment(self) -> int:
         """The largest power of two, at most 256, that divides the address passed to the kernel."""
-        # The copy of a host array has the same address only modulo 16.
+        # For a host array, the kernel gets the address of a copy. This address modulo 256 is `pointer % 16`.
         if self.device is None and self.pointer % HOST_ALIGNMENT == 0:
             return MAX_ALIGNMENT
         return min(self.pointer & -self.pointer, MAX_ALIGNMENT) if self.pointer else MAX_ALIGNMENT
@@ -96,7 +97,7 @@ class Array:
 
     @property
     def may_overlap_itself(self) -> bool:
-        """True unless the strides alone prove that no two elements share an address."""
+        """False if the strides alone prove that no two elements share an address, and True otherwise."""
         reach = 0
         # Axes in the order of their strides. Each stride must exceed the distance covered by all smaller strides.
         axes = sorted((abs(stride), extent) for extent, stride in zip(self.shape, self.strides, strict=True))
@@ -110,7 +111,7 @@ class Array:
 def share_memory(a: Array, b: Array, distance: int) -> bool | None:
     """Whether an element of `a` and an element of `b` share a byte if `a` starts `distance` bytes after `b`.
 
-    None means that the question is too hard to decide. The function reads no memory."""
+    The result None means that the question is too hard to decide. The function reads no memory."""
     import numpy
 
     # numpy needs only the shapes, the strides and the addresses.
@@ -158,7 +159,7 @@ def occupied(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """The largest number that occurs in offset computations of a kernel, in elements.
+    """The largest number that occurs in a kernel's offset computations, in elements.
 
     The number is an extent, a stride, or the distance from element (0, 0, …) to another element. The stride of an axis
     with one element counts, too, because the kernel gets this stride as an argument."""

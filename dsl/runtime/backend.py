@@ -8,7 +8,7 @@ from dsl.runtime.errors import LaunchError
 
 
 def gpu_reason() -> str | None:
-    """The reason why there is no GPU: no driver, or a driver without devices. None if there is a GPU."""
+    """The reason why there is no GPU: no driver, or a driver without devices. The result is None if there is a GPU."""
     from dsl.runtime.cuda import driver
 
     return driver.unavailable()

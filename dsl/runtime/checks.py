@@ -16,8 +16,8 @@ from dsl.runtime.header import Argument, Header, HeaderTensor, Scalar, stride_na
 from dsl.runtime.tensor_map import TensorMap, of_array
 
 MOST_INT32 = (1 << 31) - (1 << 21)
-"""Maximum number of elements that are indexed with 32 bits. The room above it is for slices that extend beyond the edge
-of an array."""
+"""Maximum number of elements that are indexed with 32 bits. The rest of the range of s32 is for slices that extend
+beyond the edge of an array."""
 WIDER = "a call of the module takes 64 bits by itself; a variant does with the choice index.bits=64"
 """The hint of the error that 32 bits cannot index all elements."""
 GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
@@ -26,8 +26,8 @@ capability")."""
 
 
 KEPT_DISTANCES = 64
-"""Size of the cache of a tensor pair. The cache maps the distance of the two tensors to whether they share memory. The
-layers of a model have few distances."""
+"""Size of the cache of a tensor pair. The cache maps the distance of the two tensors' pointers to whether the tensors
+share memory. In the layers of a model, few distances occur."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class TensorPair:
     shares: Callable[[int], bool | None]
 
     def meet(self, pointers: Sequence[int]) -> bool | None:
-        """Whether an element of one tensor overlaps an element of the other. None if the question is too hard to
-        decide."""
+        """Whether an element of one tensor overlaps an element of the other tensor. The result is None if the question
+        is too hard to decide."""
         distance = pointers[self.a] - pointers[self.b]
         return self.low < distance < self.high and self.shares(distance)
 
@@ -65,9 +65,9 @@ class CallClass:
 
     `names` maps each name that an expression may use to its value. `workspaces` maps each workspace to its number of
     elements. `alignments` holds the number and the alignment mask of each nonempty tensor. `fits` tells whether
-    pointers are aligned and share no memory. `in_place` holds the pairs of tensor numbers that may be the same array.
-    `maps` holds the tensor map, without the address, of each map argument. If the grid has no blocks, `maps` is
-    empty."""
+    pointers are aligned and tensors share no memory. `in_place` holds pairs of tensors, given by number, that may be
+    the same array. `maps` holds the tensor map, without the address, of each map argument. If the grid has no blocks,
+    `maps` is empty."""
 
     arrays: Mapping[str, Array]
     dims: Mapping[str, int]
@@ -121,7 +121,8 @@ class Checker:
         }
         expressions = [*self.grid, *(expression for expression, _ in self.requires), *self.estimates.values()]
         self.names = frozenset[str]().union(*(expression.names for expression in expressions))
-        """Names that the expressions read. If a scalar is among them, each of its values is a class of its own."""
+        """Names that the expressions read. If a scalar is among these names, each value of the scalar has its own class
+        of calls."""
 
     def fail(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> LaunchError:
         """A LaunchError that names the kernel."""
@@ -134,7 +135,8 @@ class Checker:
         sms: int,
         grid: tuple[int, int, int] | None = None,
     ) -> CallClass:
-        """Checks all facts on the present tensors. `grid` overrides the header's grid. Raises LaunchError."""
+        """Checks the arrays, the conditions of the header and the grid. `grid` overrides the header's grid. Raises
+        LaunchError."""
         for tensor in self.header.tensors:
             self._check_tensor(tensor, arrays[tensor.name])
         dims = self._bind_dims(arrays)
@@ -180,8 +182,8 @@ class Checker:
         return found
 
     def estimate(self, key: str, names: Mapping[str, Number]) -> Number | None:
-        """Number of bytes moved (`moves`) or operations done (`computes`) by one launch. None if the header has no such
-        expression."""
+        """Number of bytes moved (`moves`) or operations done (`computes`) by one launch. The result is None if the
+        header has no such expression."""
         return self._evaluate(self.estimates[key], names, key) if key in self.estimates else None
 
     def check_pointers(self, call: CallClass, pointers: Sequence[int]) -> None:

@@ -13,8 +13,8 @@ class DeviceFacts:
     """Properties of one device. All sizes are in bytes.
 
     `memory_bandwidth` is in bytes per second and is computed from the memory clock and the bus width. `clock` is the
-    highest clock of the multiprocessors in Hertz. Both are None if they are unknown. `reserved_shared` is the part of
-    each block's shared memory that the driver takes."""
+    highest clock of the multiprocessors in Hertz. An unknown bandwidth or clock is None. `reserved_shared` is the part
+    of each block's shared memory that the driver takes."""
 
     name: str
     arch: str
@@ -76,10 +76,10 @@ EMULATED = {
 """One chip for each architecture.
 
 The limits come from the CUDA programming guide, "Technical specifications per compute capability". Multiprocessors, L2,
-memory and clocks come from NVIDIA's papers and datasheets. Those of the H200 are the values that its driver reports.
+memory and clocks come from NVIDIA's papers and datasheets. The values of the H200 are those that its driver reports.
 
-The compiler has its own table (`dsl/lowering/ir/targets.py`). The emulator judges the compiler's code, so the two share
-no data. A test checks that both tables agree."""
+The compiler has its own table (`dsl/lowering/ir/targets.py`). The emulator judges the compiler's code, so the compiler
+and the emulator share no data. A test checks that the two tables agree."""
 
 
 MACHINES = (10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90,
@@ -94,8 +94,9 @@ def emulated_facts(arch: str) -> DeviceFacts:
     `sm_90`.
 
     If the table has no row for `arch`, a chip of the same family is used, since the multiprocessors of a family are
-    equal. For `sm_121` this is `sm_120`. If the family has no row either, the next newer chip is used, since PTX runs
-    on every later device. For `sm_60` this is `sm_80`. Raises LaunchError for a name that PTX does not have."""
+    equal. For example, `sm_121` has the chip of `sm_120`. If the family has no row either, the next newer chip is used,
+    since PTX runs on every later device. For example, `sm_60` has the chip of `sm_80`. Raises LaunchError for a name
+    that PTX does not have."""
     number = _number(arch)
     if number not in MACHINES:
         raise LaunchError("target", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
@@ -108,14 +109,14 @@ def emulated_facts(arch: str) -> DeviceFacts:
 def emulated_arch(target: str) -> str:
     """The architecture for which ptxas assembles PTX of this target, to match the chip that the emulator models.
 
-    The result is the architecture of the chip, unless the chip is older than the target. A target with a letter is
-    kept, because its code does not run on every later chip."""
+    The result is the architecture of the chip. If the chip is older than the target, the result is the target. A target
+    with a letter is also kept, because its code does not run on every later chip."""
     chip = emulated_facts(target).arch
     return target if target[-1].isalpha() or _number(chip) < _number(target) else chip
 
 
 def _number(arch: str) -> int:
-    """The number in a name: 90 for `sm_90a`. 0 for a text that is no architecture."""
+    """The number in the name of an architecture, such as 90 for `sm_90a`. The result is 0 for any other text."""
     digits = arch.removeprefix("sm_").rstrip("af")
     return int(digits) if arch.startswith("sm_") and digits.isascii() and digits.isdecimal() and len(digits) < 5 else 0
 

@@ -10,7 +10,7 @@ def device_facts(device: str | int = "auto", arch: str = "sm_90") -> DeviceFacts
     """The properties of `device`: `cuda`, `cuda:1`, an ordinal, `emulator` or `auto`.
 
     `auto` is GPU 0 if there is a GPU, else the emulator. The emulator has the properties of the chip for `arch`. Raises
-    DeviceError `no-gpu` if a GPU is requested and there is none."""
+    DeviceError `no-gpu` if a GPU is requested but missing."""
     ordinal = choose(device)
     if ordinal is None:
         return emulated_facts(arch)

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 
 touched_in_front: ContextVar[list[Touched] | None] = ContextVar("touched_in_front", default=None)
-"""The accesses of preceding launches that may still run, by host addresses. None outside of `overlapping`."""
+"""The memory accesses of those preceding launches that may still be running, given by host addresses. The value is None
+outside of `overlapping`."""
 
 
 @contextmanager
 def overlapping() -> Iterator[None]:
-    """Encloses consecutive launches, some of which may start before the preceding launches have ended."""
+    """A context for consecutive launches. Some of these launches may start before the preceding launches have ended."""
     # A context variable is used because threads and tasks launch independently.
     token = touched_in_front.set([])
     try:
@@ -55,7 +56,8 @@ class EmulatedLaunch(Repeated):
         self.call = call
         self._checker = checker
         self._layout = layout
-        # The addresses of the record and of workspaces are 0 here, because each launch allocates its own.
+        # The addresses of the record and of workspaces are 0 here, because each launch allocates its own record and
+        # workspaces.
         self._template = layout.template(call.arrays, call.dims, 0, dict.fromkeys(call.workspaces, 0))
         self._written = [tensor.name for tensor in self.header.tensors if tensor.written]
 
@@ -80,7 +82,8 @@ class EmulatedLaunch(Repeated):
         timeline: TimelineSpace | None = None,
         **options: Any,
     ) -> tuple[Any, list[WrittenArray], bytes]:
-        """Runs the kernel. Returns the emulator's Result, the last writers of the written arrays, and the records.
+        """Runs the kernel. Returns the emulator's Result, the last writers of the written arrays, and the timeline
+        records.
 
         The writers are returned only if `writers` is true. The records are returned only if `timeline` is given.
         `options` (seed, budget, on_finding) are passed to `emulate`. Raises FindingError for a fault of the program,
@@ -95,7 +98,7 @@ class EmulatedLaunch(Repeated):
         self._layout.pack_into(packed, 0, *values)
         memory = Memory()
         record = memory.allocate(numpy.zeros(RECORD_WORDS, numpy.uint32), "assert record")
-        # The program never indexes the record. So a fault near the record must name another array.
+        # The program never indexes the assert record. So a fault near this record must name another array.
         memory.own.add(record.address)
         copies = self._copies(memory, values)
         for param, argument in zip(self.header.params, arguments, strict=True):
@@ -104,7 +107,8 @@ class EmulatedLaunch(Repeated):
                 scratch.is_read = not (scratch.is_argument and param.access == "w")  # tracking reads takes time
                 memory.scratch.append((copies[param.name].pointer, scratch))
         workspaces = EmulatedWorkspaces(memory, self.header, self.call)
-        # A kernel with marks always has the timeline argument. Without a timeline its memory has no room for records.
+        # A kernel with marks always has the timeline argument. If no timeline was requested, the memory of this
+        # argument has no room for records.
         own = {"record": record, "timeline": self._timeline(memory, timeline) if self.header.timeline else record}
         if writers:
             options["watch"] = [copies[name].pointer.address for name in self._written]
@@ -203,7 +207,7 @@ class EmulatedLaunch(Repeated):
         return result
 
     def _emulate(self, given: list[Any], options: dict[str, Any]) -> Any:
-        """The emulator's Result. Errors of the emulator become errors of a launch."""
+        """Runs the kernel and returns the emulator's Result. Errors of the emulator become errors of a launch."""
         header = self.header
         return emulated(
             header.label,
@@ -222,7 +226,8 @@ class EmulatedLaunch(Repeated):
 
 
 def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Sequence[Any], **options: Any) -> Any:
-    """Calls `emulate` and turns its errors into errors of a launch. Their messages call the kernel `label`."""
+    """Calls `emulate` and turns its errors into errors of a launch. The messages of these errors call the kernel
+    `label`."""
     from dsl.runtime.emulator import EmulatorError, LaunchRefusedError, PtxError, emulate
 
     try:
@@ -245,8 +250,8 @@ def _encoded(tensor_map: TensorMap, address: int) -> bytes:
 
 
 def barrier_names(header: Header) -> dict[int, str]:
-    """The event for which threads wait at each mbarrier of the pipelines. Each key is an mbarrier's offset in dynamic
-    shared memory."""
+    """Maps each mbarrier of the header's pipelines to the event for which threads wait at this mbarrier. The key is the
+    mbarrier's offset in dynamic shared memory."""
     return {
         # The full barriers of all stages come first, then the empty barriers.
         pipeline.at + 8 * (half * pipeline.stages + stage): f"stage {stage} of {', '.join(pipeline.of)} is {says}"
@@ -279,7 +284,7 @@ class WrittenArray:
         return self.start <= address < self.start + self.size
 
     def writer(self, address: int) -> str | None:
-        """The last writer of the byte at a host address, in words. None if no thread wrote the byte."""
+        """The last writer of the byte at a host address, in words. The result is None if no thread wrote the byte."""
         return None if self.writers is None else self.writers(self.copy + address - self.start)
 
 
@@ -295,7 +300,7 @@ class EmulatedWorkspaces:
 
         self.memory, self.pointers, self.arrays = memory, {}, {}
         for each in header.workspaces:
-            # New memory counts as unwritten, so the emulator reports a read of it.
+            # New memory counts as unwritten, so the emulator reports a read before the first write.
             array = make_scratch((call.workspaces[each.name],), numpy_dtype(each.dtype), each.zero)
             self.pointers[each.name] = memory.allocate(array.view(numpy.uint8), each.name)
             self.arrays[each.name] = array
@@ -330,7 +335,7 @@ class EmulatedCopy:
         self.memory, self.array, self.size, self.low = memory, array, high - low, low
         self.start = array.pointer + low
         self.host = host_view(array, array.pointer)
-        # The copy keeps the alignment of the original. Else the emulator would refuse wide accesses.
+        # The copy keeps the alignment of the original. Otherwise, the emulator would refuse wide accesses.
         image = numpy.zeros(array.copy_offset + self.size, numpy.uint8)
         image[array.copy_offset :] = self.host
         self.pointer = memory.allocate(image, name) + (array.copy_offset - low)

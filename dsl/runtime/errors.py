@@ -10,7 +10,7 @@ class RuntimeFault(Exception):
 
     `code` is a stable kebab-case word, and `message` is one sentence. `hint` says how to fix the error. `line` is the
     line of the `.tile` file, if it is known. `output` is the text that the kernel printed on the emulator before the
-    error. `caller` is the place of the launch in an example."""
+    error. `caller` is the source location of the launch in an example."""
 
     exit_status = 3
     output = ""

@@ -1,13 +1,14 @@
 """Estimates how often machine code runs, from the emulator's counts of the PTX.
 
 Each machine instruction comes from a line of the PTX, and the emulator counts how often this line runs. All
-instructions of a basic block run equally often, but their counts may differ for two reasons. First, ptxas turns short
-branches into predicates. Warps issue a predicated instruction even if no lane executes it. Second, ptxas hoists
-invariant instructions out of loops. So the estimate for a block is the median count of its unpredicated instructions.
+instructions of a basic block run equally often, but the counts of their PTX lines may differ for two reasons. First,
+ptxas turns short branches into predicates. Warps issue a predicated instruction even if no lane executes it. Second,
+ptxas hoists invariant instructions out of loops. So the estimate for a block is the median count of its unpredicated
+instructions.
 
-The estimate relies on the fact that ptxas does not unroll the loops that LLVM leaves. If a block and the branch around
-it come from a single line, the block is the slow path of an instruction, such as a division of large numbers. Slow
-paths are assumed not to run."""
+The estimate relies on the fact that ptxas does not unroll the loops that LLVM leaves in the PTX. If a block and the
+branch around it come from a single PTX line, the block is the slow path of a PTX instruction. An example is a division
+of large numbers. Slow paths are assumed not to run."""
 
 from __future__ import annotations
 

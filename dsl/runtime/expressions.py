@@ -1,9 +1,9 @@
-"""The expression language of the header. Expressions state the grid, the conditions, the bytes moved and the operations
-done.
+"""The expression language of the header. Expressions state the grid of a launch, its conditions, the bytes that it
+moves and the operations that it does.
 
 An expression is a JSON tree: an int, a float, a bool, a name, or `[op, argument, …]`. The tree comes from an untrusted
-file, so Python's `eval` never sees it. `compile_expression` checks the form, depth and size of a tree, and turns the
-tree into nested closures. The closures are called with the values of the names.
+file, so it is never passed to Python's `eval`. `compile_expression` checks the form, depth and size of a tree, and
+turns the tree into nested closures. The closures are called with the values of the names.
 
 `same` compares values exactly: 0.0 differs from -0.0, and NaN equals NaN. The words `inf`, `-inf` and `nan` stand for
 numbers that JSON lacks.

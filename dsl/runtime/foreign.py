@@ -1,8 +1,8 @@
 """Launches PTX of any compiler, without a header. The arguments are given in the order of the entry's parameters.
 
-The caller gives the grid, the arguments, and all launch parameters that the text does not state. An address parameter
-takes an array, or 0 for the null pointer. A number by value takes a number. A struct by value takes an array of the
-same size in bytes. A struct of 128 bytes, the size of a tensor map, also takes a `MapOf`.
+The caller passes the grid, the arguments, and all launch parameters that the text does not state. An address parameter
+takes an array, or 0 for the null pointer. A number parameter takes a Python number. A struct parameter takes an array
+of the same size in bytes. A struct of 128 bytes, the size of a tensor map, also takes a `MapOf`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 BITS = {"b32": "<f", "b64": "<d"}
 """Type that states only a number of bits → the `struct` format of a float argument."""
 VARIABLE = r"^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.global\b[^=;{\n]*?[ \t]([\w$%]+)(?:\[[^\n;={]*)?[ \t]*[=;]"
-"""Pattern of the declaration of a module's variable in global memory. Its group is the variable's name."""
+"""Pattern of the declaration of a module's variable in global memory. The pattern's group is the variable's name."""
 MOST_ALIGNMENT = 1 << 16
 """Largest alignment, in bytes, that a text may request (`dsl/runtime/emulator/limits.py`). No known driver aligns
 shared memory to more."""
@@ -43,8 +43,8 @@ class LaunchShape:
 
     `grid` is the number of blocks of the grid along x, y and z. In the same way, `block` is the number of threads of a
     block, and `cluster` is the number of blocks of a cluster. `shared_bytes` is the size of dynamic shared memory.
-    `shared_alignment` is an alignment that the driver gives to this memory although the text does not declare this
-    alignment. A `shared_alignment` of 0 means that no such alignment is known."""
+    `shared_alignment` is an alignment that the driver gives to dynamic shared memory, although the text does not
+    declare this alignment. A `shared_alignment` of 0 means that no such alignment is known."""
 
     grid: Extents
     block: Extents
@@ -143,7 +143,7 @@ class ForeignKernel:
         return LaunchShape(grid, block, cluster or says.cluster or (1, 1, 1), *shared)
 
     def fault(self, parameter: SignatureParameter, value: Any) -> str | None:
-        """The mistake in an argument, in words. None if there is no mistake."""
+        """Describes the mistake in an argument. The result is None if there is no mistake."""
         if hasattr(value, "ctypes"):
             return self._array_fault(parameter, value)
         if isinstance(value, MapOf):
@@ -180,7 +180,7 @@ class ForeignKernel:
         copies: dict[int, EmulatedCopy] = {}
 
         def pointer(array: Any, name: str) -> Any:
-            # An array that is passed twice has one copy, so that the emulator sees the aliases.
+            # An array that is passed twice has one copy, so that both parameters get the same address.
             if id(array) not in copies:
                 copies[id(array)] = EmulatedCopy(memory, name, describe(array))
             return copies[id(array)].pointer
@@ -307,7 +307,7 @@ def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None
 
 
 def alignment_fault(alignment: int) -> str | None:
-    """The mistake in an alignment of dynamic shared memory, in words. None if there is no mistake."""
+    """Describes the mistake in an alignment of dynamic shared memory. The result is None if there is no mistake."""
     fits = 1 <= alignment <= MOST_ALIGNMENT and not alignment & (alignment - 1)
     text = f"dynamic shared memory is aligned to a power of two from 1 to {MOST_ALIGNMENT}, not to {alignment}"
     return None if fits else text

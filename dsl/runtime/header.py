@@ -126,7 +126,7 @@ class HeaderPipeline:
     """A pipeline of stages between producer and consumer warps.
 
     The pipeline's mbarriers start `at` bytes after the start of dynamic shared memory and take 8 bytes each. First come
-    `stages` barriers for full stages, then `stages` barriers for empty stages. The pipeline carries TMA boxes of the
+    `stages` barriers for full stages, then `stages` barriers for empty stages. The pipeline transfers TMA boxes of the
     tensors `of`."""
 
     at: Offset
@@ -136,7 +136,7 @@ class HeaderPipeline:
 
 @dataclass(frozen=True, slots=True)
 class HeaderMark:
-    """A mark: a part of the kernel. Warps record the time at the begin and at the end of the part.
+    """A mark: a part of the kernel. Warps record the time at the start and at the end of this part.
 
     The kind `life` is the whole run of a warp. The kind `empty` is a part without instructions. The other kinds are
     `barriers`, `loops` and `lines`. `line` is the line in the `.tile` file, or 0 if there is none."""
@@ -186,9 +186,9 @@ class Requirement:
 class Header:
     """Everything that a launch of one `.entry` needs. Sizes are in bytes.
 
-    `grid`, `moves` and `computes` are expressions. `overlaps` is for a call of several launches: a launch of this
-    kernel may start before the preceding launches of the call have ended. `in_place` holds pairs of an output and an
-    input that may be one array."""
+    `grid`, `moves` and `computes` are expressions. `overlaps` matters in a call of several launches. If it is true, a
+    launch of this kernel may start before the preceding launches of the call have ended. `in_place` holds pairs of an
+    output and an input that may be one array."""
 
     entry: Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z_$%][A-Za-z0-9_$]*\Z")]
     kernel: Text
@@ -338,8 +338,8 @@ def _json(line: str, number: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _HeaderRows:
-    """The first reading of a header. Parameters and arguments remain JSON objects, because `parse` reads each of them
-    by its kind."""
+    """A header after the first step of reading. Parameters and arguments are still JSON objects, because `parse` reads
+    them later, each by its kind."""
 
     schema: int
     params: Several[dict[str, Any]]
@@ -385,8 +385,9 @@ def _read(record: Any, kind: type[Row], path: str = "") -> Row:
 def _check_known(given: Any, known: Any, path: str) -> None:
     """Raises LaunchError `ptx` for unknown and for missing fields.
 
-    `given` is the JSON of an object. `known` is the JSON that is written for the object read from `given`. `known`
-    lacks optional fields without a value. So a field that only `given` has is allowed if it is null, false or []."""
+    `given` is the JSON of a header or an argument. `known` is the JSON that this module writes for the object read from
+    `given`. `known` lacks optional fields without a value. So a field that only `given` has is allowed if it is null,
+    false or []."""
     if isinstance(given, dict):
         for key, value in {**dict.fromkeys(known), **given}.items():
             where = f"{path}.{key}"[:64].removeprefix(".")

@@ -1,8 +1,8 @@
 """`Kernel`: an entry of PTX text with a header. A Kernel is called with arrays and runs on a GPU or on the emulator.
 
 Calls with equal types, shapes, strides and devices form a class. The first call of a class is checked against the
-header. Later calls of the class only check pointers, pack and launch. The same code prepares arguments, grid and
-threads for the GPU and for the emulator. The GPU and the emulator each have a back end that launches."""
+header. Later calls of the class only check pointers, pack arguments and launch. The same code prepares arguments, grid
+and threads for the GPU and for the emulator. The GPU and the emulator each have a back end that launches."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Kernel:
         self._tensors = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and param.present]
         self._absent = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and not param.present]
         self._only_tensors = len(self._tensors) == len(params)
-        # If a scalar affects the grid or a condition, each of its values is a class of its own.
+        # If a scalar affects the grid or a condition, each value of the scalar has its own class of calls.
         self._keyed = [
             index
             for index, param in enumerate(params)
@@ -90,7 +90,7 @@ class Kernel:
 
         `grid=` (x, y, z) overrides the header's grid. `stream=` (a raw handle) overrides the current stream."""
         if not named:
-            # A way recognises the arrays of its class and launches at once, in one Python frame.
+            # Each function in `_ways` recognises the arrays of its class and launches at once, in one Python frame.
             for way in self._ways:
                 if way(arguments):
                     return
@@ -121,10 +121,12 @@ class Kernel:
         return made
 
     def bind(self, *arguments: Any, **named: Any) -> Bound:
-        """Checks the arguments and returns a callable that launches with them. The callable keeps the arrays alive.
+        """Checks the arguments and returns a callable that launches with these arguments. The callable keeps the arrays
+        alive.
 
-        With `timeline=`, warps on a GPU write records at marks, so that the cost of marks can be measured. The value of
-        `timeline=` is a pair: the number of events of a warp, and the number of blocks or None."""
+        With `timeline=`, warps on a GPU write records at the kernel's marks, so that the cost of the marks can be
+        measured. The value of `timeline=` is a pair: the number of events of a warp, and the number of blocks or
+        None."""
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
@@ -134,7 +136,7 @@ class Kernel:
         return Bound(submit, arguments, launch.changed, self._written_of(launch, arguments))
 
     def grid(self, *arguments: Any) -> tuple[int, int, int]:
-        """Checks the arguments and returns the grid of a launch with them. Nothing is launched."""
+        """Checks the arguments and returns the grid of a launch with these arguments. Nothing is launched."""
         return self._prepare(arguments, None)[0].call.grid
 
     def check_numbers(self, arguments: Sequence[Any]) -> None:
@@ -153,11 +155,11 @@ class Kernel:
 
         `time` measures the time on a GPU. `counters` and the options in EMULATION require the emulator. `budget=`
         limits the number of instructions. `time_limit=` limits the number of seconds. `writers=` keeps the last writer
-        of each byte of the arrays. `blocks=` runs only the first N blocks. With `from_middle=` it runs N blocks from
-        the middle. `ptx_lines=` counts by line of the PTX.
+        of each byte of the arrays. `blocks=` runs only the first N blocks. With `from_middle=`, these N blocks are in
+        the middle of the grid. `ptx_lines=` counts by PTX line.
 
-        `timeline=` keeps the warps' records at marks. The value of `timeline=` is a pair: the number of events of a
-        warp, and the number of blocks or None. Raises DeviceError and DeviceAssertError."""
+        `timeline=` keeps the records that warps write at marks. The value of `timeline=` is a pair: the number of
+        events of a warp, and the number of blocks or None. Raises DeviceError and DeviceAssertError."""
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         emulation = {key: named.pop(key) for key in EMULATION if key in named}
         arguments, grid, stream = self._order(arguments, named)
@@ -172,7 +174,8 @@ class Kernel:
         )
         if isinstance(launch, EmptyLaunch):
             return about
-        # Report before the launch, because the arrays may be written even if the launch ends with an error.
+        # The written arrays are reported before the launch, because they may be written even if the launch ends with an
+        # error.
         if launch.changed is not None:
             launch.changed(self._written_of(launch, arguments))
         space = None if asked is None else space_for(self.header, call.grid, *asked)
@@ -308,7 +311,7 @@ class Kernel:
         return launch
 
     def _place(self, arrays: Mapping[str, Array]) -> int | None:
-        """The CUDA ordinal of the device that runs the launch. None for the emulator."""
+        """The CUDA ordinal of the device that runs the launch, or None for the emulator."""
         places = {array.device: name for name, array in arrays.items()}
         if len(places) > 1:
             where = ", ".join(f"{name} on {_place_name(device)}" for device, name in places.items())

@@ -1,4 +1,4 @@
-"""Equality of numbers: when a cache or a condition of a launch may treat two numbers as the same."""
+"""Equality of numbers. A cache, or a condition of a launch, treats equal numbers as the same number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
 
 
 def exact_key(value: Any) -> Hashable:
-    """A hashable key. Two keys are equal only if no program can distinguish the two values.
+    """A hashable key of a value. Two keys are equal only if no program can distinguish their values.
 
     Two numbers have equal keys if their types, values and signs are equal. Two NaNs of the same type have equal keys.
     Python's own equality is different: 1, 1.0 and True are equal, 0.0 equals -0.0, and NaN equals nothing.
@@ -67,8 +67,8 @@ def item_of(value: Any) -> Any:
 
 
 def as_float(value: Any) -> float | None:
-    """Converts a Fraction, a Decimal or a similar number to a double. None if `value` is no number, or is too large for
-    a double."""
+    """Converts a Fraction, a Decimal or a similar number to a double. The result is None if `value` is no number, or is
+    too large for a double."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):

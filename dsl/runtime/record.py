@@ -1,4 +1,4 @@
-"""The record of a failed `assert` of a kernel: 8 u32 words, see docs/architecture.md."""
+"""The record of a failed `assert` of a kernel. The record has 8 u32 words (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dsl.runtime.errors import DeviceAssertError
 
 
 def assert_error(kernel: str, record: bytes) -> DeviceAssertError | None:
-    """The error that an assert record reports. None if no assert failed.
+    """The error that an assert record reports. The result is None if no assert failed.
 
     The flag is 1 for an assertion of the kernel. The flag is 2 + axis if a bounds check found an index outside an axis.
     """

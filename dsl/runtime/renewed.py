@@ -26,8 +26,8 @@ Span = tuple[int, int]
 class Renewed:
     """A launch that can be repeated.
 
-    `renew` queues copies that restore memory. They run on the legacy default stream. It must be called before each
-    launch. A caller that measures the launch calls `renew` outside the measured interval."""
+    `renew` queues copies that restore memory. The copies run on the legacy default stream. `renew` must be called
+    before each launch. A caller that measures the launch calls `renew` outside the measured interval."""
 
     launch: Callable[[], object]
     renew: Callable[[], None]
@@ -37,7 +37,8 @@ class Renewed:
 
 
 class KeptMemory:
-    """A copy of the present contents of the memory `spans`, on the device `ordinal` or on the host (None).
+    """A copy of the contents that the memory `spans` has when this object is made. The memory is on the device
+    `ordinal`, or on the host if `ordinal` is None.
 
     Raises DeviceError if the device has no room for the copy."""
 
@@ -102,7 +103,7 @@ def in_a_row(launches: Sequence[Callable[[], object]]) -> Callable[[], object]:
 def changed_spans(
     launches: Sequence[tuple[Header, Sequence[Any]]], read_by: Sequence[tuple[Header, Sequence[Any]]] | None = None
 ) -> list[Span]:
-    """The memory that is written by `launches` and read by the launches in `read_by`, by default the same launches.
+    """The memory that `launches` write and the launches in `read_by` read. By default, `read_by` is `launches`.
 
     Each launch is a pair of its header and its arguments. The result holds each written range that overlaps a read
     range. The two ranges may belong to different tensors, because tensors may share memory."""
@@ -113,8 +114,7 @@ def changed_spans(
 
 
 def _spans(launches: Sequence[tuple[Header, Sequence[Any]]], way: str) -> list[Span]:
-    """The memory of tensors. If `way` is "r", these are all tensors that the launches read. If `way` is "w", these are
-    all tensors that the launches write."""
+    """The memory of all tensors that the launches read (if `way` is "r") or write (if `way` is "w")."""
     found = []
     for header, values in launches:
         for param, value in zip(header.params, values, strict=True):

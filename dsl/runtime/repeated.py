@@ -8,7 +8,7 @@ from typing import Any
 from dsl.runtime.frameworks import Framework, Recogniser, unrecognised
 
 Again = Callable[[Sequence[Any]], bool]
-"""(arrays) → whether the function has launched. It launches only if the arrays belong to its class."""
+"""(arrays) → whether the function has launched. The function launches only if the arrays belong to its class."""
 
 
 Changed = Callable[[list[Any]], object]
@@ -26,18 +26,19 @@ def unread(x: Any) -> int:
 
 
 class Repeated:
-    """The launches of a class. `recognise` tells whether arrays belong to the class, and `pointer` returns the address
-    of a recognised array."""
+    """The launches of a class of calls. `recognise` tells whether arrays belong to the class, and `pointer` returns the
+    address of a recognised array."""
 
     recognise: Recogniser = staticmethod(unrecognised)
     pointer: Callable[[Any], int] = staticmethod(unread)
     changed: Changed | None = None
-    """Reports written arrays to a framework. None if no framework needs the report."""
+    """Reports written arrays to a framework. The value is None if no framework needs the report."""
     places: tuple[int, ...] = ()
-    """The positions, among a launch's tensors, of the arrays that are reported."""
+    """The positions of the reported arrays among a launch's tensors."""
 
     def again(self, rest: Sequence[Any] = ()) -> Again:
-        """A function that checks and packs arrays of this class and launches with them. It refuses other arrays.
+        """A function that checks and packs arrays of this class and launches with them. The function refuses other
+        arrays.
 
         The result is `never` if there is no short path. `rest` holds the values of the scalars and tables in the form
         that `ParamLayout` packs."""

@@ -21,16 +21,17 @@ PARAMETER = re.compile(
     rf"(?P<pointer>\.ptr\b(?:\s*(?:{SPACES}|{ALIGN}))*)?\s*"
     rf"(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\[\s*(?P<count>{NUMBER})\s*\])?"
 )
-"""Pattern of a parameter. The blanks between its words are optional, as in `.param.u64.ptr.global.align 16 x`."""
+"""Pattern of a parameter. The blanks between the words of a parameter are optional, as in `.param.u64.ptr.global.align
+16 x`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureParameter:
     """One `.param`. `type` is the fundamental type of the parameter (`u64`, `b8`, …).
 
-    `bytes` is the size of the parameter, which for an array is the size of all elements. `align` is the alignment in
-    bytes. `is_pointer` tells whether the text declares the parameter as a pointer. Not all compilers do so. `start` and
-    `end` are the parameter's position in the text."""
+    `bytes` is the size of the parameter. For an array, it is the size of all elements. `align` is the alignment in
+    bytes. `is_pointer` tells whether the text declares the parameter as a pointer. Not all compilers emit this
+    declaration. `start` and `end` are the parameter's position in the text."""
 
     name: str
     type: str
@@ -47,9 +48,9 @@ class EntrySignature:
     """The declaration of one `.entry`.
 
     `block` is the number of threads of a block along x, y and z. `cluster` is the number of blocks of a cluster.
-    `block` or `cluster` is None if the text requires no such size. `most_registers` is the register limit of a thread.
-    `is_explicit_cluster` tells whether the text has `.explicitcluster`. `start` and `end` are the position of the
-    entry's name."""
+    `block` and `cluster` are None if the text does not require them. `most_registers` is the register limit of a
+    thread. `is_explicit_cluster` tells whether the text has `.explicitcluster`. `start` and `end` are the position of
+    the entry's name."""
 
     name: str
     parameters: tuple[SignatureParameter, ...]
@@ -62,19 +63,19 @@ class EntrySignature:
 
 
 def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
-    """The parameters of each entry in their order, by name of the entry. Raises LaunchError `ptx` for a malformed
+    """Maps each entry's name to the entry's parameters, in order. Raises LaunchError `ptx` for a malformed
     parameter."""
     return {name: signature.parameters for name, signature in signatures(ptx).items()}
 
 
 def signatures(ptx: str) -> dict[str, EntrySignature]:
-    """The declaration of each entry, by name of the entry. Raises LaunchError `ptx` for a malformed parameter."""
+    """Maps each entry's name to the entry's declaration. Raises LaunchError `ptx` for a malformed parameter."""
     code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # blanks of equal length keep all positions
     return {match[1]: _signature(match) for match in ENTRY.finditer(code)}
 
 
 def target_of(ptx: str) -> str | None:
-    """The target of a PTX text, such as `sm_90a`. None if the text has no `.target`."""
+    """The target of a PTX text, such as `sm_90a`. The result is None if the text has no `.target`."""
     found = TARGET.search(NOT_CODE.sub(" ", ptx))
     return found and found[1]
 
@@ -90,10 +91,10 @@ def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
 
 
 def waits_with_a_barrier(ptx: str, signature: EntrySignature) -> int:
-    """Counts an entry's `barrier.cluster.wait` instructions beside which ptxas puts a barrier of the block.
+    """Counts those `barrier.cluster.wait` instructions of an entry to which ptxas adds a barrier of the block.
 
-    ptxas also adds branches around the two barriers. It changes each `barrier.cluster.wait` in this way, unless the
-    text declares `.explicitcluster`. The code of ptxas 12.8 to 13.5 has these barriers and branches."""
+    ptxas also adds branches around the wait and the added barrier. If the text declares `.explicitcluster`, ptxas adds
+    neither. Otherwise, ptxas 12.8 to 13.5 changes every `barrier.cluster.wait` in this way."""
     return 0 if signature.is_explicit_cluster else len(re.findall(r"\bbarrier\.cluster\.wait\b", _body(ptx, signature)))
 
 
@@ -123,8 +124,8 @@ def _signature(match: re.Match[str]) -> EntrySignature:
 
 
 def _extents(directive: str, text: str) -> tuple[int, int, int] | None:
-    """The extents of a directive along x, y and z. Axes that the directive leaves out have extent 1. None if the text
-    does not have the directive."""
+    """The extents of a directive along x, y and z. Axes that the directive leaves out have extent 1. The result is None
+    if the text lacks the directive."""
     found = re.search(rf"\.{directive}{EXTENTS}", text)
     return found and (_number(found[1]), _number(found[2] or "1"), _number(found[3] or "1"))
 

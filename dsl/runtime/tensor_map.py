@@ -18,34 +18,36 @@ MAP_ALIGNMENT = 64
 MAP_RANKS = range(1, 6)
 """The possible numbers of axes of a map."""
 MAP_PIECE = 16
-"""Bytes. The strides of a map and the lengths of the rows of its box are multiples of this number."""
+"""A number of bytes. The strides of a map and the row lengths of its box are multiples of this number."""
 MAP_POINTER = 16
-"""Required alignment in bytes of the array of a map."""
+"""Required alignment of an array that has a map, in bytes."""
 MOST_OF_STRIDE = 1 << 40
-"""Bytes. Every stride of a map is less than this number."""
+"""A number of bytes. Every stride of a map is less than this number."""
 MOST_OF_EXTENT = 1 << 31
 """Maximum number of elements along an axis. The driver accepts twice as many, but signed 32-bit coordinates cannot
 reach them."""
 MOST_OF_BOX = 256
-"""Maximum number of elements of a TMA box along an axis. It also limits the channels of a map with a window."""
+"""Maximum number of elements of a TMA box along an axis. The number also limits the channels in the box of a map with a
+window."""
 MOST_OF_PIXELS = 1024
 """Maximum number of pixels in the box of a map with a window."""
 CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
-"""Number of axes of a map with a window → the smallest and the largest value of a corner."""
+"""Number of axes of a map with a window → the smallest and the largest coordinate of a corner of the window."""
 MOST_OF_STEP = 8
 """Maximum step, in elements, between base pixels along a spatial axis."""
 MAP_TYPES = {"u8", "u16", "u32", "u64", "s32", "s64", "f16", "bf16", "f32", "f64"}
 """Element types that a map may name. Elements of other types are copied as bits."""
 SWIZZLES = (0, 32, 64, 128)
-"""The possible swizzles: numbers of bytes within which a swizzle permutes 16-byte pieces. 0 means no swizzle."""
+"""The possible swizzle spans in bytes. A swizzle permutes the 16-byte pieces within each span. 0 means no swizzle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The base pixels of a map along its spatial axes. The spatial axes are the axes 1 to rank - 2, innermost first.
+    """The base pixels of an im2col map along its spatial axes. The spatial axes are the axes 1 to rank - 2, innermost
+    first.
 
     Along axis i the base pixels are lower, lower + step, … up to extent - 1 + upper (PTX ISA, "im2col mode"). With
-    padding, lower is negative. A filter with several taps has a smaller upper."""
+    padding, lower is negative. For a filter with more taps, upper is smaller."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
@@ -62,7 +64,7 @@ class TensorMap:
     n bytes permutes the 16-byte pieces within each row of n bytes.
 
     `window` is set for im2col copies. A map with a window has 3 to 5 axes: channels, one to three spatial axes, and
-    images. Its `box` is (channels, pixels). The box takes consecutive pixels of the window, and may continue in the
+    images. Its `box` is (channels, pixels). The box contains consecutive pixels of the window, and may continue in the
     next image.
 
     `type` is one of MAP_TYPES if reductions use the map. `type` is empty if the map only copies bits.
@@ -78,7 +80,7 @@ class TensorMap:
 
     @property
     def span(self) -> int:
-        """Number of bytes from the begin of the array's first element to the end of its last element."""
+        """Number of bytes from the start of the array's first element to the end of its last element."""
         steps = zip(self.extents, (self.element_bytes, *self.strides), strict=True)
         return sum((extent - 1) * stride for extent, stride in steps) + self.element_bytes
 
@@ -100,7 +102,8 @@ class MapArgument(Protocol):
 
 
 def box_fault(row_bytes: int, swizzle: int) -> str | None:
-    """The mistake in a box whose innermost rows have `row_bytes` bytes, in words. None if there is no mistake."""
+    """Describes the mistake in a box whose innermost rows have `row_bytes` bytes. The result is None if there is no
+    mistake."""
     if row_bytes % MAP_PIECE:
         return f"has rows of {row_bytes} bytes, not a multiple of {MAP_PIECE}"
     if swizzle and row_bytes > swizzle:

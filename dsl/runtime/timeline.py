@@ -14,14 +14,14 @@ from dsl.runtime.header import Header
 HEAD = struct.Struct("<II8x")
 """The head before all records: the number of blocks that write records, and the number of events of each warp."""
 RECORD = struct.Struct("<I4xQQQQI20x")
-"""The head of a warp's record: %smid, then %globaltimer and %clock64 at the begin of the warp, then the same two at its
-end, then the byte offset of the next event in the record."""
+"""The head of a warp's record: %smid, two clocks at the start of the warp (%globaltimer and %clock64), the same two
+clocks at the end of the warp, and the byte offset of the next event in the record."""
 EVENT_BYTES = 8
 """Size of an event in bytes. An event is two u32 values: 2 · mark (plus 1 at the end of the mark), then %clock."""
 NO_RECORDS = HEAD.pack(0, 0)
 MOST_BYTES = 256 << 20
 MOST_BLOCKS = 128
-"""Default number of blocks that write records. A page can show this many."""
+"""Default number of blocks that write records. A page can show this many blocks."""
 WARP = 32
 
 
@@ -54,7 +54,7 @@ class WarpRecord:
     """The record of one warp of a launch. `block` is the linear number of its block.
 
     `begin` and `end` are pairs: the nanoseconds of %globaltimer, and %clock64. `end` is None if the warp has not ended.
-    Each of `events` is a triple: the mark, whether the event is the begin of the mark, and %clock64. `dropped` is the
+    Each of `events` is a triple: the mark, whether the event is the start of the mark, and %clock64. `dropped` is the
     number of events that did not fit."""
 
     block: int
@@ -69,8 +69,8 @@ class WarpRecord:
 def space_for(header: Header, grid: tuple[int, int, int], events: int, blocks: int | None = None) -> TimelineSpace:
     """The memory for the records of a launch. The first `blocks` blocks of the grid write records.
 
-    By default `blocks` is MOST_BLOCKS, or the number that fits. Raises LaunchError `limit` if the records take more
-    than MOST_BYTES."""
+    By default, `blocks` is the smaller of MOST_BLOCKS and the number of blocks whose records fit. Raises LaunchError
+    `limit` if the records take more than MOST_BYTES."""
     if not header.timeline:
         raise LaunchError("call", f"{header.label} has no marks", "compile it with marks")
     warps, all_blocks = -(-header.threads // WARP), prod(grid)
@@ -107,7 +107,7 @@ def _record(space: TimelineSpace, number: int, memory: memoryview) -> WarpRecord
 
 
 def _events(words: memoryview, count: int, begin: int, ended: bool) -> Iterator[tuple[int, bool, int]]:
-    """The events of a warp. Each 32-bit clock is extended to 64 bits, starting from the clock at the warp's begin.
+    """The events of a warp. Each 32-bit clock is extended to 64 bits, starting from the clock at the start of the warp.
 
     The extension is correct if consecutive events of a warp are less than 2^32 cycles apart. If a warp has not ended,
     its events stop at the first unwritten event."""

@@ -20,8 +20,8 @@ from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
 TIME_LIMIT = 60.0
 """Time limit for one run of a program in seconds. For comparison, ptxas takes 0.4 s for 240 KB of PTX."""
 MEMORY_LIMIT = 1 << 30
-"""Limit of a program's address space in bytes. ptxas takes a tenth of it for 240 KB of PTX. The limit is needed because
-some malformed texts make ptxas take all memory of a machine."""
+"""Limit of a program's address space in bytes. ptxas takes a tenth of this limit for 240 KB of PTX. The limit is needed
+because some malformed texts make ptxas take all memory of a machine."""
 NO_MEMORY = re.compile(
     r"(?i)memory allocation failure|out of memory|memory exhausted|cannot allocate|bad_alloc|memoryerror"
 )
@@ -105,7 +105,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
         except BaseException:
             _stop(process)
             raise
-    # A program that succeeds may also print such words, so the exit status is tested first.
+    # A program that succeeds may also print such a message, so the exit status is tested first.
     if process.returncode and NO_MEMORY.search(err + out):
         raise _limited(name, f"needs more than {MEMORY_LIMIT >> 20} MiB of memory")
     return subprocess.CompletedProcess(command, process.returncode, out, err)

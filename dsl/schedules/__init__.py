@@ -1,5 +1,5 @@
-"""Schedules: names with expressions, which are evaluated on demand (`definitions.py`), and properties, one row each
-(`properties.py`)."""
+"""A schedule consists of names with expressions (`definitions.py`) and of properties, one row each (`properties.py`).
+Expressions are evaluated on demand."""
 
 from dsl.schedules.definitions import Definition
 from dsl.schedules.resolve import ResolvedSchedule, resolve_schedule, target_facts, tensor_names

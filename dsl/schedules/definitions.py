@@ -1,9 +1,9 @@
 """A schedule as a set: a definition for each name, and a setting for each property.
 
-The order of lines has no meaning. A schedule's own lines replace lines that it gets by `like`. If several `like` lines
-define a name, the last one wins. An expression reads the final value of a name. So a line that replaces a constant also
-changes all names computed from this constant. If a definition reads its own name, it reads the definition that it
-replaces.
+The order of lines has no meaning. A schedule's own lines replace lines that `like` includes from other schedules. If
+several `like` lines define a name, the last one wins. An expression reads the final value of a name. So a line that
+replaces a constant also changes all names computed from this constant. If a definition reads its own name, it reads the
+definition that it replaces.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Definition:
     """The definition of a name.
 
     `values` holds a single expression, or all expressions of the name's `tune` set. `under` is the definition that this
-    one replaces. `caller` is the `like` line that brought this definition. `part` names the part of schedules that
-    contains it.
+    definition replaces. `caller` is the `like` line that included this definition. `part` names the schedule part that
+    contains the definition.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Definition:
         return self.values[0]
 
     def reads(self) -> set[str]:
-        """The names that its expression reads.
+        """The names that the definition's expression reads.
 
         If the expression reads the name that it defines, the result includes the names that the replaced definition
         reads.
@@ -70,7 +70,7 @@ class Definition:
 class Said:
     """Everything that a schedule states, by its own lines and by `like`, in the order of the text.
 
-    `contracts` maps the name of a contract to its lines, each with the `like` line that brought it.
+    `contracts` maps the name of a contract to its lines, each with the `like` line that included it.
     """
 
     definitions: dict[str, Definition] = field(default_factory=dict)
@@ -136,7 +136,8 @@ def _collect(
     mistakes: Mistakes,
     followed: list[ast.Property],
 ) -> Said:
-    """`seen` holds the schedules on the path to this one, outermost first. `followed` holds all `like` lines so far."""
+    """`seen` holds the schedules on the path of `like` lines to this schedule, outermost first. `followed` holds all
+    `like` lines so far."""
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
     own: dict[str, Definition] = {}
@@ -184,7 +185,7 @@ def _collect(
             read(line)
         if len(mistakes.errors) > found:
             mistakes.broken |= names_set_by(line) - own.keys()  # otherwise each use would report another error
-    # A replaced definition stays below its replacement, which may read it: `TM = TM / 2`.
+    # A replaced definition stays in `under` of its replacement, which may read it: `TM = TM / 2`.
     definitions = {name: own[name].over(liked.get(name)) if name in own else liked[name] for name in order}
     return Said(definitions, settings | own_settings, contracts | own_contracts)
 
@@ -257,7 +258,8 @@ class Names(Numbers):
         name = node.id
         if self.open:
             self.reads.setdefault(self.open[-1].name, []).append(name)
-        # `TM = TM / 2` reads the definition that it replaces. That definition comes from a `like` line or the kernel.
+        # `TM = TM / 2` reads the definition that it replaces. The replaced definition comes from a `like` line, or is
+        # the kernel's default.
         if self.open and self.open[-1].name == name:
             under = self.open[-1].under
             return self.known(node) if under is None else self.evaluated(under)
@@ -291,7 +293,7 @@ class Names(Numbers):
 
     def each(self, definition: Definition, count: int | None = None) -> list[Any]:
         """The first `count` values of a definition, or all of them."""
-        # Each definition may use the whole depth of nesting. MAX_CHAIN bounds the chain of definitions.
+        # The depth of nesting is counted anew for each definition, because MAX_CHAIN bounds the chain of definitions.
         depth, self.depth = self.depth, 0
         self.open.append(definition)
         try:
@@ -365,7 +367,7 @@ class Names(Numbers):
 
 
 def through(error: TileError, caller: Loc | None) -> TileError:
-    """Adds the location of a `like` line to the error of a line that the `like` line brought."""
+    """Adds the location of a `like` line to the error of a line that the `like` line included."""
     if caller is None or isinstance(error, Suppressed):
         return error
     placed = [

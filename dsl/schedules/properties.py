@@ -1,9 +1,9 @@
 """The properties of schedules. Each property is a row with its subject, its values and its effect.
 
-The row gives the meaning of a line, its errors and hints, the text of `dsl explain` and the list in docs/language.md.
-If a row has no `field`, its value goes to `Function.attrs` under the row's name. If the property has subjects, the
-value is stored as {subject: value}. So a new property needs only two things: a row, and code that reads the value in a
-pass or in the emission.
+The row defines the meaning of a schedule line. It also provides the errors and hints of the line, the text of `dsl
+explain` and the list in docs/language.md. If a row has no `field`, its value goes to `Function.attrs` under the row's
+name. If the property has subjects, the value is stored as {subject: value}. So a new property needs only two things: a
+row, and code that reads the value in a pass or in the emission of LLVM IR.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from dsl.values.walk import WORDS
 class Setting:
     """A line's property for one subject, as written. The subject is None for a property of the kernel.
 
-    `caller` is the `like` line that brought the line. `axis` is the axis that follows the name of a value. `is_static`
-    says whether `static` stands before the values.
+    `caller` is the `like` line that included this line. `axis` is the axis that follows the name of a value.
+    `is_static` says whether `static` precedes the values.
     """
 
     row: PropertyRow
@@ -49,7 +49,7 @@ class Setting:
 class Takes:
     """The values that a property takes.
 
-    `text` describes them to users. `count` is the number of expressions, or None if `read` checks it.
+    `text` describes the values to users. `count` is the number of expressions, or None if `read` checks the number.
     """
 
     count: int | None = 1
@@ -133,7 +133,7 @@ class Switch(Takes):
     """One of two words, or a condition. The value may also be one of `others`. `where` may choose among all of these
     words.
 
-    A true condition selects the second word, so a condition can be tuned.
+    A true condition selects the second word. So a tuned constant can be the condition.
     """
 
     def __init__(self, off: str, on: str, *others: str):
@@ -289,7 +289,7 @@ class Nothing(Takes):
 
 
 class Condition(Takes):
-    """A condition. Without a value it is true."""
+    """A condition. A line without a value means true."""
 
     text = "CONDITION"
     count = None
@@ -328,7 +328,7 @@ class Peeled(Takes):
 
 
 class PartsSetting(Takes):
-    """The axis, the number of elements of a part along it, and whether all parts are written out."""
+    """The axis, the number of elements of a part along this axis, and whether all parts are written out."""
 
     text = "[static] N"
     behind = ", AXIS: [static] N"
@@ -408,7 +408,7 @@ _ROWS = (
         None,
         Word("manual", "automatic"),
         # Shared tiles that the compiler adds, for layout conversions and sums over warps, still have their barriers. No
-        # line of the text could hold these barriers.
+        # line of the text could contain these barriers.
         "`manual`: the compiler adds no barriers between accesses of the text.",
         "barriers manual",
     ),
@@ -459,8 +459,8 @@ _ROWS = (
         "persistent",
         None,
         Whole(0, 32),
-        # With two loops for each tile, of which one copies for the next tile, the kernel takes 289 us. With a single
-        # loop, which checks in each iteration for which tile it copies, the kernel takes 337 us.
+        # With two loops for each tile, one of which copies data for the next tile, the kernel takes 289 us. With a
+        # single loop, which checks in each iteration for which tile it copies, the kernel takes 337 us.
         "Persistent blocks: as many as run at once, N on each multiprocessor. Of B blocks, each takes every B-th tile. "
         "0: one block a tile.",
         "persistent 1",
@@ -489,9 +489,9 @@ _ROWS = (
         "stage",
         "names",
         Switch("registers", "shared", "tma"),
-        # cp.async moves 4, 8 or 16 bytes, so the rule does not stage narrower accesses. A TMA store writes whole 16
-        # bytes of a row. On an H100, where rows ended within these 16 bytes, the store overwrote 420 elements of a
-        # neighbour.
+        # cp.async moves 4, 8 or 16 bytes, so the default rule does not stage narrower accesses. A TMA store writes a
+        # row in units of 16 bytes. On an H100, where rows ended within such a unit, the store overwrote 420
+        # neighbouring elements.
         "How loops load these tensors. `registers`: directly. `shared`: by copies to shared memory. `tma`: by TMA "
         "boxes (sm_90), which a producer warp copies; stores leave by TMA boxes while the block goes on, or as with "
         "`shared` where rows of a view may end within 16 bytes. `where(n % 8 == 0, tma, shared)` chooses, with one "
@@ -516,7 +516,7 @@ _ROWS = (
         "counters",
         Word("whole", "early", "late"),
         # f16 4096 cubed on an H200 (256 x 128 x 32) takes 295 us with `whole`, 286 us with `early` and four subtiles,
-        # and 285 us by hand.
+        # and 285 us if written by hand.
         "When this pipelined loop reads MMA fragments, in steps of one instruction's k. `early`: before the MMAs of "
         "the step before. `late`: where the fragment in the same registers is last used (fewer registers). `whole`: "
         "all at the start of an iteration.",
@@ -566,8 +566,8 @@ _ROWS = (
         "loop",
         "value",
         PartsSetting(),
-        # If its parts are written out, a softmax of 4096 columns has the same machine code as one by hand: 400
-        # instructions, 47 registers.
+        # If its parts are written out, a softmax of 4096 columns has the same machine code as a softmax written by
+        # hand: 400 instructions, 47 registers.
         "Computes this wide value, and all that is computed with it along AXIS, N elements at a time: one loop between "
         "two reductions. `static` writes the parts out and keeps in registers what is needed again; otherwise that is "
         "computed again from its loads, or kept by `stage`. N divides the extent. Default: whole, or `static` where "
@@ -578,9 +578,9 @@ _ROWS = (
         "unroll",
         "counter",
         WholeOr("all", 1),
-        # If a loop is unrolled as many times as it has stages, places in the ring are constants. On an H200, an f16
-        # matrix product of 4096 x 4096 x 4096 then takes 299 us instead of 329 us. Attention's loop does more than
-        # products. If this loop is unrolled twice, it becomes 6 % slower.
+        # If a loop is unrolled as many times as it has stages, positions in the ring of stages are constants. On an
+        # H200, an f16 matrix product of 4096 x 4096 x 4096 then takes 299 us instead of 329 us. Attention's loop does
+        # more than products. If this loop is unrolled twice, it becomes 6 % slower.
         "Unrolls this run-time loop N times. `all`: completely, ahead of all else, as `for static`; the number of "
         "iterations must be constant.",
         "unroll p: 4",
@@ -632,7 +632,8 @@ def _with_added(plugins: Plugins) -> Mapping[str, PropertyRow]:
 
 
 def _takes(added: Added) -> Takes:
-    """The values of a plug-in's property. The plug-in states them as a Python value: a range, words, bool or None."""
+    """The values of a plug-in's property. The plug-in specifies these values as a Python value: a range, words, bool or
+    None."""
     match added.about["takes"]:
         case range(step=1) as span if len(span):
             return Whole(span.start, span.stop - 1)
@@ -651,7 +652,7 @@ def settings_of(
 ) -> dict[tuple[str, str | None], Setting]:
     """The settings of a line, by property and subject.
 
-    `rows` holds the known properties. `caller` is the `like` line that brought the line. Raises a TileError for an
+    `rows` holds the known properties. `caller` is the `like` line that included `line`. Raises a TileError for an
     unknown property, and for a line of the wrong form.
     """
     if isinstance(line, ast.LayoutLine):

@@ -26,7 +26,7 @@ DEFAULT_WARPS = 4
 class StatedContract:
     """A contract with its evaluated bound, which is an option of a choice, or an expression of numbers and `copy`.
 
-    `loc` is its location, including the `like` line that brought it.
+    `loc` is the contract's location, together with the `like` line that included the contract.
     """
 
     contract: ast.Contract
@@ -98,8 +98,8 @@ def tensor_names(
     for p in kernel.params:
         if isinstance(p.type, ast.TensorAnnotation) and p.type.strided:
             axes = range(len(p.type.dims))
-            # `dsl run` makes the arrays of examples row-major, too. So check, compile and why look at the variant that
-            # runs.
+            # `dsl run` makes the arrays of examples row-major, too. So `dsl check`, `dsl compile` and `dsl why` use the
+            # variant that runs.
             of = strides.get(p.name) or [int(axis == axes[-1]) for axis in axes]
             found |= {f"contiguous({p.name}, {axis})": of[axis] == 1 for axis in axes}
     return found

@@ -1,8 +1,8 @@
-"""Rules for constants that nobody sets. They are parts of schedules in `dsl/std/defaults.tile`.
+"""Rules for the values of constants that nobody sets. The rules are schedule parts in `dsl/std/defaults.tile`.
 
 The text of a kernel determines its rule: the tiles of its grid and its loops, the extents of its slices, and whether it
 multiplies matrices. If the kernel, its schedule or the caller sets a constant, the constant keeps this value, and the
-rule uses it.
+rule uses this value.
 """
 
 from __future__ import annotations

@@ -1,2 +1,2 @@
-"""Tools on a whole file, which show its errors, the cost and correctness of its kernels, and the reasons for their
-code."""
+"""Tools that examine a whole `.tile` file. They show errors, the costs and correctness of kernels, and the reasons for
+the code."""

@@ -1,8 +1,9 @@
-"""Compares the kernels and schedules that can run a file's examples. All of them are checked, counted and measured.
+"""Compares the kernels and schedules that can run a file's examples. All combinations are checked, counted and
+measured.
 
-A row is one way to do an example: as the file chooses, with another option of its dispatch, with another schedule, or
-by a peer (`peers.py`). All rows are checked before any row is measured. The measurements alternate between the rows, so
-that a drift of the clocks affects all rows alike.
+A row is one way to run an example: with the file's own choice, another option of its dispatch, another schedule, or a
+peer. A peer is a Python function in place of the kernels (`peers.py`). All rows are checked before any row is measured.
+The measurements alternate between the rows, so that a drift of the clocks affects all rows alike.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ from dsl.text.program import Program, reached_kernels
 from dsl.values.numbers import Numbers
 
 ROUNDS = 50
-"""Timed launches of each row."""
+"""The number of timed launches of each row."""
 A_BLOCK = ("divergent_branches", "barriers", "atomics", "wavefronts", "sectors")
 ALL_BLOCKS = ("instructions", "moves", "atomic_waits")
-"""`A_BLOCK` lists the figures of a row that are shown per block, and `ALL_BLOCKS` lists the figures that are totals
-over all blocks."""
+"""`A_BLOCK` lists the figures that a row shows per block. `ALL_BLOCKS` lists the figures that are totals over all
+blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchWay:
-    """A way to do an example.
+    """A way to run an example.
 
-    `options` are options of its dispatch. `schedule` replaces the file's choice. The kernels of the file `edited`
-    replace the plan's kernels.
+    `options` are options of the example's dispatch. `schedule` replaces the schedule that the file chooses. `edited` is
+    a file of IR or PTX, whose kernels replace the compiled kernels.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -57,11 +58,11 @@ class BenchWay:
 
 @dataclass(slots=True)
 class BenchRow:
-    """One way to do an example.
+    """One way to run an example, with its results.
 
-    `counted` gives, for each launch, the number of blocks that its counters cover. `failed` is the emulator's finding
-    in these blocks, or the reason why there is no report. `is_wrong` says that the failure counts as an error, for
-    example because the file itself chooses this row. `edited` names the file of IR or PTX that replaced a kernel.
+    `counted` has, for each launch, the number of blocks that the launch's counters cover. `failed` is a fault that the
+    emulator found in these blocks, or the reason why there is no report. `is_wrong` is True if the failure counts as an
+    error, for example if the file itself chooses this row. `edited` names the file of IR or PTX that replaced a kernel.
     `peer` names the function that replaced the kernels.
     """
 
@@ -88,7 +89,7 @@ class BenchRow:
 
         `instructions` counts instructions of warps. `instructions`, `moves` and `atomic_waits` are totals over all
         blocks. Other counts are per block. A ratio compares a count with the least count that the same accesses could
-        need. Without such accesses the ratio is None.
+        need. If the row has no such accesses, the ratio is None.
         """
         from dsl.runtime.emulator import Counters
 
@@ -113,9 +114,8 @@ class BenchRow:
 def ways(
     program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()
 ) -> Iterator[BenchWay]:
-    """The ways to do an example. If `wanted` names schedules, only these schedules are ways.
-
-    First comes one way for each combination of the dispatch's options that are not set, then one way for each schedule.
+    """Yields the ways to run an example. If `wanted` names schedules, yields only these schedules. Otherwise, yields
+    each combination of the dispatch's options, then each schedule. Options that `overrides` sets are not varied.
     """
     lines = [line for line in example.lines if isinstance(line, ast.Launch)]
     # With several launches, the name of a schedule would not say which launch it is for.
@@ -145,8 +145,8 @@ def named_schedules(program: Program, name: str) -> list[str]:
 
 
 def unnamed_schedules(program: Program, name: str) -> list[str]:
-    """Further schedules that a call may request, although no branch has their name. The dispatch launches their kernels
-    alone."""
+    """Further schedules that a call may request, although no branch of the dispatch has their name. The kernel of such
+    a schedule is the only launch of a branch."""
     if name in program.kernels:
         return []
     named = named_ways(program.dispatches[name])
@@ -162,7 +162,8 @@ def option_values(program: Program, name: str) -> dict[str, list[Any]]:
 
 
 def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[str]) -> list[ast.Example]:
-    """The examples in `names` that may launch one of `kernels`. By default all examples. Raises TileError."""
+    """The examples in `names` that may launch one of `kernels`. By default, these are all examples. Raises
+    TileError."""
     known = {example.name: example for example in program.examples}
     for name in names:
         if name not in known:
@@ -195,8 +196,8 @@ def joined_names(rows: Sequence[BenchRow]) -> str:
 
 
 class Bench:
-    """The rows of one file on one device (`emulator` or `cuda:0`). It keeps the calls of the rows, which are counted
-    and measured later."""
+    """The rows of one file on one device (`emulator` or `cuda:0`). The object keeps the calls of the rows, and counts
+    and measures them later."""
 
     def __init__(self, program: Program, device: str, why: str, settings: LaunchSettings):
         self.program, self.device, self.why = program, device, why
@@ -207,7 +208,8 @@ class Bench:
         self.errors: list[Exception] = []
 
     def add(self, example: ast.Example, overrides: Overrides, way: BenchWay) -> BenchRow:
-        """Adds a row and runs and checks it once. Raises DeviceError if a GPU failed. The row keeps other errors."""
+        """Adds a row, runs it once, and checks its results. Raises DeviceError if a GPU failed. Other errors are stored
+        in the row."""
         ptx = None if way.edited is None else way.edited.ptx
         settings = replace(self.settings, schedule=way.schedule, ptx=ptx)
         options = replace(overrides, options={**overrides.options, **way.options})
@@ -217,11 +219,11 @@ class Bench:
         try:
             row.report = run.run()
         except (TileError, RuntimeFault) as error:
-            # The device may be poisoned, so no further row could run.
+            # After an error on a GPU, the CUDA context may be unusable, so no further row could run.
             if self.device != "emulator" and isinstance(error, DeviceError):
                 raise
             self.errors.append(error)
-            # A schedule that nobody chose may not fit, but the file's own choice must run.
+            # A schedule that neither the file nor the user chose may not fit. The file's own choice must run.
             row.failed, row.is_wrong = one_line(error), way.schedule is None or way.edited is not None
         self.rows.append(row)
         self.calls.append(run.launcher.calls if row.report else [])
@@ -230,7 +232,7 @@ class Bench:
     def add_peer(self, example: ast.Example, overrides: Overrides, peer: Peer, beside: int) -> BenchRow:
         """Adds a row for a peer. The peer replaces the launch of row `beside`, runs once and is checked once.
 
-        The row keeps the peer's errors.
+        An error of the peer is stored in the row.
         """
         row = BenchRow(example.name, {}, None, peer=peer.name)
         launcher = partial(PeerLauncher, peer=peer, roles=roles_of(self.calls[beside][0]))
@@ -249,8 +251,8 @@ class Bench:
     def count(self) -> None:
         """Sets the counters and resources of the rows.
 
-        On a GPU, the emulator counts the first blocks of each launch. If the emulator finds a fault, the row keeps this
-        finding, even if the row's results are right.
+        On a GPU, the emulator counts the first blocks of each launch. If the emulator finds a fault, the fault is
+        stored in the row, even if the row's results are right.
         """
         on_gpu = self.device != "emulator"
         for row, calls in zip(self.rows, self.calls, strict=True):
@@ -266,7 +268,7 @@ class Bench:
                         self.count_part(row, launch.kernel, values, report)
 
     def count_part(self, row: BenchRow, kernel: Any, values: Sequence[Any], report: LaunchReport) -> None:
-        """Sets the emulator's counters of the first blocks of a launch on a GPU."""
+        """Sets the counters of a launch on a GPU. The emulator counts only the first blocks of this launch."""
         part = first_blocks(kernel, values, COUNTED_BLOCKS, grid=tuple(report.grid))
         row.counted.append(part.blocks)
         if part.result.counters is not None:
@@ -275,8 +277,8 @@ class Bench:
             row.failed, row.is_wrong = in_words(part.findings[0]), True
 
     def measure(self) -> None:
-        """Times the rows that passed, on a GPU. A peer is timed only if an `expect` line has judged it."""
-        # A peer that nothing judges may compute nothing, and its time would mean nothing.
+        """On a GPU, times the rows that passed. A peer is timed only if an `expect` line has judged it."""
+        # A peer without an `expect` line may compute nothing, so its time would be meaningless.
         passed = [
             i
             for i, row in enumerate(self.rows)
@@ -289,7 +291,7 @@ class Bench:
             self.rows[i].report.times = found  # type: ignore[union-attr]
 
     def is_untimed(self, number: int) -> bool:
-        """Whether a row cannot be timed. The reason goes to its report."""
+        """Whether a row cannot be timed. If so, the reason is stored in the row's report."""
         report, peer = self.rows[number].report, self.peers.get(number)
         reasons = [peer.reason] if peer is not None else [call.renewals.reason for call in self.calls[number]]
         assert report is not None
@@ -297,26 +299,26 @@ class Bench:
         return bool(report.untimed)
 
     def repeated(self, number: int) -> Callable[[], object]:
-        """All launches of a row as one function, which can be called repeatedly."""
+        """A function that makes all launches of a row, and that can be called repeatedly."""
         if number in self.peers:
             return self.peers[number].repeated()
         return in_a_row([call.repeated() for call in self.calls[number]])
 
 
 def one_line(error: TileError | RuntimeFault) -> str:
-    """The first line of an error, with its line in the file."""
+    """The first line of an error message, with the error's line number in the file."""
     line = error.loc.line if isinstance(error, TileError) and error.loc else getattr(error, "line", None)
     return error.message.partition("\n")[0] + ("" if line is None else f" (line {line})")
 
 
 def interleaved(rows: Sequence[Callable[[], object]], ordinal: int) -> list[list[float]]:
-    """The time of each row's launches together, in microseconds: 20th percentile, median, 80th percentile.
+    """The total time of the launches of each row, in microseconds: 20th percentile, median, 80th percentile.
 
-    The rows alternate, and each launch finds a cold L2.
+    The rows alternate, and each launch starts with a cold L2.
     """
     from dsl.runtime.cuda.timing import measure_rounds, percentiles
 
-    # Random(0), so that each run of the command uses the same orders.
+    # With Random(0), each run of the command measures the rows in the same orders.
     times = measure_rounds(rows, ROUNDS, order=Random(0), device=ordinal)
     return [list(percentiles(found)) for found in times]
 
@@ -335,16 +337,16 @@ def bench(
     edited: Sequence[str] = (),
     peers: Sequence[str] = (),
 ) -> list[BenchRow]:
-    """The rows of a file's examples, in the order of the file. `edited` lists files of IR or PTX, whose kernels make
-    further rows. `peers` lists Python functions that also do each example. Raises TileError, LaunchError or DeviceError
-    if there is no row."""
+    """The rows of a file's examples, in the order of the file. `edited` lists files of IR or PTX, whose kernels add
+    further rows. `peers` lists Python functions that replace the kernels in further rows. Raises TileError, LaunchError
+    or DeviceError if there is no row."""
     settings = LaunchSettings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
-    # If no example could use a requested schedule, this is an error at the end.
+    # A requested schedule that no example can use is reported as an error at the end.
     missing = dict.fromkeys(schedules)
     by_hand = {file: edited_from(file, choose or {}) for file in edited}
     unused = dict(by_hand)
-    # Imported before any row runs. Otherwise a missing peer would be reported minutes later.
+    # Peers are imported before any row runs. Otherwise a missing peer would be reported minutes later.
     others = peers_of(peers, chosen_examples(program, examples, kernels))
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
@@ -376,7 +378,7 @@ def bench(
         raise made.errors[0]
     for kernels_of in unused.values():
         raise kernels_of.not_launched(f"the rows launch {joined_names(made.rows)}")
-    # Counted only once a row exists, since counting takes seconds per launch.
+    # Launches are counted only if a row exists, since counting takes seconds per launch.
     made.count()
     if device != "emulator":
         made.measure()

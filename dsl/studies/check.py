@@ -1,8 +1,8 @@
-"""Finds all errors of a file up to LLVM, for every kernel with every schedule and every type.
+"""Finds all errors of a file that occur before LLVM runs, for every kernel with every schedule and every type.
 
-Launches of examples are planned as in a run. In other schedules, a dim gets its value from an example with a dim of the
-same name. If no example has such a dim, the value is 1024. The module loads neither numpy nor llvmlite nor CUDA nor the
-emulator.
+Launches of examples are planned as in a run. In schedules that no example launches, a dim gets its value from an
+example with a dim of the same name. If no example has such a dim, the value is 1024. The module loads neither numpy nor
+llvmlite nor CUDA nor the emulator.
 """
 
 from __future__ import annotations
@@ -33,22 +33,24 @@ from dsl.text.program import Program, dim_names, examine_program, follows, type_
 ARCH = "sm_90"
 EXTENT = 1024
 BODY_EXTENT = 32
-"""The value of constants that nothing sets, if only the names in a kernel's body are checked."""
+"""If only the names in a kernel's body are checked, constants without a value get this value."""
 OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
-"""Extents that are tried for a schedule that no example uses. An error of its arithmetic or size is reported only if
-all of these extents fail."""
+"""For a schedule that no example uses, these extents of dims are tried. An error that may depend on the extents is
+reported only if all extents fail."""
 GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
-"""Limits for a variant with guessed dims: twice the cost of the largest sample.
+"""Limits on the cost of a variant with guessed dims: twice the cost of the largest sample.
 
 A static loop over a guessed 1024 proves nothing. Such loops took 2.4 s per variant and 39 s in one file, so smaller
 dims are tried.
 """
 FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
-"""Limits for all variants with guessed dims in a file. The most costly sample uses a fifth of these limits."""
+"""Limits on the total cost of all variants with guessed dims in a file. The most costly sample uses a fifth of these
+limits."""
 FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent", "instruction"})
 """Codes of errors that may depend on the dims.
 
-`shape` is not among them. Tiles that do not match are a mistake, even if they match for one of the guessed dims.
+The code `shape` is not in this set. Tiles that do not match are a mistake, even if they match for one of the guessed
+dims.
 """
 
 
@@ -64,7 +66,7 @@ class Findings:
 
     def add(self, error: TileError) -> None:
         for each in error.errors:
-            # If a block does not parse, errors that only follow from it would hide the error to fix.
+            # If a block does not parse, the errors that follow from this would hide the error to fix.
             if self.program is not None and follows(self.program, each):
                 continue
             place = None if each.loc is None else (each.loc.source.name, each.loc.start)
@@ -111,10 +113,10 @@ class _Check:
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
         self.others: list[Request] = []  # the same kernels and schedules with other dims or constants
-        self.built: set[str] = set()  # kernels with a variant without errors
+        self.built: set[str] = set()  # kernels that have a variant without errors
         self.unset: set[str] = set()  # kernels with constants that nothing in the file sets
         self.exhausted: set[str] = set()  # kernels that take too long to build, reported once
-        self.extents: dict[str, int] = {}  # limits for guesses of kernels whose larger guesses cost too much
+        self.extents: dict[str, int] = {}  # by kernel, the limit of guessed extents, since larger guesses cost too much
         self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants with guessed dims
         self.passed_over: dict[str, int] = {}  # number of skipped variants, by kernel
         self.contracts = StaticContracts(program, found, assemble)
@@ -224,8 +226,8 @@ class _Check:
             self.found.note(TileError("check", first.loc or kernel.loc, message, first.hint))
 
     def body(self, kernel: ast.KernelDef) -> None:
-        """Checks a kernel that has no correct schedule. This check reports errors of names and calls, which hold for
-        all constants."""
+        """Checks a kernel that has no correct schedule. This check reports errors in names and calls, which do not
+        depend on the constants."""
         unset = {c.name: BODY_EXTENT for c in kernel.constants if c.types is None and c.default is None}
         _, request = next(self.requests(kernel, None, next(_alternatives(kernel))))
         try:
@@ -238,8 +240,8 @@ class _Check:
     def look_at(self, request: Request, known: bool, budget: Budget | None = None, is_guess: bool = True) -> None:
         """Lowers a variant.
 
-        If `known` says that a variant with types of the same sizes is correct, only the types of the new variant are
-        checked. Layouts, shared memory and barriers depend on sizes alone.
+        `known` is True if a variant with types of the same sizes is correct. Then only the types of the new variant are
+        checked, since layouts, shared memory and barriers depend on sizes alone.
         """
         if known and not self.assemble and (is_guess or not self.contracts.of_schedule(request)):
             build_variant(self.program, request, budget)
@@ -269,7 +271,7 @@ class _Check:
         names = {**variant.constants, **request.scalars, **request.dims}
         for axis, tree, limit in zip("xyz", variant.grid, GRID_LIMITS, strict=False):
             extent = compile_expression(tree)
-            # The grid reads a name that only a run knows.
+            # The grid uses a name that has a value only in a run.
             if not extent.names <= names.keys():
                 continue
             try:
@@ -283,7 +285,7 @@ class _Check:
     def note_spills(self, evidence: Evidence) -> None:
         """Notes a variant that spills registers, with the number of bytes.
 
-        Raises DeviceError without the assembler, and LaunchError for PTX that the assembler refuses.
+        Raises DeviceError if there is no assembler, and LaunchError for PTX that the assembler refuses.
         """
         figures = evidence.assembled()
         spilled = figures.spill_stores + figures.spill_loads
@@ -301,7 +303,7 @@ class _Check:
         """Lowers a variant with the example's dims. If these dims do not fit the schedule or cost too much, other dims
         are tried.
 
-        If no dims fit, and a dispatch tests with `fits` whether the variant fits, the error is returned.
+        If no dims fit a variant that a dispatch tests with `fits`, the error is returned.
         """
         tried: list[tuple[Request, TileError]] = []
         most = self.extents.get(kernel.name)
@@ -322,7 +324,7 @@ class _Check:
                 if kernel.name not in self.unset and any(each.code not in FITTING for each in error.errors):
                     break
         if not tried or costs_too_much(tried[0][1]):
-            # All guesses cost too much. One of them is lowered without a limit, so that errors independent of the dims
+            # All guesses cost too much. One guess is lowered without a limit, so that errors independent of the dims
             # are found.
             request = self.filled(kernel, next(self.requests(kernel, schedule, types))[1], None)
             wrong = self.whole(request, known)
@@ -338,10 +340,10 @@ class _Check:
         return None
 
     def judge(self, kernel: ast.KernelDef, schedule: str | None, tried: list[tuple[Request, TileError]]) -> None:
-        """Judges a schedule that fits no guess.
+        """Reports a schedule that fits none of the guessed dims.
 
         The result is an error if all guesses fail alike, or if one guess fails for a reason that no dims can fix. The
-        result is only a note if the failure depends on dims, optional tensors or scalars that nobody gave.
+        result is only a note if the failure depends on dims, optional tensors or scalars without a given value.
         """
         first, last = tried[0][1], tried[-1][1]
         if any(each.code not in FITTING for each in last.errors):
@@ -352,7 +354,7 @@ class _Check:
             self.note_unfit(kernel, schedule, first)
 
     def note_unfit(self, kernel: ast.KernelDef, schedule: str | None, error: TileError) -> None:
-        """Notes that no guess fits, and why the first guess does not."""
+        """Notes that the schedule fits none of the guessed dims, and why the first guess fails."""
         (one, *_) = error.errors
         of = f"'{kernel.name}'" if schedule is None else f"'{kernel.name} with {schedule}'"
         message = f"{of}, which no example launches, fits none of the tried dims: {one.message}"
@@ -409,8 +411,8 @@ class _Check:
     def requests(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]
     ) -> Iterator[tuple[int | None, Request]]:
-        """The requests to try, in order, each with the extent of all dims. The extent is None for the dims of the
-        examples."""
+        """Yields the requests to try, in order. Each comes with the common extent of all dims, or with None for the
+        dims of the examples."""
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}
@@ -469,7 +471,7 @@ def planner_of(
 
 
 def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:
-    """The error, located at `node` if it has no location."""
+    """Returns the error. An error without a location is located at `node`."""
     if error.loc is None and len(error.errors) == 1:
         return TileError(error.code, node.loc, error.message, error.hint)
     return error

@@ -1,8 +1,8 @@
-"""Compares what launches of PTX texts cost, from our compiler or any other, on the same values.
+"""Compares the costs of PTX texts that are launched on the same values. The texts are from our compiler or any other.
 
-The emulator launches each text once. The emulator counts, finds faults and writes the results. The resources of the
-machine code come from ptxas. With a GPU, the emulator counts the first blocks, then the GPU launches and times the
-text.
+The emulator launches each text once, to count its instructions, find faults and compute the results. ptxas reports the
+resources of the machine code. With a GPU, the emulator runs only the first blocks. Then the text is launched and timed
+on the GPU.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ if TYPE_CHECKING:
     from dsl.runtime.chips import DeviceFacts
 
 HARMFUL = ("out of bounds", "misaligned", "trap")
-"""Kinds of findings that poison the process. A text with such a finding is not launched on a GPU."""
+"""Kinds of faults that would make the CUDA context of the process unusable. A text with such a fault is not launched on
+a GPU."""
 PER_LAUNCH = ("grids", "blocks", "clusters", "shared", "entries", "arguments")
 OPTION_OF = {"grids": "grid", "blocks": "block", "clusters": "cluster", "entries": "entry", "arguments": "args"}
 
 
 @dataclass(frozen=True, slots=True)
 class CountRequest:
-    """What to count.
+    """The texts to count, and the options of their launches.
 
     `values` are texts of the form NAME=VALUE. `entries`, `grids`, `blocks`, `clusters`, `shared` and `arguments` apply
     to texts without a header. Each of these lists has a single element for all texts, or one element for each text.
@@ -77,12 +78,12 @@ class CountRequest:
 class CountedFile:
     """A launched text.
 
-    `report` has its single launch and the checks. `counted` is the number of blocks that the counters cover, or None if
+    `report` has the single launch and the checks. `counted` is the number of blocks that the counters cover, or None if
     nothing was counted. `arguments` maps names to descriptions. `findings` and `notes` come from the emulator, as data.
-    The numbers in the launch's `by_line` are lines of `source`. `by_ptx_line` and `by_array` have the same form as
-    `by_line`. `unjudged` says why there are no results. `unassembled` says why there is no machine code. `advice` names
-    what the caller may have left out. `waits_with_a_barrier` counts the cluster waits next to which ptxas puts a
-    barrier of the block.
+    The launch's `by_line` uses line numbers of `source`. `by_ptx_line` and `by_array` have the same form as `by_line`.
+    `unjudged` is the reason why there are no results. `unassembled` is the reason why there is no machine code.
+    `advice` names an option that the caller may have left out. `waits_with_a_barrier` counts the cluster waits beside
+    which ptxas inserts a block barrier.
     """
 
     report: Report
@@ -109,11 +110,12 @@ class CountedFile:
 
     @property
     def is_right(self) -> bool | None:
-        """Whether its results are as expected. None if nothing judges them."""
+        """Whether the results are as expected. The value is None if nothing checks the results."""
         return False if self.findings else self.report.passed
 
     def figures(self) -> dict[str, float | None]:
-        """The figures of a table row, for the whole launch. Counters of first blocks are scaled."""
+        """The figures of a table row, for the whole launch. Counters that cover only the first blocks are scaled to all
+        blocks."""
         launch, code = self.launch, self.launch.machine_code or {}
         found: dict[str, float | None] = {
             "time_us": self.report.time_us,
@@ -138,8 +140,8 @@ class CountedFile:
 
 @dataclass(slots=True)
 class GivenValues:
-    """The values as typed. `names` has the order of the values. `lines` holds values that are expressions, and `files`
-    holds values that are files."""
+    """The values as the user typed them. `names` has the order of the values. `lines` has the values that are
+    expressions, and `files` the values that are files."""
 
     names: list[str]
     lines: dict[str, ast.Assign]
@@ -147,7 +149,7 @@ class GivenValues:
     expects: list[ast.Expect]
 
     def evaluate(self, run: ExampleRun) -> None:
-        """Gives the example fresh values for the names."""
+        """Evaluates all values anew, and stores them in the example."""
         for name in self.names:
             if name in self.files:
                 run.names[name] = read_value(self.files[name], run.host, None)
@@ -162,7 +164,7 @@ def given_values(request: CountRequest) -> GivenValues:
     texts: list[str] = []
     for each in request.values:
         name, equals, value = each.partition("=")
-        # `2=n` is for parameter 2, which has no name in the PTX of many compilers.
+        # `2=n` sets parameter 2. Many compilers write PTX in which parameters have no names.
         name = f"parameter_{name}" if name.isdecimal() else name
         if not equals or not value or not name.isidentifier() or "\n" in each:
             message = f"'{each}' is neither a PTX text nor NAME=VALUE"
@@ -267,7 +269,7 @@ class Counter:
         elif any(each["kind"] in HARMFUL for each in found.findings):
             found.unjudged = "not launched on the GPU: the fault would poison it"
         else:
-            # The emulator has written into the first values.
+            # The emulator has written into the arrays, so the arrays are made again.
             run, launched = self.prepared(file, text, asked, entry)
             self.launch(found, launched, ordinal)
             writers = []
@@ -315,26 +317,26 @@ class Counter:
         except (LaunchError, DeviceError) as error:
             reason = " ".join(error.message.splitlines()[:2])
         if code is not None and self.ordinal is None:
-            # Adds static shared memory, which a foreign text declares itself.
+            # Adds static shared memory, which the PTX of another compiler declares itself.
             launch.shared_bytes += code.shared
             share = occupancy(facts, code.registers, launch.threads, launch.shared_bytes)
             launch.occupancy, launch.limited_by = share
         found.unassembled = reason or (None if code else "no machine code: ptxas is not installed")
 
     def counted(self, found: CountedFile, launched: LaunchedText) -> Counted | None:
-        """The emulator's counters and findings. The result is None if a GPU's launch has arrays that are too large to
-        count."""
+        """The emulator's counters and findings. The result is None for a launch on a GPU whose arrays are too large for
+        the emulator."""
         only = self.request.only
         if self.ordinal is not None:
             if array_bytes_of(launched) > COUNTED_BYTES:
                 return None
-            # A GPU's launch may be large, so its first blocks represent it.
+            # A launch on a GPU may be large, so only its first blocks are counted.
             only = only or COUNTED_BLOCKS
         made = launched.count(only, self.request.arch, self.request.seed, self.request.time_limit)
         launch = found.launch
         launch.output, found.counted = made.output, made.blocks
         is_part = made.blocks < launch.blocks
-        # Only some of the blocks ran. The finding may be due to data or signals of blocks that did not run.
+        # If only some blocks ran, a finding may be due to missing data or signals of the other blocks.
         found.findings = [as_data(each) for each in made.findings if not (is_part and each.kind in OF_A_PART)]
         found.notes = [as_data(each) for each in made.notes]
         if not launched.shared_bytes and any("shared address" in each["message"] for each in found.findings):
@@ -350,8 +352,8 @@ class Counter:
         return made
 
     def launch(self, found: CountedFile, launched: LaunchedText, ordinal: int) -> None:
-        """Launches on the GPU once for the results, then repeatedly for the time. Each launch finds the same memory
-        contents."""
+        """Launches on the GPU once for the results, then repeatedly for the time. Each launch starts with the same
+        memory contents."""
         on_gpu = launched.on_gpu(ordinal)
         try:
             kept = KeptMemory(on_gpu.changed, ordinal)
@@ -364,16 +366,17 @@ class Counter:
             found.report.times = timed(kept.before(on_gpu.submit), ordinal)
 
     def judge(self, found: CountedFile, run: ExampleRun, writers: list[Any] | None) -> None:
-        """Compares and saves the results. `writers` are the writers of the arrays, or None if there are no results."""
+        """Compares and saves the results. `writers` records which stores wrote the arrays. It is None if there are no
+        results."""
         if writers is None or (found.findings and self.ordinal is None):
             found.unjudged = found.unjudged or ("results are discarded after a finding" if found.findings else None)
             return
-        # The writers name the store that made a wrong result.
+        # With the writers, a failed check can name the store that wrote a wrong result.
         run.launcher.written = writers
         run.empty.wrote_all()  # any parameter may be an output
         for line in self.given.expects:
             check = run.expect(line)
-            check.line = 0  # typed, so it has no line in a file
+            check.line = 0  # from the command line, so it has no line in a file
             found.report.checks.append(check)
         for name, file in self.saves.items():
             import numpy as np
@@ -400,7 +403,7 @@ def array_bytes_of(launched: LaunchedText) -> int:
 
 
 def as_data(finding: Any) -> dict[str, Any]:
-    """A finding of the emulator as data. Its `text` is for users."""
+    """A finding of the emulator as data. `text` is the message for users."""
     kind, place = str(finding.kind.value), {"file": finding.file, "line": finding.line, "ptx_line": finding.ptx_line}
     where = {"block": finding.block and list(finding.block), "thread": finding.thread and list(finding.thread)}
     return {"kind": kind, "message": finding.message, **place, **where, "text": str(finding)}

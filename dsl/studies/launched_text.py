@@ -1,7 +1,7 @@
 """A PTX text that can be launched.
 
-For a text of any other compiler, the caller gives the arguments and the grid. A text with our header gives them itself.
-Both kinds of texts are counted, launched on a GPU and described in the same way.
+For a text of any other compiler, the caller gives the arguments and the grid. A text of our compiler has a header that
+specifies both. Both kinds of texts are counted, launched on a GPU and described in the same way.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Counted:
 class OnGpu:
     """A launch on a GPU.
 
-    `submit` launches. `copy_back` waits and copies the arrays to the host. `attributes` returns the driver's figures
-    for the text. `changed` is the memory that a launch may both read and change.
+    `submit` starts the launch. `copy_back` waits for the launch and copies the arrays to the host. `attributes` returns
+    the function attributes that the driver reports. `changed` is the memory that a launch may both read and change.
     """
 
     submit: Callable[[], None]
@@ -55,7 +55,7 @@ class OnGpu:
 class LaunchedText(Protocol):
     """A text with everything that one launch of it needs.
 
-    `names` and `values` are the arguments. `guessed` holds the dims that nobody gave.
+    `names` and `values` are the arguments. `guessed` holds the dims that were not given.
     """
 
     is_foreign: bool
@@ -77,14 +77,14 @@ class LaunchedText(Protocol):
         """Launches all blocks or the first blocks on the emulator, and collects faults."""
 
     def on_gpu(self, ordinal: int) -> OnGpu:
-        """A launch on a GPU, to which the arrays are copied."""
+        """Copies the arrays to a GPU, and returns the launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedLaunch:
-    """The launch options for a text without a header, as typed. A missing option is None.
+    """The launch options for a text without a header, as the user typed them. A missing option is None.
 
-    Options are expressions of the language over the values' names. Extents are given along x, y, z.
+    Options are expressions of the tile language, and may use the names of the values. Extents are given along x, y, z.
     """
 
     entry: str | None = None
@@ -99,7 +99,7 @@ class AskedLaunch:
 
 
 def expressions(text: str, option: str) -> list[ast.Expr]:
-    """Parses expressions separated by commas. Their locations are in the typed text. Raises TileError."""
+    """Parses expressions separated by commas. Their source locations refer to the typed text. Raises TileError."""
     if "\n" in text:
         raise TileError("option", None, f"{option} is one line")
     program = parse_program(f"example:\n    given = [{text}]\n", option)
@@ -109,7 +109,8 @@ def expressions(text: str, option: str) -> list[ast.Expr]:
 
 
 def map_of(node: ast.Expr, host: Arrays) -> MapOf | None:
-    """The tensor map of an expression `tensor_map(x, [64, 128], swizzle=128)`. None for any other expression.
+    """The tensor map of an expression `tensor_map(x, [64, 128], swizzle=128)`. The result is None for any other
+    expression.
 
     Raises TileError.
     """
@@ -125,9 +126,10 @@ def map_of(node: ast.Expr, host: Arrays) -> MapOf | None:
     return MapOf(row_major(array), tuple(host.integer(extent, "an extent") for extent in box.items), swizzle)
 
 
-# Foreign kernels do not get our strides.
+# Kernels of other compilers are not passed the arrays' strides.
 def row_major(value: Any) -> Any:
-    """An array without gaps, as kernels of other compilers expect it. Other values are returned unchanged."""
+    """Returns an array in row-major order without gaps, as kernels of other compilers expect. Other values are returned
+    unchanged."""
     if not hasattr(value, "ctypes") or value.flags.c_contiguous:
         return value
     import numpy as np
@@ -189,7 +191,7 @@ class ForeignText:
         return Loc(self.source, self.kernel.signature.start, self.kernel.signature.end)
 
     def numbers(self, text: str, option: str, most: int) -> list[int]:
-        """The integers of an option. They must not be negative."""
+        """The integers of an option. They must be at least 0."""
         nodes = expressions(text, option)
         if not 1 <= len(nodes) <= most:
             raise TileError("option", None, f"{option} takes 1 to {most} numbers, not {len(nodes)}")
@@ -230,7 +232,8 @@ class ForeignText:
         return values, names
 
     def value(self, node: ast.Expr) -> Any:
-        """The value of an expression. For a name it is the array itself, so that results appear under that name."""
+        """The value of an expression. For a name, the value is the array itself, so that results appear under that
+        name."""
         if isinstance(node, ast.Name) and node.id in self.host.names:
             return self.host.names[node.id]
         return self.host(node)
@@ -304,9 +307,9 @@ def numbered(name: str) -> int | None:
 
 
 class OwnText:
-    """A text with our header. The arguments are the values that have the names of the text's parameters.
+    """A text of our compiler, with a header. Each parameter's argument is the value of the same name.
 
-    If no array is given, the arguments are random as in `dsl run`, with the given dims. Raises TileError or
+    If no array is given, the arguments are random arrays with the given dims, as in `dsl run`. Raises TileError or
     LaunchError.
     """
 
@@ -315,7 +318,7 @@ class OwnText:
     def __init__(self, text: str, entry: str | None, names: Mapping[str, Any], device: str, seed: int):
         from dsl.runtime import Kernel, device_facts
 
-        # Checks the header. The device is chosen at the launch.
+        # This only checks the header. The device is chosen at the launch.
         self.kernel = Kernel(text, entry, "emulator")
         header = self.header = self.kernel.header
         self.ptx, self.entry, self.schedule = text, header.entry, header.schedule
@@ -369,7 +372,7 @@ class OwnText:
                 if host is not None and is_array(host):
                     arrays[name].allocation.copy_out(host.ctypes.data, host.nbytes)
 
-        # Only memory that is also read must be restored, since pure outputs are overwritten.
+        # Only memory that the kernel both reads and writes must be restored, since pure outputs are overwritten.
         changed = changed_spans([(kernel.header, [*arrays.values()])])
         return OnGpu(kernel.bind(*arrays.values()), copy_back, lambda: kernel.attributes(ordinal), changed)
 
@@ -381,7 +384,7 @@ def read_value(text: str, host: Arrays, node: ast.Expr | None) -> Any:
     import numpy as np
 
     try:
-        # A pickle could run code by whoever wrote the file.
+        # A pickle could run code of the file's author.
         return row_major(np.load(Path(text), allow_pickle=False))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

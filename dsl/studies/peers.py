@@ -1,9 +1,9 @@
-"""Peers of an example's launch: Python functions of torch, Triton, CuPy or numpy that compute the same.
+"""Peers of an example's launch: Python functions of torch, Triton, CuPy or numpy that compute the same results.
 
-A peer replaces the launch line. The peer gets the same arrays, and the lines below the launch judge its results. On a
-GPU, the peer is timed in the same rounds as the kernels. A peer is called with the launch's arguments that its
-parameters name. If its parameters have other names, the peer gets the arrays that the kernels read, in the order of the
-launch's arguments. The peer either writes outputs that it takes as arguments, or returns them.
+A peer replaces the launch line. The peer gets the same arrays, and the `expect` lines below the launch check its
+results. On a GPU, the peer is timed in the same rounds as the kernels. If the peer's parameters have names of the
+launch's arguments, the peer gets these arguments. Otherwise, the peer gets the arrays that the kernels read, in the
+order of the launch's arguments. The peer either writes its outputs into arguments, or returns its outputs.
 
 On a GPU a peer gets tensors of torch, or arrays of CuPy if torch is missing. Without a GPU, a peer gets numpy arrays,
 and nothing is timed.
@@ -43,15 +43,15 @@ TORCH_HOMES = ("torch", "torch.nn.functional")
 
 
 class PeerFailed(Exception):
-    """The error of a peer, in a sentence."""
+    """The error of a peer, as one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A function to compare with, and the name of its row.
+    """A function to compare with the kernels, and the name of its row in the result.
 
-    `on_host` is `torch` if the function takes tensors even without a GPU. `of` names the example, or the launched
-    kernel or dispatch, that the function replaces. None means any.
+    `on_host` is `torch` if the function takes tensors even without a GPU. `of` names what the function replaces: an
+    example, or a launched kernel or dispatch. None means any of these.
     """
 
     name: str
@@ -121,7 +121,8 @@ def _module(home: str) -> Any:
     """The module of a file or of a module name. A module is also searched in the current folder. Raises TileError."""
     try:
         if not home.endswith(".py"):
-            # `python -m` does so, too. For the script `dsl`, the script's own folder stands first.
+            # `python -m` also searches the current folder first. The script `dsl` would search the script's folder
+            # instead.
             sys.path.insert(0, "")
             try:
                 return importlib.import_module(home)
@@ -145,7 +146,8 @@ def _module(home: str) -> Any:
 
 
 def in_words(error: BaseException) -> str:
-    """An exception of the user's Python code in a line, with the outermost place that is not in this file."""
+    """An exception of the user's Python code as one line, with the outermost line of its traceback that is not in this
+    file."""
     text = f"{type(error).__name__}: {error}".splitlines()[0]
     ours = (str(Path(__file__)), "<frozen")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
@@ -157,8 +159,8 @@ def in_words(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The kernels of a launch write the arguments `written`. They write the arguments `outputs` without reading them
-    first."""
+    """The kernels of a launch write the arguments `written`. The kernels write the arguments `outputs` without reading
+    them first."""
 
     written: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -199,14 +201,15 @@ class PeerCall:
         if named is not None and named[0] <= known and named[1] & known:
             self.taken = frozenset(named[1] & known)
             self.submit = partial(self.peer.function, **{name: self.arrays[name] for name in self.taken})
-        # Positional, since the parameters have other names than the launch's arguments.
+        # Arguments are positional, since the parameters have other names than the launch's arguments.
         else:
             inputs = [name for name in self.arrays if name in known and name not in self.roles.outputs]
             self.taken = frozenset(inputs)
             self.submit = partial(self.peer.function, *(self.arrays[name] for name in inputs))
 
     def keep(self, ordinal: int | None) -> None:
-        """Saves the contents of the memory that the peer may change. If there is no room, `reason` says so."""
+        """Saves the contents of the memory that the peer may change. If there is not enough memory, `reason` says
+        so."""
         given = [describe(self.arrays[name]) for name in self.roles.written if name in self.taken]
         spans = [(array.pointer + array.span[0], array.pointer + array.span[1]) for array in given if array.size]
         try:
@@ -219,7 +222,7 @@ class PeerCall:
         return self.submit if self.kept is None else self.kept.before(self.submit)
 
     def results(self, returned: Any) -> dict[str, Any]:
-        """The outputs by name, from the arrays that a call returned and wrote. Raises PeerFailed."""
+        """The outputs of a call by name. Outputs are arrays that the peer returned or wrote. Raises PeerFailed."""
         written = self.roles.written
         if isinstance(returned, Mapping):
             found = dict(returned)
@@ -227,7 +230,8 @@ class PeerCall:
             found = {}
         else:
             values = returned if isinstance(returned, tuple | list) else (returned,)
-            # A function returns its pure outputs. If there are none, it returns the arrays that the launch updates.
+            # A peer must return the launch's pure outputs. If there are none, the peer must return the arrays that the
+            # launch updates.
             wanted = [name for name in written if name in self.roles.outputs] or list(written)
             if len(values) != len(wanted):
                 raise PeerFailed(f"it returns {len(values)} arrays; the launch writes {', '.join(wanted)}")
@@ -241,7 +245,8 @@ class PeerCall:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[set[str], set[str]] | None:
-    """The names that a call must give, and all names that it may give. None if Python does not know them."""
+    """The names of the parameters that a call must set, and of all that it may set by name. The result is None if
+    Python cannot inspect the function."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
@@ -267,7 +272,7 @@ class PeerLauncher(Launcher):
         frame = _framework(self.peer, self.ordinal)
         self.call = PeerCall(self.peer, self.roles, {name: frame(value) for name, value in arrays.items()})
         inputs = inputs_of(given, self.roles)
-        # On a GPU the peer gets copies of the host arrays, which stay unchanged.
+        # On a GPU the peer gets copies, so the host arrays stay unchanged.
         before = {name: array.copy() for name, array in inputs.items()} if self.ordinal is None else inputs
         self.call.keep(self.ordinal)
         try:
@@ -298,7 +303,7 @@ class PeerLauncher(Launcher):
 
 
 def inputs_of(given: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
-    """The arrays of a call that its kernels only read, in host memory."""
+    """The arrays in host memory that the kernels of a call only read."""
     from dsl.runtime import is_array
 
     written = {id(given[name]) for name in roles.written}
@@ -314,14 +319,14 @@ def equal_bytes(a: Any, b: Any) -> bool:
 
 
 def _shares(value: Any, array: Any) -> bool:
-    """Whether an array of a peer is the example's own memory."""
+    """Whether an array that a peer returned is the example's own memory."""
     from dsl.runtime import describe
 
     return describe(value).pointer == describe(array).pointer
 
 
 def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
-    """Copies a result to the example's array. Raises PeerFailed for another shape or type."""
+    """Copies a result to the example's array. Raises PeerFailed if the shape or type differs."""
     import ctypes
 
     import numpy as np
@@ -382,7 +387,7 @@ def _as_torch(torch: Any, ordinal: int | None, value: Any) -> Any:
         tensor = torch.as_tensor(value, device=f"cuda:{ordinal}")
     else:
         names = value.dtype.names
-        # torch reads no structured dtype, so the bits are viewed as integers and then as the type.
+        # torch cannot convert structured dtypes, so the bits are viewed first as integers, then as the type of torch.
         tensor = torch.from_numpy(value if not names else value.view(BIT_FIELDS[dtype]))
     return tensor.view(getattr(torch, DTYPES[dtype].numpy)) if dtype in BIT_FIELDS else tensor
 

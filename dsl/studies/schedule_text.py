@@ -1,4 +1,4 @@
-"""A complete schedule as text: its own lines, the lines that it gets by `like`, and the choices of the compiler."""
+"""A complete schedule as text: its own lines, the lines that it inherits by `like`, and the choices of the compiler."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def schedule_text(program: Program, variant: Variant, name: str, reasons: list[s
 def constants(program: Program, variant: Variant) -> list[Line]:
     """The kernel's constants, and `warps`."""
     kernel = program.kernels[variant.request.kernel]
-    # `warps` is not a constant of the kernel, but its code depends on it. The plan may have chosen it.
+    # `warps` is not a constant of the kernel, but the code depends on `warps`. The plan may have chosen its value.
     is_chosen = "block.warps" in variant.function.choices.keyed()
     values: dict[str, Any] = {} if is_chosen else {"warps": variant.schedule.warps}
     values |= {c.name: variant.constants[c.name] for c in kernel.constants if c.types is None}
@@ -45,7 +45,7 @@ def constants(program: Program, variant: Variant) -> list[Line]:
 
 
 def place_of(variant: Variant, name: str) -> str:
-    """The origin of a name's value."""
+    """Describes where the value of a name comes from."""
     schedule = variant.schedule
     if name in variant.request.constants:
         return "the caller"
@@ -66,7 +66,7 @@ def said(value: Any) -> str:
 
 
 def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> list[Line]:
-    """The lines of its properties, with their values."""
+    """The lines that set the properties of a schedule."""
     found = []
     for (name, subject), loc in schedule.places.items():
         row = rows[name]
@@ -79,7 +79,7 @@ def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> l
 def chosen(made: Mapping[str, Choice]) -> list[Line]:
     """The `choose` lines of a schedule. A choice needs a line if it has another option and no property decided it.
 
-    Equal choices of a stem share a line.
+    The stem of a key is the key without its number. Equal choices of a stem share a line.
     """
     stems: dict[str, list[tuple[str, Choice]]] = {}
     for key, choice in made.items():
@@ -87,7 +87,8 @@ def chosen(made: Mapping[str, Choice]) -> list[Line]:
     found = []
     for stem, choices in stems.items():
         free = [(key, choice) for key, choice in choices if says_something(choice)]
-        # A key without a number stands for all choices of a stem. It is shorter and stays valid after edits.
+        # A key without a number selects all choices of a stem. Such a key is shorter, and stays valid after edits of
+        # the kernel.
         alike = len(free) == len(choices) and len({choice.taken for _, choice in free}) == 1
         for key, choice in [(stem, free[0][1])] if alike else free:
             found.append(Line(choose_line(key, choice.taken), reason_of(choice)))
@@ -95,13 +96,13 @@ def chosen(made: Mapping[str, Choice]) -> list[Line]:
 
 
 def says_something(choice: Choice) -> bool:
-    """Whether a choice needs a line. A choice without another option, a choice that a property decided, and a pass that
-    runs by default need none."""
+    """Whether a choice needs a line. No line is needed for a choice without another option, a choice that a property
+    decided, and a pass with its default setting."""
     return len(choice.options) > 1 and not choice.is_property and (choice.kind != "pass" or choice.taken != choice.rule)
 
 
 def reason_of(choice: Choice) -> str:
-    """Who took an option and why, its cost, and the costs of the other options."""
+    """What chose the option and why, the option's cost, and the costs of the other options."""
     costs = choice.costs
     others = [f"{name}: {costs[name]:g}" if name in costs else name for name in choice.options if name != choice.taken]
     cost = f"{choice.unit}: {costs[choice.taken]:g}" if choice.taken in costs else ""

@@ -1,4 +1,4 @@
-"""Contracts that `dsl check` judges. Their facts need no run."""
+"""Contracts that `dsl check` judges. They can be judged without a run of the kernel."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ class StaticContracts:
         return resolve(self.program, request).schedule.contracts
 
     def emitted(self, lowered: Lowered) -> Evidence:
-        """A variant whose emission has made its choices. The variant is compiled if contracts need the assembler.
+        """Emits the code of a variant, so that all choices of the variant are made. The variant is compiled if
+        contracts need the assembler.
 
-        Raises a TileError for a forced option that no choice has taken.
+        Raises a TileError for a forced option that belongs to no choice.
         """
         request, function = lowered.variant.request, lowered.variant.function
 
@@ -66,7 +67,7 @@ class StaticContracts:
             made()
         else:
             emit(function, lowered.variant.target)
-            # Only the choice of LLVM's level needs LLVM. Otherwise a check does not load LLVM.
+            # Only the choice of LLVM's optimization level needs LLVM. Other checks do not load LLVM.
             if function.choices.forced or self.has_choices(request):
                 from dsl.lowering.emit.codegen import llvm_level_for  # imports LLVM
 
@@ -128,12 +129,13 @@ class StaticContracts:
                 self.found.note(TileError("check", lines[0].loc, message))
 
     def of(self, request: Request) -> Evidence | None:
-        """A variant of a launch. The result is None if the variant is wrong, which is reported elsewhere."""
+        """A variant of a launch. The result is None if the variant has an error, since errors are reported
+        elsewhere."""
         for each in self.known:
             if each.request == request:
                 return each
         try:
-            # This variant has the dims of another launch of the same schedule.
+            # The schedule was checked with the dims of another launch, so this variant has not been lowered yet.
             self.known.append(self.emitted(lower(self.program, request)))
         except TileError:
             return None

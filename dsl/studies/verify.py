@@ -39,20 +39,20 @@ from dsl.text.program import Program
 
 Passes = Sequence[Pass]
 BOUNDARIES = (1, 33)
-"""Values for the numbers of an example: 1, and one more than a warp has lanes.
+"""Values for the numbers of an example: 1, and one more than the number of lanes in a warp.
 
-Each number of the example takes these values alone. Then all numbers take them together.
+All numbers of the example together take each value. Then each number alone takes the value.
 """
 BLOCKS = 8
-"""Number of blocks that are executed: the first blocks of a launch."""
+"""The number of blocks of a launch that are executed. These are the first blocks."""
 
 
 @dataclass
 class Verified:
     """The result for one kernel.
 
-    `levels` counts the compared levels. `values` counts the values in the last level. `undecided` says why there is no
-    answer.
+    `levels` counts the compared levels. `values` counts the values in the last level. `undecided` is the reason why the
+    comparison has no answer.
     """
 
     kernel: str
@@ -138,7 +138,7 @@ class _Emulated:
     rules: dict[str, Choice] = field(default_factory=dict)  # rules of plug-ins that the last compilation took
 
     def divergence(self, passes: Passes, forced: Mapping[str, str] | None = None) -> Divergence | None:
-        """Compiles the variant with these choices forced and runs its PTX.
+        """Compiles the variant with the options `forced`, and runs its PTX.
 
         The results are compared with the reference semantics of the last IR.
         """
@@ -180,8 +180,8 @@ class _Emulated:
         """The cause of a divergence: a rule of a plug-in, a pass, or the emission.
 
         A rule is the cause if the PTX agrees without it. Otherwise, passes are left out one by one, the last pass
-        first. Passes are tried because the IR does not show where elements lie, which threads wait and which threads
-        load. If no pass is the cause, the emission is.
+        first. This test is needed because the IR does not show where elements are stored, which threads wait and which
+        threads load. If no pass is the cause, the cause is the emission.
         """
         by_rule: dict[str, list[str]] = {}
         for key, choice in self.rules.items():
@@ -209,7 +209,7 @@ class _Emulated:
 
 
 def _whose(name: str, passes: Passes) -> str:
-    """The name of a pass, with the place of the plug-in that added it."""
+    """The name of a pass. If a plug-in added the pass, the name includes the plug-in's place."""
     added = next((each.plugin for each in passes if each.name == name), None)
     return name if added is None else f"{name} ({added.place})"
 
@@ -230,8 +230,8 @@ def _of_finding(error: Any, function: Function) -> Divergence:
 
 
 def copy_of(array: np.ndarray) -> np.ndarray:
-    """A copy with the same strides. The copy's first element has the same alignment to 16 bytes."""
-    if array.flags.c_contiguous and (1 not in array.shape or not array.size):  # strides along 1 are free
+    """A copy with the same strides. The address of the copy's first element has the same remainder modulo 16."""
+    if array.flags.c_contiguous and (1 not in array.shape or not array.size):  # axes of extent 1 may have any stride
         raw = np.zeros(array.nbytes + 16, np.uint8)
         start = (array.ctypes.data - raw.ctypes.data) % 16
         out = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -326,7 +326,7 @@ def verify_example(
         is_last = False
 
     class VerifiedLines(ExampleRun):
-        """Runs the lines of the example that make arrays and launch."""
+        """Runs only the lines of the example that make arrays or launch kernels."""
 
         def run(self) -> Report:
             lines = [line for line in example.lines if isinstance(line, ast.Assign | ast.Launch)]
@@ -361,7 +361,7 @@ def verify_example(
 
 
 def boundary_shapes(names: Sequence[str], extents: Sequence[int]) -> list[list[str]]:
-    """For each extent, all names at the extent together, then each name alone.
+    """For each extent, sets all names to the extent together, then each name alone.
 
     >>> boundary_shapes(["m", "n"], [1])
     [['m=1', 'n=1'], ['m=1'], ['n=1']]

@@ -1,6 +1,6 @@
-"""The reasons for a kernel's code: its choices and their other options, for each kernel that an example launches.
+"""The reasons for the code of each kernel that an example launches: the choices, and the options that were not taken.
 
-`dsl why` shows them, and `dsl schedule` prints them as a schedule.
+`dsl why` shows the choices, and `dsl schedule` prints the choices as a schedule.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ExplainedKernel:
         from dsl.runtime.errors import LaunchError
         from dsl.runtime.machine_code import machine_code
 
-        # The option is passed as a constant. If it cannot be taken, this is an error, which is shown.
+        # The option is passed as a constant. If the option cannot be taken, the error is shown.
         request = replace(self.request, constants={**self.request.constants, key: option})
         try:
             made = compile_variant(self.program, request)
@@ -72,9 +72,9 @@ def kernels_of(
     choose: Mapping[str, str] | None = None,
     device: str | None = None,
 ) -> Iterator[ExplainedKernel]:
-    """The kernels that the launches of an example use with these options, each variant once.
+    """Compiles the kernels that the launches of an example use. Yields each variant once.
 
-    If `device` is named, its tuned data is used.
+    If `device` is given, the tuned data of this device is used.
     """
     path = program.path
     tuned = None if device is None or path is None else usable(tuned_path(path))
@@ -101,7 +101,7 @@ def chosen(
     key: str | None = None,
     all_of_them: bool = False,
 ) -> dict[str, Choice]:
-    """The choices of a line, about a value, or under a key.
+    """The choices that belong to a line of the source, to a named value, or to a key.
 
     By default, these are the choices whose options differ in cost, and the choices that the compiler's rule did not
     decide.
@@ -121,14 +121,14 @@ def chosen(
 
 
 def matters(choice: Choice) -> bool:
-    """Whether another option has another cost, or the compiler's rule did not decide."""
+    """Whether the options differ in cost, or the compiler's rule did not decide."""
     costs = choice.costs
     several = len(choice.options) > 1 and choice.kind in ("branch", "tune")
     return several or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
 
 
 def lines_of(loc: Loc | None) -> list[int]:
-    """The lines of a place and of the calls that inlined it."""
+    """The line numbers of a source place and of the calls that inlined the code."""
     found = []
     while loc is not None:
         found.append(loc.line)
@@ -159,16 +159,17 @@ def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[lis
     groups: dict[tuple, list[str]] = {}
     for name, choice in found.items():
         place = lines_of(choice.loc)[:1]
-        # Choices are joined if they are equal in everything that a row shows.
+        # Choices are joined if everything that a row shows is equal.
         same = (choice.stem, *place, choice.options, choice.taken, choice.by, choice.because, *choice.costs.values())
         groups.setdefault(same, []).append(name)
     return list(groups.values())
 
 
 def as_json(keys: Sequence[str], made: Mapping[str, Choice]) -> dict[str, Any]:
-    """Equal choices as data. `key` is their common stem, or the first key if other choices share the stem."""
+    """Equal choices as data. `key` is the common stem of the choices, or the first key if other choices share the
+    stem."""
     choice = made[keys[0]]
-    # The stem may also cover choices of other rows. It is used only if these keys are all choices of the stem.
+    # The stem may also cover choices of other rows. The stem is used only if these keys are all choices of the stem.
     whole = len(keys) == sum(each.stem == choice.stem for each in made.values())
     name = choice.stem if whole else keys[0]
     return {

@@ -85,7 +85,7 @@ def _inlined(
     inner: ast.Dispatch,
 ) -> Iterator[Line]:
     """The lines of the dispatch `inner`, specialized for a call in a branch of `dispatch`. These lines use the call's
-    arguments, and the branch's conditions guard them."""
+    arguments and are guarded by the branch's conditions."""
     names = _arguments(dispatch, call, inner)
     items = {item.name: item for item in call.items}
     if any(item.value is None for item in call.items):
@@ -105,8 +105,8 @@ def _inlined(
             yield ast.Assign(line.loc, _with(line.targets, names), value, line.op)
         elif isinstance(line, ast.Require):
             condition = line.condition
-            # A requirement of the inner dispatch matters only if the calling branch is taken. So it becomes "not guard
-            # or condition".
+            # A requirement of the inner dispatch matters only if the calling branch is taken. So the requirement
+            # becomes "not guard or condition".
             for guard in guards:
                 condition = ast.Binary(line.loc, "or", ast.Unary(guard.loc, "not", guard), _with(condition, names))
             yield ast.Require(line.loc, condition if guards else _with(condition, names))
@@ -172,7 +172,8 @@ def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
     if not is_dataclass(node):
         return node
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
-        # If the caller omits the argument x, `given(x)` is false. It is replaced here, where the argument is known.
+        # If the caller omits the argument x, `given(x)` is false. The call `given(x)` is replaced here, where the
+        # argument is known.
         asked = node.args[0] if node.function.id == "given" and len(node.args) == 1 else None
         if isinstance(asked, ast.Name) and ast.is_none(names.get(asked.id)):
             return ast.Name(node.loc, "false")

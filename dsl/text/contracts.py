@@ -1,7 +1,8 @@
-"""Contracts: requirements that `expect` states about a kernel's code. Each row of one table defines a term.
+"""Contracts: requirements that `expect` states about a kernel's code. Each row of `_ROWS` defines a term of contracts,
+such as `registers`.
 
-The row determines the term's meaning, its errors, its text in `dsl explain` and its entry in docs/contracts.md. `read`
-in the row names the method of `Evidence` (`dsl/examples/evidence.py`) that measures the figure.
+The row determines the term's meaning, errors, text in `dsl explain` and entry in docs/contracts.md. The row's field
+`read` names the method of `Evidence` (`dsl/examples/evidence.py`) that measures the term's figure.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ KNOWN = {
     COUNTED: "`dsl run` on the emulator",
     TIMED: "`dsl run` on a GPU",
 }
-"""For each stage at which a term's figure becomes known, the commands that report the figure."""
+"""Stage at which a term's figure becomes known → the commands that report the figure."""
 CHOICE, COPY = "choice", "copy"
 IN_REGISTERS = (
     *("matrix", "vector", "partial", "convert_layout", "unroll", "subtile", "prefetch_fragments", "loop", "peel"),
@@ -33,12 +34,12 @@ IN_REGISTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term of contracts, which stands for a figure.
+    """A term of contracts. A term stands for a figure of a kernel, such as its register count.
 
-    `of` says what the parentheses after the term hold. `of` is None for a term without parentheses. `unit` is the unit
-    of the figure. `known` says when the figure becomes known. `source` says where the figure comes from. `kinds` lists
-    the kinds of choices that affect the figure, the most important first. `read` names the method of `Evidence` that
-    returns the figure."""
+    `of` says what the parentheses after the term contain. `of` is None for a term without parentheses. `unit` is the
+    unit of the figure. `known` says when the figure becomes known. `source` says where the figure comes from. `kinds`
+    lists the kinds of choices that affect the figure, the most important first. `read` names the method of `Evidence`
+    that returns the figure."""
 
     name: str
     of: str | None
@@ -179,8 +180,8 @@ def read(node: ast.Expr, device: str | None) -> ast.Contract:
 
 
 def is_contract(node: ast.Expr, bound: Collection[str]) -> bool:
-    """Whether the condition of an example's `expect` is a contract. `bound` holds the names that the example binds.
-    Such a name is not taken as a term, since an array may be called `shared`."""
+    """Whether the condition of an example's `expect` is a contract. `bound` holds the names that the example binds. A
+    bound name does not count as a term, since an array may be called `shared`."""
     head = head_of(node)
     return head is not None and head not in bound
 
@@ -197,8 +198,8 @@ def _is_copy(node: Any) -> bool:
 
 
 def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.Expr:
-    """The bound, with its subexpressions evaluated to numbers. Calls of `copy` stay, since only a GPU can tell the time
-    of a copy. Raises TileError `expect` if the bound is not a number or has the wrong unit."""
+    """The contract's bound, with its subexpressions evaluated to numbers. Calls of `copy` stay, since only a GPU can
+    measure the time of a copy. Raises TileError `expect` if the bound is not a number or has the wrong unit."""
     row = row_of(contract)
 
     def refused(node: ast.Expr, message: str) -> TileError:
@@ -242,7 +243,8 @@ def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
 
 
 def option_of(node: ast.Expr, evaluate: Callable[[ast.Expr], Any]) -> str:
-    """The text of a choice's option. The option is a string, a word, a number or a sequence of these."""
+    """The text of a choice's option. The option is a string, a word, a number, or a sequence of strings, words and
+    numbers."""
     if isinstance(node, ast.Sequence):
         return ", ".join(option_of(item, evaluate) for item in node.items)
     if isinstance(node, ast.String):

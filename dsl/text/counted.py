@@ -22,8 +22,8 @@ BEFORE = 3
 
 @dataclass(frozen=True, slots=True)
 class CountedLine:
-    """A source line with its counters. `counts` is empty if nothing was counted for the line. `number` 0 marks a
-    heading: its text is the name of a file other than the kernels' file, and that file's lines follow."""
+    """A source line with its counters. `counts` is empty if nothing was counted for the line. If `number` is 0, the
+    line is a heading. Its text is the name of a file other than the kernels' file. Lines of this file follow."""
 
     number: int
     text: str
@@ -58,7 +58,7 @@ def _lines(
 
 
 def legend(used: Sequence[str]) -> str:
-    """The legend below a table of counters. It says what the columns count."""
+    """The legend below a table of counters. The legend says what the columns count."""
     return "; ".join(filter(None, ["all blocks", units(used)]))
 
 

@@ -32,7 +32,7 @@ class FigureColumn:
     """A column of tables. `name` is the figure's name in JSON, logs and predicates. `label` is the heading.
 
     `unit` says what the figure counts. `unit` is printed below the table, and is empty if the label says enough.
-    `is_cost` states that a lower figure is better. Ratios of two figures are shown only for costs."""
+    `is_cost` states that a lower figure is better. Ratios are shown only for columns with `is_cost`."""
 
     name: str
     label: str
@@ -97,7 +97,7 @@ def headed(*names: str) -> dict[str, str]:
 
 
 def units(names: Iterable[str]) -> str:
-    """The legend of a table. The legend states each unit after the headings of its columns."""
+    """The legend of a table. The legend states each unit after the headings of the columns that have this unit."""
     labels: dict[str, dict[str, None]] = {}
     for name in names:
         if COLUMNS[name].unit:

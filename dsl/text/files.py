@@ -16,11 +16,11 @@ from dsl.text.tree import MAX_BYTES
 
 PARTIAL = ".new"
 MAX_TEXT = 64 << 20
-"""The size limit in bytes of files other than programs, such as PTX and tuned data."""
+"""The size limit of a file that is not a program, in bytes. Examples are PTX and tuned data."""
 MAX_LOG = 256 << 20
-"""The size limit of a log in bytes. 40,000 trials with 132 choices each fit in a log."""
+"""The size limit of a log of tuning trials, in bytes. 40,000 trials with 132 choices each fit in a log."""
 MAX_LINE = 4 << 20
-"""The size limit of one line of a log in bytes. The longest line seen so far has 60,000 bytes."""
+"""The size limit of a log's line, in bytes. The longest line seen so far has 60,000 bytes."""
 
 
 def read_text(path: Path, most: int = MAX_BYTES) -> str:
@@ -82,9 +82,9 @@ def write_text(path: Path, text: str) -> None:
             path.write_text(text, encoding="utf-8")
             return
         target = Path(os.path.realpath(path))
-        # The target of a symbolic link is replaced, and the link stays. The partial file lies in the target's folder,
-        # since a rename is atomic only within one file system. The random part of its name distinguishes the threads of
-        # one process.
+        # The target of a symbolic link is replaced, and the link stays. The text is first written to a partial file in
+        # the target's folder, since a rename is atomic only within one file system. The random part of the partial
+        # file's name distinguishes the threads of one process.
         partial = target.with_name(f"{_prefix(target)}{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}")
         try:
             with partial.open("x", encoding="utf-8") as file:
@@ -168,7 +168,8 @@ def locked(path: Path) -> Iterator[None]:
     from filelock import FileLock
 
     target = Path(os.path.realpath(path))
-    # The lock is not on the file itself, since `write_text` replaces the file and the lock would stay on the old one.
+    # The lock is not on the file itself, since `write_text` replaces the file. The lock would then stay on the old
+    # file.
     lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
         lock.acquire()

@@ -74,7 +74,7 @@ def serialise(parser: Lark) -> str:
 
 def _renumbered(table: dict[str, Any]) -> tuple[dict[int, Any], dict[str, int], dict[str, int]]:
     """The states, start states and end states of a table, renumbered in breadth-first order from the start states. The
-    search visits tokens in the order of their names, since their numbers differ from run to run."""
+    search visits tokens in the order of their names, since the tokens' numbers differ from run to run."""
     order: dict[int, int] = {}
     waiting = sorted(table["start_states"].values())
     while waiting:

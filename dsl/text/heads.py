@@ -25,7 +25,7 @@ class ArrayParameter:
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelHead:
     """The parameters of a kernel, by kind and name. `types` holds the alternatives of each type parameter. `constants`
-    holds the names of the constants that are no types. `dims` is in the order of first use.
+    holds the names of the constants that are not type parameters. `dims` is in the order of first use.
 
     `widths` holds the dims that affect how wide an access can be. A dim is missing from `widths` if tensors have the
     dim only as the first of several axes."""
@@ -56,8 +56,8 @@ def head_of(kernel: ast.KernelDef) -> KernelHead:
             dims = tuple(map(extent, p.type.dims))
             arrays[p.name] = ArrayParameter(p.name, p.type.dtype, dims, p.type.strided, p.type.optional, p.loc)
     axes = [array.dims for array in arrays.values()]
-    # The first of several axes counts rows. The strides of a row-major array are products of the other axes, so only
-    # the other axes decide whether an address is a multiple of 16 bytes.
+    # The first of several axes counts rows. The strides of a row-major array are products of the other axes' extents.
+    # So only these extents decide whether an address is a multiple of 16 bytes.
     inner = (dims[1:] if len(dims) > 1 else dims for dims in axes)
     return KernelHead(
         kernel.name,

@@ -128,9 +128,9 @@ def _is_number(value: Cell) -> bool:
 
 
 def source(used: Sequence[str], lines: Sequence[CountedLine]) -> str:
-    """The HTML of source lines, with each line's counters before it. The tint of a counter is its share of the greatest
-    counter in its column. The tint of the source text follows the first column, which holds warp instructions if they
-    were counted."""
+    """The HTML of source lines, with each line's counters before it. The strength of a counter's tint is proportional
+    to the counter's share of the greatest counter in the column. The tint of the source text follows the first column,
+    which holds warp instructions if they were counted."""
     most = {name: max((line.counts.get(name, 0) for line in lines), default=0) for name in used}
     rows: list[list[Cell]] = []
     for line in lines:

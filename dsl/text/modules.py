@@ -1,8 +1,8 @@
 """Qualified names of imported files: after `import "rows.tile" as rows`, `rows.body` is that file's `body`.
 
 A file that is imported under a name is called a module. The program stores the members of a module under qualified
-names such as `rows.body`. Identifiers contain no dot, so qualified names cannot clash with them. Blocks are rewritten
-when a file is read, so building and planning see only plain names.
+names such as `rows.body`. Identifiers contain no dot, so they cannot clash with qualified names. When a file is read,
+each attribute `rows.body` becomes a single name. So building and planning do not depend on modules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ def qualified(
     node: Any, names: Mapping[str, str], modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]
 ) -> Any:
     """A copy of a block in which qualified names replace the keys of `names` and the members of `modules`. Names that
-    the block itself binds stay. An unknown member adds an error to `errors`, and the block is still returned."""
+    the block itself binds stay. An unknown member of a module adds an error to `errors`, and the block is still
+    returned."""
     # Locations are dataclasses as well, but they need no rewriting.
     if isinstance(node, Loc):
         return node
@@ -48,7 +49,8 @@ def qualified(
 
 
 def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]) -> str:
-    # A name with a dot belongs to a file that the module itself imports. The importer cannot use such a name.
+    # A name with a dot belongs to a file that the module itself imports. The importer of the module cannot use this
+    # name.
     members = [member for member in modules[alias] if "." not in member]
     if name not in members:
         hint = closest(name, members) or f"known: {', '.join(members) or 'none'}"

@@ -31,7 +31,7 @@ ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contr
 @dataclass(slots=True)
 class Program:
     """The blocks of a file and of its imports, by name. `path` is None for a text that is not from a file. `plugins`
-    are the plug-ins that compile the program.
+    are the plug-ins that take part in compiling the program.
 
     A part is a schedule without a kernel, which other schedules include with `like`."""
 
@@ -317,7 +317,8 @@ def _import(
     inside: tuple[str, ...],
 ) -> dict[str, Any]:
     """Adds the blocks of an imported file to the program. A file that is imported under a name adds its functions, its
-    parts and its choices under qualified names. The added members are returned, keyed by their plain names."""
+    choices and its schedules without a kernel under qualified names. The added members are returned, keyed by their
+    plain names."""
     is_packaged = block.path.startswith(f"{STD.name}/")
     if is_packaged:
         folder, root = STD.parent, STD
@@ -370,8 +371,8 @@ def _import(
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:
-    """Expands the dispatches. Adds errors for schedules and launches of unknown kernels, for unused names that a
-    schedule sets, and for branches that cannot be expanded."""
+    """Expands the dispatches. Adds errors for schedules and launches of unknown kernels, for names that a schedule sets
+    but nothing reads, and for branches that cannot be expanded."""
     for (kernel, _), schedule in program.schedules.items():
         if kernel not in program.kernels:
             message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
@@ -418,7 +419,7 @@ def _unread(program: Program) -> list[TileError]:
             continue
         if not schedule.kernels:
             kernels = users.get(id(schedule), [])
-            if not kernels:  # A part that is unused here may be meant for files that import this file.
+            if not kernels:  # A part that this file does not use may be meant for files that import this file.
                 continue
         constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
         read = set().union(*(read_of[kernel.name] for kernel in kernels))
@@ -438,7 +439,7 @@ ELSEWHERE = {
     "num_stages": "'pipeline p: 3', of the loop over p: three stages of what its iterations copy",
     "num_ctas": "'cluster 2' launches blocks in clusters of two",
 }
-"""Names from other languages, and the schedule line that corresponds to each."""
+"""Name from another tile language → the corresponding schedule line."""
 
 
 def _listed(kernels: list[ast.KernelDef]) -> str:
@@ -513,7 +514,7 @@ def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.K
 
 
 def launched_kernels(program: Program, name: str) -> list[str]:
-    """The names of the kernels that a launch of `name`, a kernel or a dispatch, may run."""
+    """The names of the kernels that a launch of `name` may run. `name` is a kernel or a dispatch."""
     if name in program.kernels:
         return [name]
     dispatch = program.dispatches.get(name)

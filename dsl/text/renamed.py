@@ -1,4 +1,4 @@
-"""Words of schedules that were renamed in version 0.2, and functions that rewrite texts with the old words.
+"""Schedule words that version 0.2 renamed, and functions that replace the old words in a text.
 
 Error messages suggest the new word (`new_lines`). `python -m dsl.rename FILE …` rewrites files (`rewritten`). The next
 version will drop this module.
@@ -16,9 +16,9 @@ PROPERTIES = {
     "tabulate": "precompute",
     "maxregs": "maxnreg",
 }
-"""The old names of properties, and their new names."""
+"""Old name of a property → its new name."""
 BY_CHOICE = {"order": "tile_order.grid", "columns": "tile_columns.grid", "recompute": "recompute.…"}
-"""Properties that no longer exist, and the key of the choice that replaces each."""
+"""Removed property → the key of the choice that replaces the property."""
 KINDS = {
     **{old: new for old, new in PROPERTIES.items() if old != "maxregs"},
     "order": "tile_order",
@@ -28,13 +28,13 @@ KINDS = {
     "slots": "stages",
     "sums": "chained_mma",
 }
-"""The old names of kinds of choices, and their new names."""
+"""Old name of a kind of choice → its new name."""
 OPTIONS = {("stage", "bulk"): "tma", ("deal", "turns"): "round_robin"}
 """(kind, old word) → new word, for options of choices and for words that follow a property."""
 
 _SCHEDULE = re.compile(r"\s*schedule\s+\w+")
 _LINE = re.compile(r"(\s*)([a-z_]+)\s+(.*?)(\s*)", re.DOTALL)
-# `choice order(n):` defines a block, and the user chose its name, so the pattern skips it.
+# In `choice order(n):`, `order` is a name that the user chose. So the pattern does not match a name before `(`.
 _KEY = re.compile(r"(?P<before>\b(?:choose|choice)\s+)(?P<kind>[a-z_]+)\b(?!\s*\()(?P<behind>.*)", re.DOTALL)
 
 
@@ -92,7 +92,7 @@ def rewritten(text: str) -> str:
 def schedule_line(code: str) -> str:
     """A schedule line, without its comment, rewritten with the new words."""
     match = _LINE.fullmatch(code)
-    # A line such as `turns = 4` sets a constant of that name and is no property, so it stays.
+    # A line such as `turns = 4` sets a constant and is not a property line, so it stays.
     if match is None or match[2] in {"choose", "expect", "tune"} or match[3].startswith("="):
         return code
     indent, name, said, end = match.groups()
@@ -104,7 +104,7 @@ def schedule_line(code: str) -> str:
 
 
 def _key(found: re.Match[str]) -> str:
-    """The key of a choice and the rest of its line, rewritten with the new words."""
+    """A choice's key and the rest of the line, rewritten with the new words."""
     kind = found["kind"]
     return f"{found['before']}{KINDS.get(kind, kind)}{_options_of(kind, found['behind'])}"
 

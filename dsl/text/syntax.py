@@ -73,13 +73,13 @@ from dsl.text.tree import (
     node,
 )
 
-# The limit admits every double, whose integral part has at most 309 digits. Without it, Python would raise its own
-# exception for integers of more than 4,300 digits.
+# The limit admits every double, whose integral part has at most 309 digits. Without the limit, Python would raise its
+# own exception for integers of more than 4,300 digits.
 MAX_DIGITS = 400
-# For each broken block or line, the parser runs once more.
+# These limits are needed because the parser runs once more for each broken block or line.
 MAX_BROKEN_BLOCKS = 10
 MAX_BROKEN_LINES = 5
-# `dsl check` took more than 25 s for 10,000 kernels, since it compiles a variant of each in 2 to 3 ms.
+# `dsl check` took more than 25 s for 10,000 kernels, since the compilation of each kernel takes 2 to 3 ms.
 MAX_DEFINITIONS = 1000
 HEAD = re.compile(r"^(?:kernel|def|schedule|dispatch|example)\b", re.M)
 """Matches the first word of each block that counts towards MAX_DEFINITIONS."""
@@ -160,7 +160,7 @@ class _Parenthesis:
 
 
 class _Reading:
-    """The file that is being parsed, and the depth of each of its nodes, keyed by the node's `id`."""
+    """The file that is being parsed, and the depth of each syntax-tree node, keyed by `id(node)`."""
 
     def __init__(self) -> None:
         self.begin(Source("", ""))
@@ -172,7 +172,7 @@ class _Reading:
         self.depths: dict[int, int] = {}
 
     def nested(self, node: Any, *children: Any) -> Any:
-        """Records the depth of `node`, which has these children, and returns `node`. Raises TileError `limit` if the
+        """Records the depth of `node` with the given children, and returns `node`. Raises TileError `limit` if the
         depth exceeds MAX_NESTING. So recursive functions on the tree cannot overflow the stack."""
         depth = 1 + max((self.depths.get(id(c), 0) for c in children), default=0)
         if depth > MAX_NESTING:
@@ -255,7 +255,7 @@ def _contracts(pin: Token | None, condition: Expr, on: Token | None) -> list[Con
 
 
 def _told_apart(lines: list) -> list:
-    """The lines of an example, with each `expect` about a term of contracts converted to contracts."""
+    """The lines of an example. Each `expect` line that begins with a term of contracts is converted to contracts."""
     bound = {
         target.id for line in lines if isinstance(line, Assign) for target in line.targets if isinstance(target, Name)
     }
@@ -613,8 +613,9 @@ class _Indentation(Indenter):
     INDENT_type = "_INDENT"
     DEDENT_type = "_DEDENT"
     tab_len = 8
-    # The contextual lexer tries only tokens that the grammar allows next. Without NAME in this list, it would look only
-    # for keywords and read `kernelk` as `kernel k`. Half of the 38 keywords were accepted in this way.
+    # The contextual lexer tries only tokens that the grammar allows next. Without NAME in this list, the lexer would
+    # look only for keywords and read `kernelk` as `kernel k`. Half of the 38 keywords were accepted without a following
+    # space.
     always_accept = ("_NL", "NAME")
 
     def handle_NL(self, token: Token) -> Iterator[Token]:
@@ -636,16 +637,16 @@ class _Parser:
         self._lock = Lock()
 
     def blocks(self, source: Source, text: str) -> Any:
-        """The blocks of `text`, which is the text of `source`, perhaps with broken blocks blanked. Locations refer to
-        `source`."""
+        """Parses `text` and returns its blocks. `text` is the text of `source`, perhaps with broken blocks blanked.
+        Locations refer to `source`."""
         # The state of Lark's callbacks belongs to one file, and several threads may load programs.
         with self._lock:
             self._reading.begin(source)
-            # In the grammar, each line ends with a line break. The last line of a file may lack it.
+            # In the grammar, each line ends with a line break. The last line of a file may lack this line break.
             return self._lark.parse(text if text.endswith("\n") else text + "\n")
 
 
-# The parser is made at the first parse. Reading its tables takes 10 ms, which commands that parse no file save.
+# The parser is made at the first parse. So commands that parse no file save the 10 ms for reading the parser's tables.
 _parser = cache(_Parser)
 
 
@@ -726,7 +727,7 @@ def _others(source: Source, block: str, start: int, wrong: TileError | None) -> 
             break
         block, before = rest, wrong
         _, wrong = _blocks(source, block)
-        # An error that stays at the same location is not in the line's text. It may be in the indentation.
+        # An error that stays at the same location is not in the line's text. The error may be in the indentation.
         if wrong is not None and wrong.loc == before.loc:
             break
         found += [] if wrong is None else [wrong]

@@ -54,8 +54,8 @@ def explain(source: Source, error: UnexpectedInput) -> TileError:
     where = Loc(source, at, max(stop, at + 1))
     if expected == {"_INDENT"}:
         hint = "the lines of a block stand four columns further in, and a block has at least one"
-        # The following block is valid. An error located in it would drop that block and all names that it defines, so
-        # the error is reported at the line before it.
+        # The next block is valid. An error located in the next block would drop the block and all names that it
+        # defines. So the error is reported at the line before the block.
         if token.type in _FOUND or (str(token) in BLOCKS and source.position(at)[1] == 1):
             return TileError(
                 "syntax", _line_before(source, at), "this line begins a block, but no indented lines follow", hint
@@ -100,7 +100,7 @@ def _words(expected: set[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class _Unexpected:
     """An unexpected token. `kind` and `word` are the token's type and text, and `at` is the token's offset. `before` is
-    the text before it on its line. `expected` holds the tokens that the grammar allows there."""
+    the text before the token on its line. `expected` holds the tokens that the grammar allows at this offset."""
 
     source: Source
     kind: str
@@ -111,7 +111,7 @@ class _Unexpected:
 
     @property
     def first(self) -> str:
-        """The first word of the line. The result is empty if the token is the first word."""
+        """The first word of the token's line. The result is empty if the token is the first word."""
         return self.before.split(None, 1)[0] if self.before.strip() else ""
 
     def is_in(self, block: str) -> bool:
@@ -151,7 +151,7 @@ _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
     ),
     (lambda u: u.kind == "OPTIONAL", "only tensors are optional: x: f32[n]?"),
 )
-"""Conditions on the unexpected token, and the hint for each. The first condition that holds decides. An empty hint
+"""Pairs of a condition on the unexpected token and a hint. The hint of the first true condition is used. An empty hint
 stands for the block keyword that is closest to the token."""
 
 
@@ -191,7 +191,8 @@ def _bracket(source: Source, at: int, found: str) -> TileError | None:
 
 def _opened(text: str, at: int) -> list[int]:
     """The offsets of the brackets that are open at offset `at`, the outermost first."""
-    # The search begins at the start of the block. A bracket that an earlier block left open is that block's error.
+    # The search begins at the start of the block. A bracket that an earlier block left open is an error of the earlier
+    # block.
     start = block_start(text, at)
     opened: list[int] = []
     for match in re.finditer(r'"[^"\n]*"|#[^\n]*|[()\[\]]', text[start:at]):
@@ -244,8 +245,9 @@ def blank(text: str, start: int, end: int) -> str:
 
 
 def names_of_block(block: str) -> set[str]:
-    """The names that a block with syntax errors may define. The names are the words of the block's first line before
-    the parameters, and the constants that a schedule sets. For `kernelk(…)`, k is included as well."""
+    """The names that a block with syntax errors may define. The result holds the words before the parameters in the
+    block's first line. For a schedule, it also holds the constants that the schedule sets. For `kernelk(…)`, it
+    includes k."""
     words = re.findall(r"\w+", re.split(r"[(:\n]", block, maxsplit=1)[0])
     glued = {word.removeprefix(head) for word in words for head in BLOCKS}
     if block.startswith("schedule"):
@@ -255,8 +257,9 @@ def names_of_block(block: str) -> set[str]:
 
 
 def without_line(text: str, start: int, at: int) -> str | None:
-    """`text`, with a valid line in place of the line with the error at offset `at`. Parsing the result finds further
-    errors in the block that begins at `start`. The result is None if the error may extend beyond its line."""
+    """`text`, in which a valid line replaces the line of the error. The error is at offset `at`. Parsing the result
+    finds further errors in the block that begins at `start`. The result is None if the error may extend beyond its
+    line."""
     first = text.rfind("\n", 0, at) + 1
     last = text.find("\n", at)
     last = len(text) if last < 0 else last
@@ -266,7 +269,8 @@ def without_line(text: str, start: int, at: int) -> str | None:
     if first <= start or not body or not whole or re.search(r"^[^(\[]*[)\]]", body):
         return None
     width = len(line) - len(body)
-    # If indented lines follow, the replacement opens a block. Otherwise each of the indented lines would be reported.
+    # If indented lines follow, the new line opens a block. With any other new line, each indented line would be an
+    # error.
     following = re.compile(r"^([ \t]*)[^\s#]", re.M).search(text, last)
     opens = following is not None and len(following[1]) > width  # The wrong line may be a block's head without ':'.
     instead = "if 0:" if opens else "x=0"

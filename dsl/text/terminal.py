@@ -15,8 +15,8 @@ from rich.text import Text
 from dsl.lowering.ir.location import printable
 
 WIDE = 1 << 14
-"""The width in columns of an output that is not a terminal. It exceeds every line, since widths of 160 and 200 cut
-piped output off."""
+"""The width in columns of an output that is not a terminal. It exceeds the length of every line. Widths of 160 and 200
+cut off piped output."""
 
 
 class Terminal(Console):
@@ -46,8 +46,8 @@ class Terminal(Console):
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]] = (), left: int = 1) -> Table:
-    """A table with these headings. The first `left` columns hold text, and the others hold numbers. The last column
-    holds text if it has no heading. A narrow terminal wraps text but never numbers."""
+    """A table with the headings `heads`. The first `left` columns hold text, and the others hold numbers. The last
+    column holds text if it has no heading. A narrow terminal wraps text but never numbers."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(heads), header_style="bold")
     for at, head in enumerate(heads):
         is_text = at < left or (at == len(heads) - 1 and not head)
@@ -63,11 +63,11 @@ def add(made: Table, row: Iterable[object]) -> None:
 
 
 def lines(made: Table, width: int = WIDE) -> list[Text]:
-    """The lines of a table at `width`. A width that would cut off text is increased."""
+    """The lines of a table that is `width` columns wide. If this width would cut off text, the table is wider."""
     console = Console(file=io.StringIO(), width=WIDE, force_jupyter=False)
     for column in made.columns:
-        # rich assumes that a heading of two words takes two lines, so it computes too small a width. It then cuts off
-        # the second word ('wavefronts' lost its end) and leaves no room for the names.
+        # rich assumes that a heading of two words takes two lines, so the width that rich computes is too small. rich
+        # then cuts off the second word ('wavefronts' lost its end) and leaves no room for the first column.
         if column.no_wrap:
             column.min_width = max(console.measure(cell).maximum for cell in (column.header, *column.cells))
     least = Measurement.get(console, console.options, made).minimum

@@ -126,8 +126,8 @@ def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast
 
 
 def _check_number(builder: Building, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for a literal index that is out of bounds, since the automatic mask would hide the mistake. Index tiles
-    are not checked here: `_check_tile` checks them."""
+    """Raises an error for a literal index that is out of bounds, since the automatic mask would hide the mistake. Index
+    tiles are not checked here: `_check_tile` checks them."""
     number = constant_of(index) if isinstance(index, Value) else index
     if not isinstance(number, int) or (isinstance(index, Value) and index.tile.shape):
         return
@@ -140,8 +140,8 @@ def _check_number(builder: Building, index: Value | int, extent: int | Value, ax
 
 
 def _check_span(builder: Building, span: Span, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for a slice with literal bounds that lies wholly outside of its axis. A slice that lies partly inside is
-    masked instead."""
+    """Raises an error for a slice with literal bounds that lies wholly outside of its axis. A slice that lies partly
+    inside is masked instead."""
     start = constant_of(span.start) if isinstance(span.start, Value) else span.start
     if not isinstance(start, int) or not span.extent:
         return
@@ -151,7 +151,7 @@ def _check_span(builder: Building, span: Span, extent: int | Value, axis: int, l
 
 
 def _check_tile(builder: Building, index: Value, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for an unmasked index tile that is known at compile time to exceed its axis."""
+    """Raises an error for an unmasked index tile that is known at compile time to exceed its axis."""
     if not _is_literal(index):
         return
     facts = builder.facts.of(index)
@@ -204,7 +204,7 @@ def _slice(builder: Building, node: ast.Slice, extent: int | Value, loc: Loc, ri
 
 
 def _difference(stop: Value | int, start: Value | int) -> int | None:
-    """`stop - start` if the difference is constant, as in `r : r + 8`. Otherwise None."""
+    """Returns `stop - start` if the difference is constant, as in `r : r + 8`, and None otherwise."""
     upper = ({}, stop) if isinstance(stop, int) else linear(stop)
     lower = ({}, start) if isinstance(start, int) else linear(start)
     return upper[1] - lower[1] if upper[0] == lower[0] else None
@@ -262,7 +262,7 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
 
 def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | str | None:
     """The subscripts of a tensor that TMA may copy. A str states why the subscripts form no TMA box. The result is None
-    if neither the schedule nor the compiler's plan asks for TMA."""
+    if neither the schedule nor the compiler's plan requires TMA."""
     memory, found, spans = access.memory, [], 0
     if not isinstance(memory, Tensor):
         return None
@@ -313,8 +313,8 @@ def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | Non
 
 
 def _stage_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[Value]) -> Value:
-    """The stage that a scalar selects. The stage number of a ring wraps around. Otherwise an out-of-range stage is
-    masked off."""
+    """The stage that a scalar selects. The stage number of a ring wraps around. In a tile that is no ring, an
+    out-of-range stage is masked off."""
     stage = _indexed(builder, axis.sub)
     if not tile.value.type.ring:  # type: ignore[union-attr]
         masks += _edges(builder, axis.sub, axis.extent)
@@ -370,8 +370,8 @@ def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | N
     ir, sub = builder.ir, axis.sub
     assert isinstance(sub, Value)
     index = form.placed(builder, sub)
-    # The user's `mask=` has to respect the edges of the part. The compiler masks the edges of the enclosing shared
-    # tile, since the part may begin anywhere in that tile.
+    # The user's `mask=` has to respect the edges of a part of a shared tile. The compiler masks the edges of the
+    # enclosing shared tile, since the part may begin anywhere in that tile.
     found.masks += _outside_edges(builder, index, axis.beyond)
     if unmasked is not None and not builder.in_tile_if:
         # Within a tile `if`, the branch's condition may exclude the elements that are out of bounds.
@@ -544,8 +544,8 @@ class PassedPart:
     in_tile_if: bool
 
     def check(self, builder: Building) -> None:
-        """Error for an index that is out of bounds. The check runs only if the def reads the value. A def that uses the
-        part as memory may mask the access itself."""
+        """Raises an error for an index that is out of bounds. The check runs only if the def reads the value. A def
+        that uses the part as memory may mask the access itself."""
         memory = self.access.memory
         extents = memory.dims if isinstance(memory, Tensor) else getattr(memory, "extents", ())
         for axis, (sub, extent) in enumerate(zip(self.access.subscripts, extents, strict=False)):
@@ -577,7 +577,7 @@ def _named_box(
 
 def _box(builder: Building, access: Access, place: Place, mask: Binding, windows: bool) -> CopiedBox | str | None:
     """The TMA box of an access that is masked only at the tensor's edges. A str states why there is no TMA box. The
-    result is None if neither the schedule nor the compiler's plan asks for TMA."""
+    result is None if neither the schedule nor the compiler's plan requires TMA."""
     if place.subscripts is None or isinstance(place.subscripts, str):
         return place.subscripts
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
@@ -588,7 +588,7 @@ def _box(builder: Building, access: Access, place: Place, mask: Binding, windows
         check_mask(digits, said, place.subscripts)
         contiguous = isinstance(access.memory, Tensor) and not access.memory.parameter.strided
         # A TMA store that begins before the tensor's first element raises an illegal instruction on the GPU. No manual
-        # documents this fault (17 corners tried on an H200, driver 580.159.04). TMA loads give zeros there.
+        # documents this fault (17 corners tried on an H200, driver 580.159.04). TMA loads return zeros there.
         if not windows:
             check_begin(builder.facts, place.subscripts)
         return box_of_access(digits, place.subscripts, shape, windows, contiguous)

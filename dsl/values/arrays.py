@@ -85,7 +85,7 @@ class Arrays(Host):
         return self.expr(node)
 
     def same_shapes(self, operands: list[ast.Expr], values: list[Any]) -> None:
-        """Error for arrays of different shapes. A number may be compared with any array."""
+        """Raises an error for arrays of different shapes. A number may be compared with any array."""
         arrays = [(v.shape, o) for v, o in zip(values, operands, strict=True) if is_array(v) and v.shape]
         for (left, _), (right, each) in pairwise(arrays):
             if left != right:

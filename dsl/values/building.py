@@ -80,7 +80,8 @@ class Building(Walk):
         return self.ir.constant(value, dtype)
 
     def float_literal(self, value: int | float, dtype: DType, loc: Loc) -> Value:
-        """A number rounded once to the float type `dtype`. Error for a finite number that would become infinite."""
+        """A number rounded once to the float type `dtype`. Raises an error for a finite number that would become
+        infinite."""
         near = nearest_number(value, dtype)
         if isinf(near) and abs(value) != inf:
             most = f"{greatest(dtype):.6g}"
@@ -224,7 +225,7 @@ class Building(Walk):
         return usual_part(extent) > 1 or any(extent % part == 0 for part in several)
 
     def check_divisor(self, divisor: Value, loc: Loc) -> None:
-        """Error for an integer division by a literal 0, which is undefined on every machine."""
+        """Raises an error for an integer division by a literal 0, which is undefined on every machine."""
         if divisor.dtype.is_int and constant_of(divisor) == 0:
             self.error("constant", loc, "division by zero")
 

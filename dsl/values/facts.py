@@ -86,7 +86,7 @@ UNKNOWN = Unknown()
 
 def widened(*sides: Any) -> Any:
     """The facts of the result of host arithmetic on arrays and numbers. If an array has floats, the result is f64 and
-    has the broadcast shape. Otherwise it is UNKNOWN."""
+    has the broadcast shape. Otherwise the result is UNKNOWN."""
     arrays = [side for side in sides if isinstance(side, ArrayFacts)]
     numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
     if len(arrays) + len(numbers) < len(sides) or not any(DTYPES[a.dtype].is_float for a in arrays):

@@ -25,9 +25,9 @@ class IndexTerm:
 def joined(b: Builder, terms: list[IndexTerm]) -> list[IndexTerm]:
     """Terms with the same sum. If two terms index by the quotient and the remainder of one number, a single term that
     indexes by the number replaces them."""
-    # Only one pair is joined. If images were joined with their pixels as well, all stores of a thread would use one
-    # pointer, and ptxas would take 188 registers instead of 142 (int8 1 x 1 convolution, 64 to 256 channels: 131 us
-    # instead of 95).
+    # Only one pair is joined. If the indices of images were joined with the indices of pixels as well, all stores of a
+    # thread would use one pointer, and ptxas would take 188 registers instead of 142 (int8 1 x 1 convolution, 64 to 256
+    # channels: 131 us instead of 95).
     for low, high in permutations(terms, 2):
         whole = _whole(b, high, low)
         if whole is not None:
@@ -50,7 +50,8 @@ def _whole(b: Builder, high: IndexTerm, low: IndexTerm) -> IndexTerm | None:
 
 
 def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
-    """The operands (number, divisor) if `index` is the result of operation `name` on them. Otherwise None."""
+    """Returns the operands (number, divisor) if `index` is the result of operation `name` on them, and None
+    otherwise."""
     while (
         index.op is not None and index.op.spec.elements.reshapes and index.op.operands[0].tile.size == index.tile.size
     ):

@@ -73,7 +73,8 @@ def bounds(array: np.ndarray) -> tuple[int, int]:
 
 
 def fitting(host: Host, loc: Loc, low: int, high: int, what: str) -> type:
-    """The 64-bit integer type that holds low … high. Error, with `what` in its message, if no type holds both."""
+    """The 64-bit integer type that holds low … high. Raises an error, with `what` in its message, if no type holds
+    both."""
     if low >= -(1 << 63) and high < 1 << 63:
         return np.int64
     if low >= 0 and high < 1 << 64:
@@ -318,7 +319,7 @@ def whole(host: Host, loc: Loc, apply: Callable, of_integers: Callable, value: A
 
 
 def either(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
-    """The result of `left op right` on arrays or numbers. Error for an operand of another kind."""
+    """The result of `left op right` on arrays or numbers. Raises an error for an operand of another kind."""
     for side in (left, right):
         if not isinstance(side, bool | int | float | np.ndarray):
             host.error("type", loc, f"an operand is {host.describe(side)}, not a number or an array")
@@ -385,13 +386,13 @@ def convert(host: Host, loc: Loc, value: Any, dtype: DType, saturate: bool, roun
 # ---- reductions and scans --------------------------------------------------------------------------------------------
 
 KINDS = {"numbers": "biuf", "integers": "iu", "i1": "b"}
-"""For each class of types that a reduction takes, numpy's letters for the kinds of these types."""
+"""Maps each class of types that a reduction takes to numpy's letters for these types."""
 
 
 def reduced(
     host: Host, loc: Loc, value: Any, axis: Any, keepdims: Any, name: str, apply: Callable, takes: str, empty: bool
 ) -> Any:
-    """The result of a reduction. `apply` computes it. `empty` states whether the reduction is defined for zero
+    """The result of the reduction that `apply` computes. `empty` states whether the reduction is defined for zero
     elements."""
     if isinstance(axis, np.ndarray):
         hint = f"{name}imum(a, b) joins two arrays" if name in ("max", "min") else f"{name}(array, axis=1)"
@@ -467,7 +468,7 @@ def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, ke
         host.error("shape", loc, "reduce of no elements")
     tiles = [np.moveaxis(t, along, 0) for t in tiles]
     while (extent := tiles[0].shape[0]) > 1:
-        # With an odd count, the last element waits for the next step. So elements are combined in their order.
+        # With an odd count, the last element is left for the next step, so that elements are combined in their order.
         pairs = extent // 2 * 2
         joined = _apply(host, loc, function, [t[0:pairs:2] for t in tiles], [t[1:pairs:2] for t in tiles])
         tiles = [np.concatenate([j, t[pairs:].astype(j.dtype)]) for j, t in zip(joined, tiles, strict=True)]

@@ -20,7 +20,8 @@ class Scope:
     names: MutableMapping[str, Any] = field(default_factory=dict)
 
     def find(self, name: str, default: Any = None) -> Any:
-        """The binding of `name` in this scope or the nearest outer scope that has it. `default` if none has it."""
+        """The binding of `name` in this scope or the nearest outer scope that has it. Returns `default` if no scope has
+        the name."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.names.get(name, MISSING)

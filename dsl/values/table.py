@@ -1,8 +1,8 @@
 """The table of the language's functions. Each function has one row, which holds its meaning in each domain.
 
 The files of `dsl/values/functions/` add rows with the `row(…)` that `rows(group)` returns. The same files add a row for
-each operation of `dsl/lowering/ops/elementwise/`. A row's `usage` is the only statement of the number of arguments,
-their names and their words. Calls are checked against `usage`, and hints and docs/functions.md show it.
+each operation of `dsl/lowering/ops/elementwise/`. Only a row's `usage` states the number of arguments, their names and
+their words. Calls are checked against `usage`, and hints and docs/functions.md show it.
 """
 
 from __future__ import annotations

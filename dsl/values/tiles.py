@@ -39,7 +39,7 @@ from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS, WORDS
 
 STEPS_OF_CALL = 4
-MAX_MULTIPLIED = 16  # greatest exponent that becomes multiplications, each of which errs by half a unit
+MAX_MULTIPLIED = 16  # the greatest exponent computed by multiplications, each with an error of half a unit
 COUNTER = "as the counter of a loop"
 
 FOREIGN = {
@@ -206,7 +206,7 @@ class Tiles(Building):
         return self.tuple_of((self.expr(i) for i in node.items), node.loc)
 
     def _index(self, node: ast.Index) -> Binding:
-        """The value of `x[…]`. If x is memory, this expression reads it once, however often the value is used."""
+        """The value of `x[…]`. If x is memory, it is read once by this expression, however often the value is used."""
         found = self.part(node)
         return self.read(found, node.loc) if isinstance(found, Access) else found
 

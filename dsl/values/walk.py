@@ -119,8 +119,8 @@ class Walk:
         self.error("syntax", node.loc, "this has no value here")
 
     def check_used(self, node: ast.ExprStatement, value: Any) -> None:
-        """Error for a line that is an expression whose value is unused. A string is allowed as a comment. A call of a
-        `def` without a return value, which gives (), is also allowed."""
+        """Raises an error for a line that is an expression with an unused value. A string is allowed as a comment. A
+        call of a `def` without a return value, which gives (), is also allowed."""
         asked = node.value
         call = asked if isinstance(asked, ast.Call) else None
         if value is None or isinstance(value, str) or (call is not None and isinstance(value, tuple) and not value):
@@ -178,7 +178,7 @@ class Walk:
         return self.member(node, self.expr(node.value))
 
     def unknown_member(self, root: str, dotted: str, loc: Loc) -> None:
-        """Error for an unknown function whose prefix is known, such as `shfl.` or `ref.`."""
+        """Raises an error for an unknown function whose prefix is known, such as `shfl.` or `ref.`."""
         family = [name for name in named(self.home) if name.startswith(f"{root}.")]
         if family:
             what = "reference" if root == "ref" else "function"
@@ -337,8 +337,8 @@ class Walk:
         return self.expr(node)
 
     def shared_memory(self, node: ast.Expr) -> Any:
-        """An argument that may name shared memory. Shared memory gives the access itself, and other memory gives the
-        value stored there."""
+        """An argument that may name shared memory. For shared memory, the result is the access itself. For other
+        memory, it is the value stored there."""
         return self.expr(node)
 
     def word(self, function: Builtin, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
@@ -372,7 +372,7 @@ class Walk:
             return loc
 
     def check(self, function: Builtin, form: Form, count: int, keywords: Any, loc: Loc) -> None:
-        """Error for a call whose arguments do not match the function's usage."""
+        """Raises an error for a call whose arguments do not match the function's usage."""
         if form.least == count == form.most and not keywords:
             return
         wrong = form.misfit(count, keywords)

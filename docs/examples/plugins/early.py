@@ -1,7 +1,7 @@
-"""A directive: `early NAMES` in a schedule, which has these values loaded as soon as their offsets are known.
+"""A directive for schedules: `early NAMES` loads the named values as soon as their offsets are known.
 
-The compiler leaves loads where the text has them, and LLVM and the assembler keep their order. A load behind a
-reduction begins only when that has ended; ahead of it, it is on its way meanwhile, and takes its registers longer.
+The compiler, LLVM and the assembler keep loads in program order. A load after a reduction starts only when the
+reduction has ended. A load before the reduction is in flight during the reduction, but occupies registers longer.
 
     dsl run early.tile --schedule ahead --plugin early.py
 """
@@ -33,7 +33,7 @@ def early(function: Function, target: Target, said: Mapping[str, object]) -> Non
 
 
 def loads_of(op: Op) -> Iterator[Op]:
-    """The load that a value is, or is converted from."""
+    """The loads whose result `op` returns, directly or after conversions."""
     if op.name == "load":
         yield op
     elif op.name in ("cast", "convert_layout"):
@@ -41,7 +41,7 @@ def loads_of(op: Op) -> Iterator[Op]:
 
 
 def move_up(ops: list[Op], load: Op) -> None:
-    """With what its offset is computed of, to right behind what it has to wait for."""
+    """Moves a load, with the operations that compute its offset, as far up as `waits_for` allows."""
     needed, moved = set(load.operands), [load]
     for op in reversed(ops[: ops.index(load)]):
         if waits_for(load, op) or (needed.intersection(op.results) and not op.spec.pure):
@@ -57,6 +57,6 @@ def move_up(ops: list[Op], load: Op) -> None:
 
 
 def waits_for(load: Op, op: Op) -> bool:
-    """For threads that meet, and for what changes the memory that it reads."""
+    """Whether a load must stay after `op`, because `op` synchronises threads or may change the memory that is read."""
     inside = [op, *(each for region in op.regions for each in walk(region))]
     return op.spec.keep or any(each.name != "load" and load.operands[0] in each.operands for each in inside)

@@ -1,7 +1,7 @@
-"""A layout: a row that is reduced lies in 8 lanes, not in 32.
+"""A layout that distributes a reduced row over 8 lanes instead of 32.
 
-The compiler spreads a row over all lanes of a warp, so that a sum of it takes 5 shuffles, each for one row. Here 8
-lanes have a row, in four times as many registers, and a warp has four rows: 3 shuffles, each for four rows. Accesses
+The compiler distributes a row over all lanes of a warp, so a sum takes 5 shuffles for each row. With 8 lanes a row,
+each lane has four times as many registers, a warp has four rows, and a sum takes 3 shuffles for four rows. Accesses
 are as wide as before, and 8 lanes of 16 bytes still read a whole line of 128.
 
     dsl ablate FILE --kinds vector --plugin fewer_shuffles.py
@@ -20,7 +20,7 @@ def eight_lanes(about: About) -> Option | None:
     if len(tile.shape) != 2 or axis != 1 or tile.shape[1] < LANES * width:
         return None
     rows = 32 // LANES
-    if tile.shape[0] < rows * about.of.warps:  # else warps would hold the same rows twice
+    if tile.shape[0] < rows * about.of.warps:  # otherwise several warps would hold the same rows
         return None
     layout = Layout.blocked(tile.shape, vector=(1, width), lanes=(rows, LANES), warps=(about.of.warps, 1))
     return Option("eight_lanes", layout)

@@ -1,8 +1,8 @@
-"""Two passes: reductions of one shape that do not wait for each other meet in shared memory once, not each by itself.
+"""Two passes that let independent reductions of the same shape share one barrier.
 
-Across warps a reduction stores its parts, waits, and loads them. The `reduce` of the IR takes several tiles at once:
-the first pass makes one of two, before layouts are chosen, so that both lie alike. The second one moves loads behind
-the stores of the others, so that one barrier serves all.
+A reduction across warps stores partial results to shared memory, waits, and loads them. The IR's `reduce` takes several
+tiles at once. The first pass merges two reductions before layouts are chosen, so that both get the same layout. The
+second pass moves the loads of each reduction behind the stores of all, so that one barrier is enough.
 
     dsl run FILE --plugin join_reductions.py
     dsl run FILE --plugin join_reductions.py --skip-pass loads_late
@@ -18,7 +18,7 @@ from dsl.plugin import pass_
 def join_reductions(function: Function, target: Target) -> None:
     joined: dict[Value, Value] = {}
     first: Op | None = None
-    known: set[Value] = set()  # what is defined before `first`
+    known: set[Value] = set()  # values that are defined before `first`
     defined = set(function.body.args)
     ops: list[Op] = []
     for op in function.body.ops:
@@ -36,13 +36,13 @@ def join_reductions(function: Function, target: Target) -> None:
 
 
 def may_join(first: Op, other: Op) -> bool:
-    """One axis of tiles of one shape."""
+    """Whether both operations reduce the same axis of tiles of the same shape."""
     alike = other.name == "reduce" and other.attrs["axis"] == first.attrs["axis"]
     return alike and other.operands[0].tile.shape == first.operands[0].tile.shape
 
 
 def join(first: Op, other: Op) -> Op:
-    """Both at once: the region joins the elements of all tiles on the left with those on the right."""
+    """One operation for both reductions. Its region takes the left elements of all tiles, then the right elements."""
     (a,), (b,) = first.regions, other.regions
     i, j = len(first.operands), len(other.operands)
     region = Block([*a.args[:i], *b.args[:j], *a.args[i:], *b.args[j:]])
@@ -53,7 +53,7 @@ def join(first: Op, other: Op) -> Op:
         first.spec, [*first.operands, *other.operands], [r.type for r in results], first.attrs, [region], first.loc
     )
     for new, old in zip(both.results, results, strict=True):
-        new.stands_for(old)  # `dsl verify` compares the two
+        new.stands_for(old)  # `dsl verify` compares `new` with `old`
     return both
 
 
@@ -68,7 +68,7 @@ def loads_late(function: Function, target: Target) -> None:
 
 
 def stops(op: Op, load: Op) -> bool:
-    """Whether a load may not go past an operation: one that uses it, touches its tile, or has threads meet."""
+    """Whether a load must stay before `op`, because `op` uses the result, accesses the tile or synchronises threads."""
     inside = [op, *(each for region in op.regions for each in walk(region))]
     memory, result = load.operands[0], load.result
     return op.spec.keep or any(memory in each.operands or result in each.operands for each in inside)

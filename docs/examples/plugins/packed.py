@@ -1,8 +1,8 @@
-"""An instruction, and a rule that emits it: two f32 at once on sm_100, `add.rn.f32x2` and its like.
+"""Instructions that compute two f32 at once on sm_100 (`add.rn.f32x2`, …), and a rule that emits them.
 
-The compiler has no row for these, and the emulator does not know them. Here are the rows (packed.toml), what each does
-in numpy, and the rule by which neighbouring registers of a tile are taken two by two. LLVM drops the packing where one
-follows another.
+The compiler has no rows for these instructions, and the emulator does not implement them. This file reads the rows
+(packed.toml) and defines each instruction in numpy. The rule computes adjacent registers of a tile in pairs. LLVM
+removes the packing between two such instructions.
 
     dsl verify FILE --arch sm_100 --plugin packed.py
     dsl compile FILE --arch sm_100 --plugin packed.py --emit sass

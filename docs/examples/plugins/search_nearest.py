@@ -1,4 +1,4 @@
-"""A search of one's own: walks from the best point so far to the fresh point that shares most settings with it.
+"""A search that goes from the best point so far to the new points that share the most settings with it.
 
 dsl tune samples/rmsnorm.tile --all --budget 20 --plugin search_nearest.py --search nearest
 """
@@ -8,7 +8,7 @@ from dsl.lab.search import Search, search
 
 @search("nearest")
 class Nearest(Search):
-    """The defaults, then neighbours of the best, a few at a time."""
+    """Tries the defaults, then neighbours of the best point, up to four at a time."""
 
     def ask(self, count):
         fine, fresh = self.fine(), self.fresh()

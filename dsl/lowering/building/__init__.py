@@ -1,1 +1,1 @@
-"""Construction and verification of IR, closed forms of loops, and copies of iterations."""
+"""Construction and verification of IR, linear forms of loop-carried values, and copies of iterations."""

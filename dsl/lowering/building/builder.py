@@ -1,4 +1,4 @@
-"""Builds operations: infers types, folds constants and shares equal operations."""
+"""Builds operations: infers types, folds constants and reuses equal operations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dsl.lowering.ops import OPS, Mismatch
 
 
 def attribute_key(attrs: dict[str, Any]) -> tuple:
-    """Attributes as a hashable key. 0.0 and -0.0 are equal numbers but different attributes, so a float is represented
-    by its `repr`."""
+    """Attributes as a hashable key. Floats are represented by their `repr`, because 0.0 and -0.0 are equal numbers but
+    different attributes."""
 
     if not attrs:
         return ()
@@ -33,23 +33,24 @@ def attribute_key(attrs: dict[str, Any]) -> tuple:
 MAX_TILE = 1 << 20
 """Maximum number of elements of a tile in registers."""
 COPIED = 6
-"""log2 of the number of table entries that count as one step of the budget. To copy this many entries takes about the
-time of a step."""
+"""The binary logarithm of the number of table entries whose copying counts as one step of the budget. It takes about
+the time of a step."""
 
 
 class Builder:
-    """Appends operations to `block`. Equal pure operations in a block and the blocks around it are shared.
+    """Appends operations to `block`. If an equal pure operation exists in the block or an enclosing block, its result
+    is reused.
 
     If `facts` is given, the builder also folds operations whose result follows from ranges and divisors.
     """
 
     def __init__(self, loc: Loc, facts: Analysis | None = None):
         self.block = self.outermost = Block()
-        self.place: tuple[Loc, Loc | None] = loc, None  # of the next operations, and of the inlined call
+        self.place: tuple[Loc, Loc | None] = loc, None  # the locations of the next operations and of their call
         self.facts = facts
         self.budget = Budget()
-        self._shared: list[dict[tuple, Value]] = [{}]  # for each open region, the values that it can share
-        self._spare: list[tuple[Op, list[Op]]] = []  # operations that may be unused, each with others to remove
+        self._shared: list[dict[tuple, Value]] = [{}]  # for each open region, the values that it can reuse
+        self._spare: list[tuple[Op, list[Op]]] = []  # operations that may be unused, each with more to remove
 
     @property
     def loc(self) -> Loc:
@@ -58,17 +59,18 @@ class Builder:
 
     @property
     def depth(self) -> int:
-        """The depth of nested regions: 1 in the function's own block."""
+        """The nesting depth of the current region: 1 in the function's own block."""
         return len(self._shared)
 
     @contextmanager
     def region(self, block: Block) -> Iterator[Block]:
-        """A context in which operations go to `block`. Raises TileError `limit` for too many nested regions."""
+        """A context in which operations are appended to `block`. Raises TileError `limit` for too many nested
+        regions."""
         if self.depth > MAX_REGIONS:
             message = f"branches and loops are nested more than {MAX_REGIONS} deep, functions inlined"
             raise TileError("limit", self.loc, message, "one 'if' can test several conditions with 'and'")
         outer, self.block = self.block, block
-        # Each nested region copies the table, so copies count against the budget.
+        # Each nested region copies the table of reusable values, so the copy counts against the budget.
         self.budget.spend_steps(len(self._shared[-1]) >> COPIED, *self.place)
         self._shared.append(dict(self._shared[-1]))
         try:
@@ -79,8 +81,8 @@ class Builder:
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """A context in which operations go to the function's own block. The operations come before the loops and
-        branches that are under construction."""
+        """A context in which operations are appended to the function's own block, before the loops and branches that
+        are under construction."""
         inner, self.block = self.block, self.outermost
         try:
             yield
@@ -88,7 +90,7 @@ class Builder:
             self.block = inner
 
     def op(self, name: str, operands: Sequence[Value] = (), regions: Sequence[Block] = (), /, **attrs: Any) -> Op:
-        """Appends a new operation. Raises TileError `type` if the operation does not take these operands."""
+        """Appends a new operation. Raises TileError `type` if the operation does not accept these operands."""
         spec = OPS[name]
         try:
             types = spec.infer(operands, attrs)
@@ -106,7 +108,7 @@ class Builder:
         return self.op(name, list(given.values()), has=list(given), **attrs)
 
     def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
-        """The result of a pure operation. The operation is folded, shared or new."""
+        """The result of a pure operation. The operation is folded, reused or appended."""
         key = (name, operands, attribute_key(attrs))
         known = self._shared[-1].get(key)
         if known is None:
@@ -118,13 +120,13 @@ class Builder:
         return known
 
     def own(self, value: Value) -> Value:
-        """A value equal to `value` that no other use shares. The result is a copy, unless `value` has just
-        been built."""
+        """A value equal to `value` that is used nowhere else. If `value` has just been built, it is returned, otherwise
+        a copy."""
         op = value.op
         if op is None or not op.spec.pure:
             return value
         last = self.block.ops[-1] if self.block.ops else None
-        # Only the operation that was built last has no other use yet. An operation with a name belongs to that name.
+        # Only the last operation has no use yet. An operation whose result has a name must stay with that name.
         if op is not last or value.name is not None:
             self.spare(op)
             copy = self.op(op.name, op.operands, **op.attrs)
@@ -135,15 +137,15 @@ class Builder:
         return value
 
     def spare(self, op: Op, others: Sequence[Op] = ()) -> None:
-        """Lets `leave_out_unused` remove an operation if nothing uses it. `others` are then removed, too."""
+        """Lets `leave_out_unused` remove an operation and `others` if nothing uses the operation."""
         self._spare.append((op, list(others)))
 
     def leave_out_unused(self, body: Block) -> set[Op]:
         """Removes unused operations of `spare` and returns them.
 
-        `p, q = dot(x, y), dot(x, z)` builds both products before either product has its name. `own` therefore copies
-        the products, and directives would see four of them. If a `def` only stores to a part of memory, the load of
-        that part is also removed.
+        `p, q = dot(x, y), dot(x, z)` builds both products before they have names. `own` therefore copies the products,
+        and without the removal directives would find four products. The load of a memory slice is also removed if a
+        `def` only stores to the slice.
         """
         users, gone = uses(body), set[Op]()
         for op, others in reversed(self._spare):
@@ -176,7 +178,7 @@ class Builder:
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
         if value.tile.shape == shape:
             return value
-        if not shape or not value.tile.shape:  # scalars are no tiles of one element: they have no layout
+        if not shape or not value.tile.shape:  # a scalar has no layout, unlike a tile of one element
             if not value.tile.shape:
                 return self.value("broadcast", value, shape=shape)
             raise TileError("type", self.loc, f"{value.tile} cannot become a scalar")

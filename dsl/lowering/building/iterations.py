@@ -1,4 +1,4 @@
-"""Copies of iterations of a loop, and values that loops carry."""
+"""Copies of loop iterations, and loop-carried values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.lowering.ops import OPS
 
 
 def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: int) -> Block:
-    """A loop body whose single iteration does `factor` iterations of `op`."""
+    """A loop body in which one iteration does the work of `factor` iterations of `op`."""
     main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
     values = main.args[1:]
     for i in range(factor):
@@ -28,8 +28,8 @@ def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: i
 
 
 def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | None]) -> list[Value]:
-    """Lets nested loops carry values from iteration to iteration. `loops` starts with the outermost loop. Returns the
-    values as arguments of the innermost body. `hand_on` must then set the values for the next iteration."""
+    """Makes values loop-carried in nested loops. `loops` starts with the outermost loop. Returns the values as
+    arguments of the innermost body. The caller must then call `hand_on` to set the values for the next iteration."""
     for loop in loops:
         args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
         loop.operands += states
@@ -40,9 +40,9 @@ def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | No
 
 
 def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
-    """Sets the values of the last `carry` for the next iteration. `following` has the values at the end of an iteration
-    of the innermost loop."""
-    for loop in reversed(loops):  # the results of an inner loop are the next values of the loop around it
+    """Sets the next values for the last `carry`. `following` contains the values at the end of an iteration of the
+    innermost loop."""
+    for loop in reversed(loops):  # the results of an inner loop are the next values of the enclosing loop
         loop.regions[0].ops[-1].operands += following
         following = loop.results[len(loop.results) - len(following) :]
 

@@ -1,9 +1,9 @@
-"""Linear forms of scalars that loops count, in terms of iterations.
+"""Describes loop-carried scalars as linear forms of iteration numbers.
 
-If each iteration adds the same number to a carried value, the value is start + step · iteration. After the loop the
-value is start + step · number of iterations. Such forms make several kinds of values comparable: a counter, a stage
-that continues from tile to tile, and a stage that runs ahead. The comparison does not depend on names, on the nesting
-of loops, or on unrolling.
+If each iteration adds the same number to a carried value, the value is start + step · iteration. After the loop, the
+value is start + step · number of iterations. These forms make counters and several kinds of stage numbers comparable:
+for example, those that continue from tile to tile, and those that run ahead. The comparison does not depend on names,
+on the nesting of loops, or on unrolling.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dsl.lowering.known.facts import Analysis, in_order
 from dsl.lowering.known.forms import linear
 
 Form = tuple[dict[int, int], int]
-"""Σ factor · value + constant: ({identity of a value: factor}, constant)."""
+"""Σ factor · value + constant, as ({identity of a value: factor}, constant)."""
 
 EXACT = 0
-"""The modulus of forms that hold exactly. It is 0, which is a multiple of each modulus."""
+"""The modulus of forms that are exact. It is 0, which is a multiple of each modulus."""
 
 
 def number(constant: int) -> Form:
@@ -43,7 +43,7 @@ def reduced(form: Form, modulus: int) -> Form:
 
 
 def substituted(form: Form, forms: dict[int, Form]) -> Form:
-    """The form with values replaced by their forms in `forms`."""
+    """The form after replacement of values by their forms in `forms`."""
     out: Form = number(form[1])
     for value, factor in form[0].items():
         out = plus(out, forms.get(value, ({value: 1}, 0)), factor)
@@ -56,28 +56,28 @@ def iterations_of(start: int, stop: int, step: int) -> int:
 
 
 def remainder(value: Value) -> tuple[Value, int | None]:
-    """Returns (i, n) for an index `i % n` or `i & (n - 1)`. Both operations round down, as stages do. Returns (value,
-    None) for other values."""
+    """Returns (i, n) for an index `i % n` or `i & (n - 1)`. Both operations round down. Returns (value, None) for other
+    values."""
     rule = value.op.spec.elements.remainder if value.op is not None else None
     return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """An integer that a loop carries, or the loop's iteration number. An entry has the form in the first iteration, the
-    identity in the body, the form behind the loop, and the form in the next iteration. That last form holds under
+    """A loop-carried integer, or the loop's iteration number. `start` is its form in the first iteration, `inside` its
+    identity in the body, `behind` its form after the loop, and `next` its form in the next iteration, modulo
     `modulus`."""
 
     start: Form
     inside: int
-    behind: Form | None  # None for a counter whose end is unknown
+    behind: Form | None  # None for a counter whose final value is unknown
     next: Form
     modulus: int = EXACT
 
 
 @dataclass(frozen=True, slots=True)
 class _Scalar:
-    """A scalar that a loop carries, as values."""
+    """The values of a loop-carried scalar."""
 
     start: Value
     inside: list[Value]  # in each region of the loop
@@ -89,10 +89,10 @@ class _Scalar:
 class LoopForms:
     """The forms of one function's scalars.
 
-    `forms` maps the identity of a value that loops count to its form, and to the modulus under which the form holds.
-    `carried` maps a loop to its iteration, followed by the carried values without such a form. `names` maps a loop to
-    its iteration and its number of iterations, as values of their own. `values` maps the identities in forms to their
-    values.
+    `forms` maps the identity of a value to (form in terms of iterations, modulus of this form). `carried` maps a loop
+    to its iteration number, followed by the carried values that have no entry in `forms`. `names` maps a loop to two
+    values made for this analysis: the iteration number and the number of iterations. `values` maps the identities in
+    forms to the values.
     """
 
     analysis: Analysis
@@ -102,13 +102,13 @@ class LoopForms:
     values: dict[int, Value] = field(default_factory=dict)
 
     def form(self, value: Value) -> Form:
-        """The form of a scalar integer, as far as its definitions are known."""
+        """A scalar integer as a form. Sums and products with constants are expanded."""
         terms, constant = linear(value)
         self.values.update((id(v), v) for v in terms)
         return {id(v): k for v, k in terms.items()}, constant
 
     def canonical(self, form: Form, modulus: int = EXACT) -> Form:
-        """The form with all counted values replaced by iterations. Factors are reduced by `modulus`."""
+        """The form after replacement of all values by their entries in `forms`, reduced modulo `modulus`."""
         while True:
             known = {v: found for v in form[0] if (found := self._told(v, modulus)) is not None}
             if not known:
@@ -117,8 +117,8 @@ class LoopForms:
         return reduced(form, modulus)
 
     def _told(self, value: int, modulus: int) -> Form | None:
-        """The form of a value under a modulus, in terms of the operands that it depends on. Returns None if there is no
-        such form."""
+        """The form of a value modulo `modulus`, from `forms`, or after removal of a remainder operation. Returns None
+        if there is no such form."""
         form, under = self.forms.get(value, (None, EXACT))
         if form is not None and holds(under, modulus):
             return form
@@ -129,7 +129,7 @@ class LoopForms:
         return self.canonical(self.form(value), modulus)
 
     def enter(self, block: Block) -> None:
-        """Finds the values that the loops of a block count, inner loops first."""
+        """Finds the forms of loop-carried values in a block, inner loops first."""
         for op in block.ops:
             for region in op.regions:
                 self.enter(region)
@@ -141,8 +141,8 @@ class LoopForms:
         self.names[loop] = iteration, count
         total = self._total(loop) or ({id(count): 1}, 0)
         carried = [Carried(number(0), id(iteration), total, ({id(iteration): 1}, 1))]
-        # Maps the run-time number that an iteration adds to the first value to which it is added. Other values with the
-        # same number differ from the first value by a constant.
+        # Maps a run-time number to the first value to which each iteration adds it. Other values with the same number
+        # differ from this first value by the same amount in all iterations.
         alike: dict[tuple, _Scalar] = {}
         for scalar in _scalars(loop):
             inside = id(scalar.inside[-1])
@@ -153,8 +153,8 @@ class LoopForms:
             if counts and not added[0]:
                 self._set(scalar, modulus, plus(start, ({id(iteration): 1}, 0), added[1]), plus(start, total, added[1]))
                 continue
-            # The values of a `while` have one identity in the condition and another in the body, so they get no form
-            # below.
+            # A carried value of a `while` has different identities in the condition and in the body, so the code below
+            # does not apply.
             if not loop.spec.control.counters:
                 continue
             if counts and behind is not None and inside not in added[0]:
@@ -176,7 +176,7 @@ class LoopForms:
             self.forms[id(scalar.behind)] = behind, modulus
 
     def _following(self, scalar: _Scalar) -> tuple[Form, int]:
-        """The form of a scalar in the next iteration, and the modulus under which it holds."""
+        """The form of a scalar in the next iteration, and the modulus of this form."""
         inside = id(scalar.inside[-1])
         if isinstance(scalar.following, int):
             return ({inside: 1}, scalar.following), EXACT
@@ -184,7 +184,7 @@ class LoopForms:
         if inside in exact[0]:
             return exact, EXACT
         whole, modulus = remainder(scalar.following)
-        if modulus is None and exact[1] == 0 and list(exact[0].values()) == [1]:  # counted modulo by an inner loop
+        if modulus is None and exact[1] == 0 and list(exact[0].values()) == [1]:  # the modulus of an inner loop
             (value,) = exact[0]
             modulus = self.forms.get(value, (exact, None))[1]
         if modulus is not None:
@@ -205,7 +205,8 @@ class LoopForms:
         if first is not None and end is not None:
             return number(iterations_of(int(first), int(end), int(step)))
         distance = plus(self.of(stop), self.of(start), -1)
-        # A loop in steps of one ends exactly at its bound, unless it begins behind the bound. Other loops need `exact`.
+        # A loop with a step of 1 or -1 ends exactly at its bound, if it does not begin behind the bound. Other loops
+        # need the attribute `exact`.
         if not loop.attrs.get("exact"):
             low, high = (start, stop) if step > 0 else (stop, start)
             if abs(step) != 1 or start.dtype.kind != "index" or not in_order(low, high, self.analysis):
@@ -222,7 +223,7 @@ def loop_forms_of(function: Function, analysis: Analysis) -> LoopForms:
 
 
 def holds(modulus: int, wanted: int) -> bool:
-    """Whether a form that holds under `modulus` also holds under `wanted`."""
+    """Whether a form that is correct modulo `modulus` is also correct modulo `wanted`."""
     return modulus == EXACT if wanted == EXACT else modulus % wanted == 0
 
 

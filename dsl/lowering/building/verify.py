@@ -14,19 +14,19 @@ from dsl.lowering.ops.kinds import flaw_of_kinds
 
 
 class Malformed(Exception):
-    """A bug of the compiler. The message states which operation breaks which rule, and after which pass."""
+    """A bug of the compiler. The message states the operation, the violated requirement, and the pass."""
 
 
 Known = dict[Op, list[object]]
-"""Maps operations without a flaw to the parts that were checked."""
+"""Maps operations without a flaw to the objects that were checked."""
 
 
 def verify(function: Function, after: str = "", known: Known | None = None) -> None:
-    """Raises Malformed if an operand is used before its definition, if arities or types do not agree with the rows, or
-    if a region has a wrong end.
+    """Raises Malformed if an operand is used before its definition, if arities or types do not match the rows of the
+    operations, or if a region has a wrong last operation.
 
-    `known` has the operations that were correct before. The function updates `known`. A pass leaves most operations
-    unchanged. Operations with the same parts are not checked again, which saves two thirds of the time.
+    `known` contains the operations that were correct before, and is updated. A pass leaves most operations unchanged.
+    Unchanged operations are not checked again, which saves two thirds of the time.
     """
     with_layouts = any(isinstance(r.type, TileType) and r.tile.layout for op in function.body.ops for r in op.results)
     _block(function.body, set(function.body.args), after, with_layouts, {} if known is None else known)
@@ -38,7 +38,7 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool, kn
         found = None
         if not defined.issuperset(op.operands):
             found = next(f"operand {o!r} is not defined here" for o in op.operands if o not in defined)
-        parts = [] if op.regions else parts_of(op, with_layouts)  # with regions: always checked, they may have changed
+        parts = [] if op.regions else parts_of(op, with_layouts)  # operations with regions are always checked
         if not parts or not are_same(known.get(op, ()), parts):
             found = found or flaw(op, with_layouts)
         if found is not None:
@@ -50,7 +50,7 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool, kn
 
 
 def parts_of(op: Op, with_layouts: bool) -> list[object]:
-    """Lists all parts that can cause a flaw in an operation without regions."""
+    """Lists all objects that can cause a flaw in an operation without regions."""
     parts: list[object] = [with_layouts, op.spec, op.name, *op.operands, None, *op.results]
     parts += [value.type for value in op.operands]
     parts += [value.type for value in op.results]
@@ -62,17 +62,19 @@ def parts_of(op: Op, with_layouts: bool) -> list[object]:
 
 
 def are_same(before: Sequence[object], now: Sequence[object]) -> bool:
-    """Whether these are the same objects, not only equal objects: 1 == 1.0, but 1.0 would be wrong as an extent."""
+    """Whether two lists contain the same objects. Equality is not sufficient: 1 == 1.0, but 1.0 would be wrong as an
+    extent."""
     return len(before) == len(now) and all(map(is_, before, now))
 
 
 def flaw(op: Op, with_layouts: bool) -> str | None:
-    """The flaw of a single operation, in words. Returns None if there is none. If `with_layouts`, tiles must have
-    layouts."""
+    """Describes the flaw of a single operation. Returns None if there is none. If `with_layouts` is true, tiles must
+    have layouts."""
     spec, count = op.spec, len(op.operands)
     if op.name != spec.name:
         return f"its row is that of '{spec.name}'"
-    # Cheap checks come first: `infer` below may assume the right number of operands, and all attributes.
+    # Cheap checks come first. `infer` below may then assume that the number of operands is right and that no attribute
+    # is missing.
     least, most = spec.arity if isinstance(spec.arity, tuple) else (spec.arity, spec.arity)
     if count < least or (most is not None and count > most):
         return f"{count} operands"
@@ -97,7 +99,7 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
 
 
 def flaw_of_layouts(op: Op) -> str | None:
-    """A disagreement between the layouts of an operation's values. Returns None if there is none."""
+    """Describes a conflict between the layouts of an operation's values. Returns None if there is none."""
     if op.spec.placement.exchange is None and (found := flaw_of_picks(op)) is not None:
         return found
     if op.spec.access.kind:
@@ -108,7 +110,7 @@ def flaw_of_layouts(op: Op) -> str | None:
 
 
 def flaw_of_picks(op: Op) -> str | None:
-    """The flaw in the layouts of an operation that only renames registers. Returns None if there is none."""
+    """Describes the flaw in the layouts of an operation that only renames registers. Returns None if there is none."""
     picks = op.spec.placement.picks
     if picks is None:
         return None
@@ -119,8 +121,8 @@ def flaw_of_picks(op: Op) -> str | None:
 
 
 def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
-    """The flaw of an operation's regions: in their ends, or in the values that flow through them. Returns None if there
-    is none."""
+    """Describes the flaw of an operation's regions: a wrong last operation, or wrong values that pass through. Returns
+    None if there is none."""
     for number, region in enumerate(op.regions):
         end = "condition" if op.spec.control.loops and not op.spec.control.counters and not number else "yield"
         if not region.ops or region.ops[-1].name != end:
@@ -129,7 +131,7 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
             return f"something stands behind the end of a region, '{end}'"
     if op.spec.control.flows:
         return _flaw_of_flow(op, with_layouts)
-    for region in op.regions:  # the function of a reduction: two groups of elements → one
+    for region in op.regions:  # the function of a reduction combines two groups of elements into one
         wanted = [TileType((), o.dtype) for o in op.operands]
         if [plain(argument.type) for argument in region.args] != wanted * 2:
             return f"its region takes two elements of each operand: {', '.join(map(str, wanted * 2))}"
@@ -139,7 +141,7 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
 
 
 def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
-    """The flaw in the values that flow through an operation's regions. Returns None if there is none."""
+    """Describes the flaw in the values that pass through an operation's regions. Returns None if there is none."""
     for region in op.regions:
         counters = region.args[: op.spec.control.counters] if op.spec.control.loops else []
         counted = op.operands[: len(counters)]
@@ -171,12 +173,12 @@ def plain(type: Type) -> Type:
 
 
 def flaw_of_result(op: Op, result: Value, type: Type, with_layouts: bool) -> str | None:
-    """The flaw of a result. `type` is the type that the operation's rule infers. Returns None if there is no flaw."""
+    """Describes the flaw of a result. `type` is the type that `infer` returned. Returns None if there is no flaw."""
     own = result.type
     if not isinstance(own, TileType):
         return None if own == type else f"the result is {own}, its rule says {type}"
-    # The identity test comes first: usually the rule returns the type object of an operand, and the result has the same
-    # object.
+    # The identity test comes first, because `infer` usually returns the type object of an operand, which the result
+    # has, too.
     if own is not type and not (isinstance(type, TileType) and own.shape == type.shape and own.dtype == type.dtype):
         return f"the result is {own}, its rule says {type}"
     if not with_layouts or not own.shape:

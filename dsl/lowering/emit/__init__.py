@@ -45,11 +45,12 @@ __all__ = [
 
 @deep_recursion()
 def emit(function: Function, target: Target, numbered: bool = False) -> tuple[str, tuple[int, int]]:
-    """The LLVM module as text, and the PTX version that it needs. With `numbered`, debug locations hold the numbers of
-    operations, from 1 on, instead of source lines."""
+    """The LLVM module as text, and the PTX version that it requires. With `numbered`, debug locations contain the
+    numbers of operations, from 1 on, instead of source lines."""
     w = Writer(function, target, numbered)
-    arguments = []  # argument names contain a dot; names of values and labels do not, so they never collide
-    # Tensors with their strides, scalars, tables, dims, workspaces, maps: the same order as `arguments` in the header.
+    arguments = []  # argument names contain a dot, unlike names of values and labels
+    # The order is the same as in `arguments` of the header: tensors with their strides, scalars, tables, dims,
+    # workspaces, maps.
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             arguments.append(f"ptr addrspace(1) align {p.align} %{p.name}.data")
@@ -106,8 +107,8 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
 
 
 def _bounds(function: Function, target: Target) -> Iterator[str]:
-    """The attributes of the kernel that restrict its launches. The size of the cluster is one of these attributes. A
-    launch that passes it as a launch attribute takes 50 us longer."""
+    """The attributes of the kernel that restrict its launches. One of them is the cluster size. A launch that passes
+    the cluster size as a launch attribute takes 50 us longer."""
     yield f'"nvvm.reqntid"="{function.launched}"'
     if most := function.number("maxnreg"):
         yield f'"nvvm.maxnreg"="{target.cap(most, function.launched)}"'

@@ -1,5 +1,4 @@
-"""The addresses of memory accesses, the registers that hold the accessed elements, and the names of the
-instructions."""
+"""The addresses of memory accesses, and the names of the instructions."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from dsl.lowering.layouts.layout import Layout
 def width_name(elements: int, size: int) -> str:
     """The width of an access to `elements` elements of `size` bytes, as the suffix of an instruction name.
 
-    Each part of a vector is an access of its own (PTX ISA, vector data types). So an element of 8 bytes must be one
-    part: with two parts, another thread could see half of the element.
+    In a vector access, each vector element is accessed separately (PTX ISA, vector data types). So a tile element of 8
+    bytes must be one vector element. If it were two vector elements, another thread could observe half of it.
     """
     bytes = elements * size
     if size == 8:
@@ -38,7 +37,7 @@ class AccessAddress:
             self.parts = GlobalAddress(w, memory, way.tensor)
 
     def behind(self, address: str, elements: int) -> str:
-        """The address that lies `elements` elements behind `address`, within the same wide access."""
+        """The address `elements` elements after `address`, within the same wide access."""
         if not elements:
             return address
         return self.w.let(f"add i{32 if self.space == 'shared' else 64} {address}, {elements * self.size}")
@@ -54,8 +53,7 @@ class AccessAddress:
         return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
 
 
-# Words of the language → operators of PTX. For `global` and for the first cache level, loads and stores have different
-# operators.
+# Map words of the language to PTX cache operators. The operators of loads and stores differ.
 _LOAD_CACHE = {"all": ".ca", "global": ".cg", "streaming": ".cs", "last_use": ".lu"}
 _STORE_CACHE = {"write_back": ".wb", "global": ".cg", "streaming": ".cs", "write_through": ".wt"}
 _EVICT = {"first": ".L1::evict_first", "last": ".L1::evict_last", "no_allocate": ".L1::no_allocate"}
@@ -75,8 +73,8 @@ def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
 
 
 def guard(w: Writer, mask: str | None, layout: Layout | None) -> str | None:
-    """The mask, combined with a flag: if several threads hold an element, the flag selects the thread that writes it.
-    Returns None if neither mask nor flag is needed."""
+    """The mask, combined with a flag that selects one of the threads that have the same element. Returns None if
+    neither mask nor flag is needed."""
     chosen = w.head.chosen(layout)
     if mask is None or chosen is None:
         return mask or chosen

@@ -1,5 +1,4 @@
-"""Decides how each access is emitted: how many elements at once, how masks divide a wide access, and how its address is
-computed."""
+"""Decides how each access is emitted: its width, its handling of masks, and its address computation."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ class Way:
     """How one access is emitted.
 
     `width`: the number of elements that one instruction accesses.
-    `partial`: True if the mask may be on for only a part of these elements.
-    `branches`: True if the access has two branches, one for a mask that is on for all elements and one for any other
-        mask. Otherwise each element has its own mask.
-    `shared`, `tensor`: the linear maps for addresses in a shared tile or in a tensor. A map is None if each address is
-        computed from the register of its offset.
+    `partial`: True if the mask may be on (true) for only some of these elements.
+    `branches`: True if the access is emitted twice, in two branches: for a mask that is on for all elements, and for
+        other masks. Otherwise, each element has its own mask.
+    `shared`, `tensor`: the linear maps for addresses in a shared tile and in a tensor. Without a map (None), each
+        address is computed from the register that contains its offset.
     """
 
     width: int
@@ -38,13 +37,13 @@ class Way:
 
 
 class Accesses(dict[Op, Way]):
-    """Access to a shared tile or a tensor → how it is emitted."""
+    """Maps each access to a shared tile or a tensor to its `Way`."""
 
     def __init__(self, function: Function, maps: Maps, switches: Switches):
         super().__init__()
         self.switches, self.maps = switches, maps
-        # The last access first, as in `demand.py`: the order of the scalars in addresses follows the order in which
-        # maps meet them.
+        # Maps are built for the last access first, as in `demand.py`, because this order determines the order of the
+        # scalars in addresses.
         for op in filter(_touches, _last_first(function.body)):
             self._maps_of(op)
         for op in filter(_touches, walk(function.body)):
@@ -57,7 +56,7 @@ class Accesses(dict[Op, Way]):
 
     def _way(self, op: Op) -> Way:
         shared, tensor = self._maps_of(op)
-        if op.spec.joint:  # `ldmatrix`, `stmatrix`: each thread has one address, which is not the address of an element
+        if op.spec.joint:  # `ldmatrix`, `stmatrix`: a thread's address is that of a row
             return Way(1, False, False, shared, None)
         if (shared is not None or tensor is not None) and not self._choose(
             "address", op, {"divided": True, "plain": False}, "the offset is linear in the thread's number and scalars"
@@ -72,7 +71,7 @@ class Accesses(dict[Op, Way]):
             costs, unit = {"branches": count / width, "single": count}, "accesses a thread where the mask is on"
             because = "the mask may be on for a part of an access"
             branches = self._choose("partial", op, options, because, costs=costs, unit=unit)
-            # `cp.async` stays wide, because it has an operand for the number of bytes to read
+            # `cp.async` stays wide, because it has an operand for the number of bytes that it reads
             if not branches and not op.spec.in_flight:
                 width, partial = 1, False
         return Way(width, partial, branches, shared, tensor)
@@ -86,8 +85,8 @@ def _touches(op: Op) -> bool:
 
 
 def _last_first(block: Block) -> Iterator[Op]:
-    """Operations in the same order as in `demand.py`: the last one first, and regions before the operation that
-    contains them."""
+    """Yields operations in the order of `demand.py`: from last to first, and regions before the operation that contains
+    them."""
     for op in reversed(block.ops):
         for region in op.regions:
             yield from _last_first(region)

@@ -13,8 +13,8 @@ from dsl.ptx_templates import Instruction, UnknownInstruction, instruction
 
 
 class Calls:
-    """Writes calls. `ptx` is the PTX version that the instructions written so far need. `added` has the instruction
-    rows of plug-ins by name."""
+    """Writes calls. `ptx` is the PTX version that the instructions written so far require. `added` contains the
+    instruction rows of plug-ins by name."""
 
     def __init__(self, text: Text, target: Target, added: Mapping[str, Instruction]):
         self.text, self.target, self.added = text, target, added
@@ -25,14 +25,14 @@ class Calls:
         self.declarations[name] = f"declare {result} @{name}({types}){attributes}"
 
     def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]], attributes: str = "") -> str:
-        """Calls an LLVM intrinsic. Each argument is a pair (type, value)."""
+        """Writes a call of an LLVM intrinsic. Each argument is a pair (type, value)."""
         arguments = list(arguments)
         self.declare(name, result, ", ".join(t for t, _ in arguments), attributes)
         return self.text.let(f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
     def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
-        """Calls the row `name` of `dsl.ptx_templates` or of a plug-in, and returns its outputs. Raises TileError
-        `instruction` for an unknown name, and TileError `target` if the architecture lacks the instruction."""
+        """Writes a call of the instruction with the row `name`, and returns its outputs. Raises TileError `instruction`
+        for an unknown name, and TileError `target` if the architecture lacks the instruction."""
         try:
             row = self.added.get(name) or instruction(name)
         except UnknownInstruction as error:
@@ -58,8 +58,8 @@ class Calls:
 
 @cache
 def _asm_call(row: Instruction) -> tuple[str, str, int]:
-    """The call of an instruction with `%s` for each argument, the type of its result, and the number of outputs. The
-    result is cached because an unrolled kernel calls the same few instructions thousands of times."""
+    """The text of an instruction's call with `%s` for each argument, the type of the result, and the number of outputs.
+    All three are cached, because an unrolled kernel calls the same few instructions thousands of times."""
     text, constraints = row.llvm()
     arguments = ", ".join(f"{o.llvm_type} %s" for o in row.inputs for _ in range(o.registers))
     outputs = [o.llvm_type for o in row.outputs for _ in range(o.registers)]

@@ -1,5 +1,4 @@
-"""Moves elements into and out of the integer types that asm operands have: the bits of a float, or a byte in a wider
-register."""
+"""Conversions between element types and the types of asm operands, such as a byte in a wider register."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Emits the operations of a block in order. Long chains of elementwise operations are emitted for a few registers at a
 time.
 
-A chain may have several live values. If the chain is emitted operation by operation, each of these values is live for
-all registers of a tile. ptxas keeps that order: an exact gelu of 128 elements per thread spilled 388 bytes. If the
-chain is emitted for a few registers at a time, only these few are live.
+A chain may have several live values. If a chain is emitted operation by operation, all registers of these values are
+live. ptxas keeps that order: an exact gelu of 128 elements per thread spilled 388 bytes. If a chain is emitted for a
+few registers at a time, only these few are live.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from dsl.lowering.ir.targets import MOST_REGISTERS
 from dsl.lowering.layouts.layout import Layout
 
 AT_ONCE = 4
-"""The fewest registers of a tile that go through a chain together: one word of four bytes, or two pairs."""
+"""The least number of registers for which a chain is emitted together: one word of four bytes, or two pairs of 16-bit
+elements."""
 
 
 def emit_block(w: Writer, block: Block) -> None:
@@ -30,7 +31,7 @@ def emit_block(w: Writer, block: Block) -> None:
 
 
 def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
-    """Emits straight-line code. Operations stay in order, except that chains are emitted together."""
+    """Emits straight-line code. Operations stay in order, except those of chains."""
     stretch: list[Op] = []
     chain: dict[Op, None] = {}
     # All tiles of a chain have the same layout, so a register depends only on the same register of the operands.
@@ -48,15 +49,14 @@ def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
 
 
 def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
-    """Emits a stretch: the operation that ended the previous stretch, then pure operations. No operation outside the
-    chain uses a result of the chain."""
+    """Emits `stretch`, which consists of the operation that ended the previous stretch, and pure operations. Operations
+    of the stretch outside the chain do not use results of the chain."""
     at_once = _at_once(w, list(chain))
-    if at_once is None:  # all registers fit: emit in the order of the text
+    if at_once is None:  # all registers fit: keep the order of the operations
         for op in stretch:
             emit_op(w, op)
         return
-    # Operations outside the chain come first: the chain may use their results, but they do not use results of the
-    # chain.
+    # Operations outside the chain come first, because the chain may use their results.
     for op in stretch:
         if op not in chain:
             emit_op(w, op)
@@ -75,17 +75,17 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
             w.registers[value] = done[value]
     for value, registers in asked.items():
         w.needed.set(value, registers)
-    for o in from_words:  # drop the unpacked elements: the value stays in words, and later uses unpack it again
+    for o in from_words:  # drop the unpacked elements: later uses unpack the words again
         del w.registers[o]
 
 
 def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
-    """How many registers of a tile are emitted together in a chain. Returns None if all registers are emitted
-    together."""
+    """The number of registers for which a chain is emitted together. Returns None for all registers."""
     if len(chain) < 3 or not _overflows(w, chain):
         return None
     because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
-    # Registers with equal quotients go together. Otherwise each group would compute the quotient again.
+    # Registers with equal quotients stay together, because each group of registers would otherwise recompute the
+    # quotient.
     together = max(
         AT_ONCE, *(max(map(sub, count(), equal_quotients(w, op))) + 1 for op in chain if op.spec.algebra.divides), 1
     )

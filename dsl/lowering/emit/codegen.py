@@ -1,4 +1,4 @@
-"""LLVM IR → PTX, by the NVPTX back end of llvmlite."""
+"""Compiles LLVM IR to PTX, by the NVPTX back end of llvmlite."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ BOUNDS = {
     '"nvvm.minctasm"=': ".minnctapersm",
     '"nvvm.cluster_dim"=': ".reqnctapercluster",
 }
-"""Attributes that restrict the launches of a kernel → their PTX directives. llvmlite 0.47 (LLVM 20) drops each of these
+"""Maps attributes that restrict the launches of a kernel to their PTX directives. llvmlite 0.47 (LLVM 20) drops these
 attributes without a message."""
 
 LEVELS = {str(llvm_level): llvm_level for llvm_level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
-# At level 3, a product of f16 at 4096 with row-major b would also be up to 5 % slower. Other kernels with MMAs would be
-# equally fast (docs/measurements.md, `llvm_level=3`).
+# At level 3, an f16 product of size 4096 with row-major b is also up to 5 % slower. Other kernels with MMAs are equally
+# fast (docs/measurements.md, `llvm_level=3`).
 PRODUCT_LEVEL = 0
-"""The level for kernels with MMAs. From level 1 on, LLVM takes eight times as long for their unrolled steps, and ptxas
-then needs more registers."""
+"""The level for kernels with MMAs. From level 1 on, LLVM takes eight times as long for their unrolled steps, and its
+code needs more registers."""
 
 WARPGROUP_LEVEL = 1
-"""The level for kernels with wgmma. At level 0, LLVM moves accumulators of products that are in flight, and ptxas
-inserts a wait behind each product."""
+"""The level for kernels with wgmma. At level 0, LLVM moves accumulators whose products are in flight, and ptxas inserts
+a wait after each product."""
 
 
 @lru_cache(maxsize=1)
@@ -69,14 +69,12 @@ def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CO
     """The PTX of an LLVM module. Raises RuntimeError with LLVM's message if the module is wrong (a bug of the
     compiler). Raises TileError `tool` if the installed LLVM drops an attribute that restricts the kernel's launches.
 
-    The result is cached, since a kernel usually has the same text for other shapes and seeds. A text takes about 100
-    KB.
+    The result (about 100 KB) is cached, since the module is usually the same for other shapes and seeds.
     """
     _initialised()
     module = llvm.parse_assembly(text)
     made = _machine(target.arch, max(ptx, target.ptx), llvm_level).emit_assembly(module)
-    # Without `.reqntid`, for example, a block of any size could be launched, and the kernel would compute wrong
-    # results.
+    # Without `.reqntid`, for example, a block of a wrong size could be launched, and the results would be wrong.
     lost = [word for attribute, word in BOUNDS.items() if attribute in text and f"{word} " not in made]
     if lost:
         message = f"the installed llvmlite {llvmlite.__version__} leaves {' and '.join(lost)} out of PTX"

@@ -20,8 +20,8 @@ def constant(value: int | float | bool, dtype: DType) -> str:
 
 def float_constant(value: float, llvm: str) -> str:
     """A float in the syntax of LLVM IR, rounded to the type."""
-    # Hexadecimal, because LLVM rejects decimal text whose value the type cannot represent exactly. LLVM writes even a
-    # `float` as the bits of the double with the same value.
+    # The syntax is hexadecimal, because LLVM rejects decimal text whose value the type cannot represent exactly. Even a
+    # `float` is written as the bits of the double with the same value.
     if llvm == "double":
         return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
     try:

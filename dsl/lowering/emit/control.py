@@ -22,8 +22,8 @@ from dsl.lowering.known.forms import linear
 def _phis(
     w: Writer, args: list[Value], entry: str, starts: list[list[str]], packed: list[bool] | None = None
 ) -> list[tuple[int, str, str]]:
-    """Writes phis without the incoming value of the back edge. `_close` adds this value. Returns (line, register, type)
-    of each phi."""
+    """Writes phis without the incoming value of the back edge, which `_close` adds. Returns (line, register, type) of
+    each phi."""
     open_lines = []
     for i, (arg, start) in enumerate(zip(args, starts, strict=True)):
         in_words = packed is not None and packed[i]
@@ -50,7 +50,7 @@ def close_phi(w: Writer, line: int, value: str, label: str) -> None:
 
 
 def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
-    """The registers of values. A value that is marked in `packed` gives its words instead."""
+    """The registers of each value. If the entry of `packed` for the value is true, its words are returned instead."""
     if packed is None:
         return [w.registers[v] for v in values]
     return [w.words.of(v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
@@ -80,8 +80,8 @@ def _for(w: Writer, op: Op) -> None:
     test = ("ugt" if unsigned else "sgt") if down else ("ult" if unsigned else "slt")
     go_on = w.let(f"icmp {test} {llvm} {number}, {stop}")
     w.do(f"br i1 {go_on}, label %{inside}, label %{done}")
-    # The results are the values at the loop head, where the loop exits. They are read before the body is emitted,
-    # because the body may rebind the registers of its arguments.
+    # The loop exits at its head, so its results are the values there. Their registers are read before the body is
+    # emitted, because the body may rebind the registers of its arguments.
     at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
     w.loops += 1
@@ -91,8 +91,8 @@ def _for(w: Writer, op: Op) -> None:
     w.at(op)
     following = w.let(f"add {llvm} {number}, {step}")
     if passes_the_last(w, op, down):
-        # The addition may wrap around. If at most one step is left, no iteration follows, so the counter is set to the
-        # stop.
+        # The addition may wrap around. If at most one step remains before the stop, no iteration follows, so the
+        # counter is set to the stop.
         left = w.let(f"sub {llvm} {f'{number}, {stop}' if down else f'{stop}, {number}'}")
         size = w.let(f"sub {llvm} 0, {step}") if down else step
         following = w.let(f"select i1 {w.let(f'icmp ule {llvm} {left}, {size}')}, {llvm} {stop}, {llvm} {following}")
@@ -106,7 +106,7 @@ def _for(w: Writer, op: Op) -> None:
 
 
 def has_no_iteration(w: Writer, loop: Op) -> bool:
-    """Whether this `for` is known to have no iteration. In that case, nothing is emitted for it."""
+    """Whether a `for` is known to have no iteration. Nothing is emitted for such a loop."""
     start, stop, step = loop.operands[:3]
     pace = w.facts.of(step)
     if pace.high is not None and pace.high < 0:
@@ -117,14 +117,14 @@ def has_no_iteration(w: Writer, loop: Op) -> bool:
 
 
 def may_be_decided(w: Writer, op: Op) -> bool:
-    """Whether ptxas may find that the wgmma products in a loop or a branch are dead. For a loop, ptxas can find this
-    from the bounds.
+    """Whether ptxas may find that the wgmma products in a loop or a branch are dead. For a loop, this depends on the
+    bounds.
 
     This works around a fault of ptxas 12.9 to 13.1. If several accumulators start with equal values and their products
     are dead, ptxas keeps only one of them. Vector stores then write the registers of the other accumulators, which no
     instruction has set (41,082 of 49,152 zeros were wrong on an H100). ptxas cannot know a bound that depends on a dim
-    or on loaded data, unless the dim or the data cancels. For example, ptxas finds that `block(0) * 2 // 2 - block(0)`
-    is 0.
+    or on loaded data. The exception is a bound in which these cancel: for example, ptxas finds that `block(0) * 2 // 2
+    - block(0)` is 0.
     """
     if not w.has_warpgroups or not any(each.spec.wgmma for region in op.regions for each in walk(region)):
         return False
@@ -140,12 +140,12 @@ def may_be_decided(w: Writer, op: Op) -> bool:
     return not any(_is_open(w, value) and any(in_all[root] == 1 for root in roots) for value, roots in counted)
 
 
-MOST_ROOTS = 500  # the most steps of the search through a bound; ptxas is assumed to know a longer bound
+MOST_ROOTS = 500  # maximum number of steps of the search: ptxas is assumed to know a longer bound
 
 
 def _roots(value: Value) -> list[object]:
-    """The inputs from which a number is computed. An input is listed as often as it occurs. The list is empty if there
-    are too many inputs."""
+    """The inputs from which a number is computed. An input is listed as often as it occurs. If the search takes too
+    many steps, the list is empty."""
     found: list[object] = []
     work = [value]
     for _ in range(MOST_ROOTS):
@@ -158,7 +158,7 @@ def _roots(value: Value) -> list[object]:
         elif op is None or op.spec.access.kind == "read":
             found.append(each)
         elif not op.operands:
-            # two `block_id` operations for the same axis are one input
+            # two `block_id` operations for the same axis count as the same input
             found.append((op.name, *sorted(op.attrs.items(), key=str)))
         else:
             work += op.operands
@@ -166,11 +166,11 @@ def _roots(value: Value) -> list[object]:
 
 
 OPEN = {"minimum", "maximum", "select", "floordiv", "mul", "cast"}
-"""Operations whose result is known only at run time if their operands are known only at run time."""
+"""Operations whose results, like their operands, may be unknown until run time."""
 
 
 def _is_open(w: Writer, value: Value) -> bool:
-    """Whether the comparison of a number with another number can be decided only at run time."""
+    """Whether a comparison of this number with another number can be decided only at run time."""
     op, (terms, _) = value.op, linear(value)
     if terms != {value: 1}:
         return any(_is_open(w, each) for each in terms)
@@ -183,8 +183,8 @@ def _is_open(w: Writer, value: Value) -> bool:
 
 
 def unknown(w: Writer, register: str, llvm: str) -> str:
-    """A new register with the same number as `register`. ptxas cannot know its value. The code adds the highest bit of
-    a shared memory address, which is 0."""
+    """A new register that equals `register`, but whose value ptxas cannot know. The code adds the highest bit of a
+    shared memory address, which is 0."""
     zero = w.head.once(f"lshr i32 {shared_memory(w)}, 31")
     same = zero if llvm == "i32" else w.let(f"{'zext' if llvm == 'i64' else 'trunc'} i32 {zero} to {llvm}")
     return w.let(f"add {llvm} {register}, {same}")
@@ -214,8 +214,8 @@ def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
 
 
 def _rolled(w: Writer) -> int:
-    """Metadata that keeps LLVM from unrolling a loop. The schedule decides which loops are unrolled (`unroll`), and a
-    pass of the compiler unrolls them."""
+    """Metadata that keeps LLVM from unrolling a loop. Only loops that the schedule names (`unroll`) are unrolled, by a
+    pass of this compiler."""
     inner = w.text.debug.add('!{!"llvm.loop.unroll.disable"}')
     number = w.text.debug.count
     return w.text.debug.add(f"distinct !{{!{number}, !{inner}}}")
@@ -242,7 +242,7 @@ def _while(w: Writer, op: Op) -> None:
     w.loops -= 1
     w.at(op)
     following = _carried(w, body.ops[-1].operands)
-    # An element whose condition is false keeps its values, so its condition stays false in all further iterations.
+    # An element whose condition is false keeps its values, so its condition stays false.
     if len(conditions) > 1:
         types, kept = [w.llvm(arg.dtype) for arg in test.args], _carried(w, test.args)
         following = [_chosen(w, conditions, *each) for each in zip(types, following, kept, strict=True)]
@@ -274,7 +274,7 @@ def _if(w: Writer, op: Op) -> None:
         emit_block(w, block)
         w.at(op)
         values = block.ops[-1].operands
-        packed = [v in w.words.held for v in values] if packed is None else packed  # both sides must have the same form
+        packed = [v in w.words.held for v in values] if packed is None else packed  # both sides must agree
         carried = _carried(w, values, packed)
         w.do(f"br label %{done}")
         ends.append((w.text.label, carried))
@@ -292,15 +292,16 @@ def _if(w: Writer, op: Op) -> None:
 
 
 def meet(w: Writer) -> None:
-    """Makes threads reconverge after a branch or loop of single threads: emits an empty convergent asm, which LLVM may
-    not move into the branch. Without the asm, each thread may jump separately to the start of an enclosing loop and
-    reach a barrier there alone."""
+    """Makes threads reconverge after a branch or loop that each thread executes for itself. Emits an empty convergent
+    asm, which LLVM may not move into the branch. Without the asm, a thread may jump alone to the start of an enclosing
+    loop and reach a barrier there."""
     w.do('call void asm sideeffect "", ""() #1')
 
 
 def _if_of_elements(w: Writer, op: Op) -> None:
-    """Emits a branch without effects, if a thread has several elements. A thread computes a side of the branch for all
-    of its elements if at least one of them takes this side. Each element then selects its result."""
+    """Emits a branch whose condition has several elements per thread. The branch has no effects. A thread computes a
+    side of the branch for all of its elements if at least one of them takes this side. Each element then selects its
+    result."""
     conditions = w.registers[op.operands[0]]
     some, every = (_joined(w, by, conditions) for by in ("or", "and"))
     sides = []
@@ -352,7 +353,7 @@ def _assert(w: Writer, op: Op) -> None:
     w.do(f"br i1 {holds}, label %{done}, label %{fail}")
     w.start(fail)
     flag = 2 + op.attrs["axis"] if "axis" in op.attrs else 1
-    # Monotonic order is enough, because the host reads the record after the launch.
+    # Monotonic order is sufficient, because the host reads the record after the launch.
     taken = w.let(f"cmpxchg ptr addrspace(1) %record, i32 0, i32 {flag} monotonic monotonic")
     first = w.let(f"extractvalue {{i32, i1}} {taken}, 1")
     w.do(f"br i1 {first}, label %{claim}, label %{done}")
@@ -375,10 +376,10 @@ _FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "inde
 
 @rule("print")
 def _print(w: Writer, op: Op) -> None:
-    """Emits a print. Each thread prints its elements. Thread 0 prints scalars. If several threads hold an element, one
-    of them prints it."""
-    # `vprintf` takes arguments as C passes them: f32 becomes f64, and small integers become 32 bits wide. Each argument
-    # is aligned to its size.
+    """Emits a print. Each thread prints its elements. An element that several threads have is printed by one of them.
+    Thread 0 prints scalars."""
+    # The arguments of `vprintf` are promoted as in C: f32 to f64, and small integers to 32 bits. Each argument is
+    # aligned to its size.
     formats, promoted = [], []
     for o in op.operands:
         wide = F64 if o.dtype.is_float else o.dtype if o.dtype.bits == 64 else S64 if o.dtype.kind == "index" else None
@@ -386,7 +387,7 @@ def _print(w: Writer, op: Op) -> None:
             wide = S32 if o.dtype.is_signed or o.dtype is I1 else U32
         formats.append({"s64": "%lld", "u64": "%llu"}.get(wide.name, _FORMATS[o.dtype.kind]))
         promoted.append(wide)
-    # only `{}` marks a place: a `%` in the user's text is printed as it is
+    # a `%` in the user's text is printed as it is
     text = op.attrs["format"].replace("%", "%%")
     for f in formats:
         text = text.replace("{}", f, 1)

@@ -1,4 +1,4 @@
-"""Finds which registers of each value are read, so that index arithmetic is emitted only for the first element of each
+"""Finds which registers of each value are read. Index arithmetic is then emitted only for the first element of each
 wide access."""
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def _all(w: Writer, value: Value) -> None:
 
 
 def _block(w: Writer, block: Block) -> None:
-    for op in reversed(block.ops):  # in reverse: all uses of a value are noted before the operation that computes it
+    for op in reversed(block.ops):  # reversed, so that all uses of a value come before its operation
         for region in op.regions:
             if op.spec.control.flows:
                 _block(w, region)
-            else:  # the function of a reduction is emitted for each pair of elements; it may use scalars of the kernel
+            else:  # the function of a reduction, which may use scalars of the kernel
                 for inner in walk(region):
                     for o in inner.operands:
                         _all(w, o)
@@ -51,13 +51,13 @@ def _op(w: Writer, op: Op) -> None:
         needed = read_registers(op, w.needed.noted(op.result))
         for o in op.operands:
             _add(w, o, needed)
-    elif op.spec.leaves:  # a TMA store: its place is given by scalar corners, so no offset of an element is needed
+    elif op.spec.leaves:  # a TMA store: only the scalar coordinates of its corner are needed
         for o in op.operands:
             if isinstance(o.type, TileType) and o.shape:
                 _add(w, o, ())
             else:
                 _all(w, o)
-    elif op.spec.joint:  # `ldmatrix`, `stmatrix`: the one address of a thread belongs to no register of the offsets
+    elif op.spec.joint:  # `ldmatrix`, `stmatrix`: the registers of the offsets are not needed
         for what, o in zip(op.attrs["has"], op.operands, strict=True):
             if what != "offset":
                 _all(w, o)
@@ -78,7 +78,7 @@ def _op(w: Writer, op: Op) -> None:
 
 
 def _starts(w: Writer, op: Op) -> bool:
-    """Marks the scalars in the linear map of a shared access as read. Returns whether there is such a map."""
+    """Marks the scalars in the linear map of a shared access as read. Returns whether the access has a linear map."""
     found = w.accesses[op].shared
     for scalar, _ in found.terms if found else ():
         _all(w, scalar)
@@ -86,9 +86,9 @@ def _starts(w: Writer, op: Op) -> bool:
 
 
 def _access(w: Writer, op: Op) -> None:
-    """Marks the registers that an access reads: the address of its first element, and its mask if the mask is the same
-    for all elements. If the mask differs between elements, the branches of a partial access read the ends of the mask.
-    Where the masks of single elements are needed, the branches recompute them."""
+    """Marks the registers that an access reads: the offset of its first element, and one mask if this is the same for
+    all elements. If the mask may differ between elements, the branches of the access read the flags at the ends of
+    runs. The branches recompute the masks of single elements."""
     mask, offset = operand(op, "mask"), operand(op, "offset")
     assert offset is not None
     way, count = w.accesses[op], count_of(offset)

@@ -27,10 +27,10 @@ def elementwise(
     at_once: Callable[[Writer, Op], bool] | None = None,
     alike: Callable[[Writer, Op], list[int]] | None = None,
 ) -> Callable[[Element], Element]:
-    """Registers a function as the rule of these operations. The function emits one element.
+    """Registers a function as the emission rule of these operations. The function emits one element.
 
     `at_once`: tries to emit all elements together, and returns whether it did.
-    `alike`: returns the group of each register. Registers of a group hold equal elements, so only one of them is
+    `alike`: returns the group number of each register. The elements of a group are equal, so only one of them is
         computed.
     """
 
@@ -69,7 +69,7 @@ _INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor
 def _arithmetic(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float:
         return w.let(f"{_FLOAT[op.name]}{w.contract} {llvm} {x[0]}, {x[1]}")
-    # `nsw` is correct for indices: their width is chosen such that they do not overflow.
+    # `nsw` is correct for indices, because their width is chosen such that they do not overflow.
     flags = " nsw" if dtype.kind == "index" and op.name in ("add", "sub", "mul") else ""
     return w.let(f"{_INT[op.name]}{flags} {llvm} {x[0]}, {x[1]}")
 
@@ -80,8 +80,8 @@ _plain_and = RULES["and"]
 @rule("and")
 def _and(w: Writer, op: Op) -> None:
     """Merges `0 <= v` and `v < n` into one unsigned comparison if n is not negative."""
-    # The convolution `table` in NHWC has 895 machine instructions with one comparison and 993 with two comparisons. Of
-    # 87 kernels, 11 change.
+    # The convolution `table` in NHWC has 895 machine instructions with one comparison and 993 with two. Of 87 kernels,
+    # 11 change.
     inside, because = _bounds(w, op), "0 <= v < n, of an n that is not negative"
     if inside is None or not w.switches.of(op, "bounds", {"one": True, "two": False}, because):
         _plain_and(w, op)
@@ -104,7 +104,7 @@ def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
 
 
 def _in_order(flag: Value, name: str) -> tuple[Value | None, Value | None]:
-    """The pair (a, b) of a comparison `a name b`. The comparison may also be written with its operands swapped."""
+    """The pair (a, b) of a comparison `a name b`, which may also be written with swapped operands."""
     if flag.op is not None and flag.op.name == name:
         return flag.op.operands[0], flag.op.operands[1]
     if flag.op is not None and flag.op.name == {"le": "ge", "lt": "gt"}[name]:
@@ -164,8 +164,8 @@ def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 
 def _extreme_of_doubles(w: Writer, op: Op, x: list[str]) -> str:
-    """The minimum or maximum of f64. PTX has no instruction for it that propagates NaN. The number -0 is smaller than
-    +0. Equal operands differ at most in the sign, so `or` gives the smaller operand and `and` the greater one."""
+    """The minimum or maximum of f64. The f64 instructions of PTX do not propagate NaN. -0 counts as smaller than +0.
+    Equal operands differ at most in the sign, so `or` returns the smaller operand and `and` the greater operand."""
     less = op.name == "minimum"
     first = w.let(f"fcmp {'olt' if less else 'ogt'} double {x[0]}, {x[1]}")
     chosen = w.let(f"select i1 {first}, double {x[0]}, double {x[1]}")
@@ -190,8 +190,8 @@ def _not(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @elementwise("shl", "shr")
 def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    """Emits a shift. A distance of at least the width gives the same result as shifting bit by bit: 0, or the sign.
-    Such a shift is undefined in LLVM, so the distance is limited first."""
+    """Emits a shift. If the distance is at least the width, the result is 0 or consists of sign bits. LLVM does not
+    define such a shift, so the distance is limited first."""
     bits = w.bits(dtype)
     amount = constant_of(op.operands[1])
     name = "shl" if op.name == "shl" else "ashr" if dtype.is_signed else "lshr"
@@ -206,7 +206,7 @@ def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 
 def of_word(w: Writer, op: Op) -> bool:
-    """Whether an operation on bytes is done on the word that holds them."""
+    """Whether an operation on bytes is done on the word that contains them."""
     return w.switches.of(op, "bytes", {"word": True, "single": False}, "bytes of a word")
 
 
@@ -291,8 +291,8 @@ def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
 
 
 def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None, op: Op | None) -> str:
-    """Two f32 as two FP8 numbers in 16 bits, rounded to nearest and saturated. Raises TileError `type` for another
-    rounding, because the hardware has no other."""
+    """Two f32 as two FP8 numbers in 16 bits, rounded to nearest and saturated. Raises TileError `type` for other
+    rounding modes, which the hardware lacks."""
     if rounding not in (None, "rn"):
         raise TileError("type", op.loc if op else None, f"{to} is rounded to nearest: the hardware has no other")
     return w.template(f"cvt.rn.satfinite.{to}x2.f32", [high, low], op)[0]
@@ -300,7 +300,7 @@ def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None
 
 def _cast_one(w: Writer, op: Op, x: str) -> str:
     dtype, llvm = op.operands[0].dtype, w.llvm(op.operands[0].dtype)
-    # For `recompute`: `sideeffect` keeps LLVM and ptxas from merging equal conversions.
+    # For the directive `recompute`, `sideeffect` keeps LLVM and ptxas from merging equal conversions.
     if op.attrs.get("anew") and (dtype is F16 or w.target.number >= 90):
         return w.let(f'call float asm sideeffect "cvt.f32.{dtype} $0, $1;", "=f,h"({llvm} {x})')
     return convert(w, x, dtype, op.attrs["to"], op.attrs["saturate"], op.attrs["rounding"], op)
@@ -315,15 +315,15 @@ def convert(
     rounding: str | None = None,
     op: Op | None = None,
 ) -> str:
-    """Converts one element. From float to integer, the value is truncated and saturated to the integer's range; NaN
-    gives 0. From integer to integer, the value wraps, or it is saturated if `saturate` is set."""
+    """Converts one element. From float to integer, the value is truncated and saturated to the integer's range, and NaN
+    becomes 0. From integer to integer, the value is saturated if `saturate` is set, otherwise it wraps."""
     a, b = w.llvm(source), w.llvm(to)
     if source is to:
         return x
     if to is TF32:
         return w.template("cvt.rna.tf32.f32", [x], op)[0]
     if to in FP8:
-        # The 0 of a masked load needs no instruction. The conversion instruction exists only from sm_89 on.
+        # The 0 that fills a masked load needs no conversion, which would exist only from sm_89 on.
         if source.is_float and x == float_constant(0.0, a):
             return "0"
         pair = _pair_of_fp8(w, convert(w, x, source, F32, op=op), float_constant(0.0, "float"), to, rounding, op)
@@ -369,12 +369,12 @@ def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str |
     a, b = w.llvm(source), w.llvm(to)
     if to.bits > source.bits:
         return w.let(f"fpext {a} {x} to {b}")
-    # between f16 and bf16 the way is through f32, which represents all numbers of both types
+    # f16 and bf16 are converted to each other through f32, which represents all numbers of both types
     if source.bits == to.bits:
         x, source, a = w.let(f"fpext {a} {x} to float"), F32, "float"
     if rounding in (None, "rn"):
         return w.let(f"fptrunc {a} {x} to {b}")
-    # PTX has no such instruction; rounding twice in the same direction equals rounding once
+    # PTX cannot do this in one step, but rounding twice in the same direction equals rounding once
     if source is F64 and to.bits == 16:
         x, source = _cvt(w, x, source, F32, rounding), F32
     if to is BF16 and rounding != "rz":
@@ -385,7 +385,7 @@ def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str |
 
 
 def _cvt(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
-    """Emits `cvt` with a rounding, from 32 or 64 bits to any float."""
+    """Emits `cvt` with a rounding mode, from 32 or 64 bits to any float."""
     kind = {"f16": "h", "bf16": "h", "f32": "f", "f64": "d"}
     of = kind.get(source.name) or ("l" if w.bits(source) == 64 else "r")
     name = source.name if source.is_float else f"{'s' if source.is_signed else 'u'}{w.bits(source)}"
@@ -400,8 +400,8 @@ _INT_ROUNDING = {None: "rzi", "rz": "rzi", "rn": "rni", "rp": "rpi", "rm": "rmi"
 
 
 def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
-    """Converts a float to an integer. `cvt` saturates, and gives 0 for NaN (PTX ISA, cvt). Results of 8 and 16 bits are
-    computed with 32 bits and then clamped."""
+    """Converts a float to an integer. `cvt` saturates, and converts NaN to 0 (PTX ISA, cvt). Results of 8 and 16 bits
+    are computed in 32 bits and then clamped."""
     if to is I1:
         return w.let(f"fcmp une {w.llvm(source)} {x}, {float_constant(0.0, source.llvm)}")
     if source in (F16, BF16):
@@ -413,7 +413,7 @@ def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | N
     name = f"cvt.{_INT_ROUNDING[rounding]}.{sign}{bits}.{source}"
     made = w.let(f'call i{bits} asm "{name} $0, $1;", "={place},{kind}"({w.llvm(source)} {x})')
     if bits == 64 or source.name == "f64":
-        # `cvt` gives 0 for NaN only from f32 to 32 bits. For other types, the ISA specifies another value.
+        # `cvt` converts NaN to 0 only from f32 to 32 bits. For other types, the ISA specifies another value.
         is_nan = w.let(f"fcmp uno {w.llvm(source)} {x}, {x}")
         made = w.let(f"select i1 {is_nan}, i{bits} 0, i{bits} {made}")
     if w.bits(to) < 32:
@@ -440,14 +440,13 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         return _byte_to_float(w, x, source.is_signed)
     if to.bits >= 32:
         return w.let(f"{name} {a} {x} to {b}")
-    # Rounding twice is harmless for f16: f32 rounds only integers from 2^24 on, and these are infinite in f16.
+    # For f16, rounding twice equals rounding once: f32 rounds only integers above 2^24, which are infinite in f16.
     if to is F16 or _is_exact_in_f32(w, source, op):
         return w.let(f"fptrunc float {w.let(f'{name} {a} {x} to float')} to {b}")
-    if w.target.number >= 90:  # one instruction; through f64, it would be two of the same speed
+    if w.target.number >= 90:  # one instruction instead of two through f64
         return _cvt(w, x, source, to, "rn")
-    # A conversion to bf16 before sm_90 first rounds the number to odd in f32: the last bit of the f32 is set if the
-    # conversion was inexact. f32 has enough bits that the second rounding then gives the same result as a single
-    # rounding.
+    # Before sm_90, a conversion to bf16 first rounds the number to odd in f32: the last bit of the f32 is set if the
+    # conversion is inexact. f32 has enough bits that the second rounding then equals a single rounding.
     down, up, cut = (_cvt(w, x, source, F32, r) for r in ("rm", "rp", "rz"))
     inexact = w.let(f"zext i1 {w.let(f'fcmp une float {down}, {up}')} to i32")
     odd = w.let(f"or i32 {w.let(f'bitcast float {cut} to i32')}, {inexact}")
@@ -455,7 +454,7 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
 
 
 def _is_exact_in_f32(w: Writer, source: DType, op: Op | None) -> bool:
-    """Whether f32 exactly represents each integer that may occur. It does so up to 2^24."""
+    """Whether f32 exactly represents each integer that may occur, which is true up to 2^24."""
     low, high = int_range(source)
     if op is not None and op.operands[0].dtype is source:
         facts = w.facts.of(op.operands[0])
@@ -468,7 +467,7 @@ def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
     """Converts a byte of a word to f32: `prmt` puts the byte into the lowest byte of 2^23, and 2^23 is subtracted. An
     epilogue that adds a residual of bytes took 155 us with this code, and 167 us with `cvt`."""
     word, bits = w.words.bytes[x]
-    if is_signed:  # flipping the sign bit adds 128; the bias below subtracts 128 again
+    if is_signed:  # flipping the sign bit adds 128, which the bias below subtracts
         word = w.text.here(("flipped", word), lambda: w.let(f"xor i32 {word}, {0x80808080 - (1 << 32)}"))
     selector = 0x7440 + (bits.bit_length() - 1) // 8
     joined = w.intrinsic("llvm.nvvm.prmt", "i32", [("i32", v) for v in (word, str(0x4B000000), str(selector))])
@@ -478,7 +477,7 @@ def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
 
 @rule("asm")
 def _asm(w: Writer, op: Op) -> None:
-    """Emits the user's text for each element. The text keeps its place in the order of operations that have effects."""
+    """Emits the user's asm text for each element. Its order relative to other operations with effects is kept."""
     types = op.attrs["types"]
     places = {f"d{i}" if len(types) > 1 else "d": f"${i}" for i in range(len(types))}
     places |= {str(i): f"${len(types) + i}" for i in range(len(op.operands))}

@@ -1,5 +1,4 @@
-"""Addresses in global memory: one pointer that depends on the thread and the block, plus the parts that depend on the
-register."""
+"""Addresses in global memory: one pointer for each thread, plus parts that depend on the register."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from dsl.lowering.layouts.layout import Layout
 
 @lru_cache(maxsize=4096)
 def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
-    """For each register, the number that it adds to Σ coefficient · coordinate. The bases must not overlap, so that
-    their sums have no carries."""
+    """The amount that each register adds to Σ coefficient · coordinate. The bases must not overlap, so that their sums
+    have no carries."""
     out = [0]
     for weight in layout.weighed(coefficients)[: len(layout.register)]:
         out += [weight + n for n in out]
@@ -27,9 +26,9 @@ def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
 class GlobalAddress:
     """The addresses of one access to a tensor, as i64.
 
-    The parts that depend on the thread and the block form one pointer. Accesses in one stretch of straight-line code
-    share this pointer if they differ only in constants. For the part that depends on the register, constants are added
-    as immediates. Strides are added step by step, so that few multiples of a stride occupy registers.
+    The parts that depend on the thread and the block form one pointer. Accesses in the same straight-line code share
+    this pointer if they differ only in constants. In the part that depends on the register, constants become
+    immediates. Strides are added step by step, so that few multiples of a stride occupy registers.
     """
 
     def __init__(self, w: Writer, memory: Value, map: GlobalMap):
@@ -39,14 +38,15 @@ class GlobalAddress:
 
     def of(self, register: int) -> str:
         counts = [(p, constant + moved[register]) for p, constant, moved in self.moves]
-        # The stride () is 1. Its part is a constant in the instruction, not a step of the pointer.
+        # The empty product () is the stride 1. Its part becomes an immediate of the instruction, not a step of the
+        # pointer.
         number = sum([n for p, n in counts if not p]) * self.size
         pointer = self._moved(tuple([(p, n) for p, n in counts if p and n]))
         return self.w.let(f"add i64 {pointer}, {number}") if number else pointer
 
     def _moved(self, counts: tuple[tuple[Product, int], ...]) -> str:
-        """The pointer after the given number of strides of each kind. The code computes it by one step from the nearest
-        earlier pointer in this stretch."""
+        """The pointer plus multiples of strides. `counts` contains the number of each stride. It is computed by one
+        step from the nearest lower pointer in the same straight-line code."""
         w, first = self.w, ("pointer", self.memory, self.map.uniform, self.map.threads)
         if not counts:
             return w.text.here(first, self._pointer)
@@ -54,7 +54,7 @@ class GlobalAddress:
         chain: dict[int, str] = w.text.here((*first, *rest, product), lambda: {0: self._moved(tuple(rest))})
         if n not in chain:
             # The step starts from the nearest pointer, not from the first, so that few multiples of a stride are live
-            # at once. With an offset for each element instead, matrix products are 2 to 11 % slower
+            # at the same time. If each address is computed from its own offset, matrix products are 2 to 11 % slower
             # (docs/measurements.md, `address=plain`).
             near = max(k for k in chain if k < n)
             chain[n] = w.let(f"add i64 {chain[near]}, {self._step(product, (n - near) * self.size)}")
@@ -81,11 +81,11 @@ class GlobalAddress:
         return reduce(lambda a, b: w.let(f"add {w.index} {a}, {b}"), parts) if parts else "0"
 
     def _thread_part(self, product: Product, axes: Axes) -> str:
-        """The amount that the thread's number adds along the axes, times a product of scalars."""
+        """The amount that the thread's index adds along all axes, times a product of scalars."""
         w = self.w
         bases = tuple(sum(column) for column in zip(*axes, strict=True))
-        # If there are no carries between axes, shifts and masks of the thread's number give the sum over all axes at
-        # once.
+        # If there are no carries between axes, shifts and masks of the thread's index compute the sum over all axes
+        # together.
         if sum(bases) == reduce(or_, bases, 0):
             total = self._index(w.head.linear(bases))
         else:
@@ -96,7 +96,7 @@ class GlobalAddress:
         return self._multiplied([total, *(self._scalar(name) for name in product)], product)
 
     def _along(self, axis: tuple[int, ...]) -> str:
-        """The amount that the thread's number adds along one axis: the coordinate times its coefficient. The coordinate
+        """The amount that the thread's index adds along one axis: the coordinate times its coefficient. The coordinate
         alone has no carries."""
         scale = max(1, gcd(*axis))
         coordinate = self._index(self.w.head.linear(tuple(base // scale for base in axis)))
@@ -111,7 +111,7 @@ class GlobalAddress:
         )
 
     def _multiplied(self, names: list[str], product: Product) -> str:
-        """The product of these registers. The product is computed at the start of the kernel if the scalars are known
+        """The product of these registers. If the scalars are known at the start of the kernel, the product is computed
         there."""
         w = self.w
         make = w.head.once if all(w.maps.affines.scalars[name] in w.maps.given for name in product) else w.let

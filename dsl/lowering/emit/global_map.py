@@ -11,17 +11,17 @@ from dsl.lowering.known.affine import AffineOffsets, Linear, Product
 from dsl.lowering.known.facts import Analysis
 from dsl.lowering.layouts.layout import Layout
 
-Axes = tuple[tuple[int, ...], ...]  # for each axis, the amount that each bit of the thread's number adds along the axis
+Axes = tuple[tuple[int, ...], ...]  # for each axis, the amount that each bit of the thread's index adds
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalMap:
     """The offsets of one access in the form uniform + Σ stride · linear function of coordinates, all in elements.
 
-    `strides`: products of scalars (() is 1) that are multiplied by linear functions of coordinates. Neither a stride
-        nor its factor is negative. So no partial sum exceeds the total or overflows.
-    `uniform`: products and their factors, which are the same for all elements.
-    `threads`: for each stride, its factors for the bits of the thread's number.
+    `strides`: products of scalars (() is 1), each with the linear function of coordinates that multiplies it. Strides
+        and linear functions are not negative. So no partial sum exceeds the total or overflows.
+    `uniform`: products and their factors, for the part that is the same for all elements.
+    `threads`: for each stride, its factors for the bits of the thread's index.
     """
 
     layout: Layout
@@ -36,7 +36,7 @@ class GlobalMap:
 
 
 def map_of(affines: AffineOffsets, facts: Analysis, offset: Value) -> GlobalMap | None:
-    """The map of offsets. Returns None if the offsets are not linear, or if a part of them may be negative."""
+    """The map of offsets. Returns None if the offsets are not linear, or if a stride or coefficient may be negative."""
     layout = offset.tile.layout
     offsets = affines.offsets(offset) if offset.tile.shape else None
     if layout is None or offsets is None:
@@ -50,8 +50,8 @@ def map_of(affines: AffineOffsets, facts: Analysis, offset: Value) -> GlobalMap 
         part = offsets[product]
         product = tuple(sorted(product, key=affines.ranks.__getitem__))
         moves = any(part.coefficients)
-        # Negative constants go into the uniform part, which comes first. All terms that are added to it are at least 0,
-        # so no partial sum exceeds the total.
+        # Negative constants become terms of the uniform part, which comes first. All further terms are at least 0, so
+        # no partial sum exceeds the total.
         ahead = part.constant if part.constant < 0 or not (moves or product == ()) else 0
         if ahead:
             uniform.append((product, ahead))

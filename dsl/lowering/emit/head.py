@@ -1,4 +1,4 @@
-"""Values that depend only on the thread, the block and the parameters, and the places where they are computed."""
+"""Values that depend only on the thread, the block and the parameters: where and how they are computed."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Head:
 
     def __init__(self, text: Text, calls: Calls, choices: Choices):
         self.text, self.calls = text, calls
-        # A product of size 8192 takes 5 % longer with `place`, and 1 % longer with `head`. The five other kernels take
-        # at most 2 % longer (docs/measurements.md). Stretches help epilogues: when their addresses were computed at the
-        # start of the kernel, they spilled.
+        # A matrix product of size 8192 takes 5 % longer with the option `place`, and 1 % longer with `head`. The five
+        # other measured kernels take at most 2 % longer (docs/measurements.md). Stretches help epilogues, whose
+        # addresses spilled when they were computed at the start of the kernel.
         self.where = choices.choose(
             "hoist", "thread", {name: name for name in (STRETCHES, HEAD, PLACE)}, STRETCHES, because=BECAUSE
         )
         self.first: Lines = []
-        self._lines: Lines = self.first  # the lines at the head of the current stretch
+        self._lines: Lines = self.first  # the lines at the start of the current stretch
         self._known: dict[str, str] = {}
         self._stretches = 0
         self._block: Block | None = None  # the block whose loops end stretches
 
     def once(self, text: str) -> str:
-        """The name of a value that depends only on the thread, the block and the parameters. Equal texts give the same
-        value."""
+        """The name of a value that depends only on the thread, the block and the parameters. For equal texts, the value
+        is computed only once."""
         if self.where == PLACE:
             return self.text.let(text)
         known = self._known.get(text)
@@ -52,8 +52,8 @@ class Head:
         return known
 
     def buffer(self, bytes: int) -> str:
-        """Allocates local memory of this thread at the start of the function. An allocation inside a loop would
-        allocate more in each iteration."""
+        """Allocates local memory of this thread at the start of the function. Inside a loop, each iteration would
+        allocate more memory."""
         name = self.text.name()
         self.first.append(f"  {name} = alloca [{bytes} x i8], align 8, !dbg !{self.text.debug.head}")
         return name
@@ -70,14 +70,14 @@ class Head:
             self._lines, self._known, self._block = kept
 
     def after_loop(self, op: Op) -> None:
-        """Begins a new stretch behind a loop, if the loop belongs to the block that has stretches."""
+        """Begins a new stretch behind a loop, if the loop is in the block that `stretches_of` divides."""
         if self._block is not None and any(op is each for each in self._block.ops):
             self._anew()
 
     def _anew(self) -> None:
-        """Begins a new stretch. The code reads the thread's number again and recomputes the values of `once` from it.
-        So these values occupy no registers during the preceding loop. The start of the stretch must dominate all later
-        code in the block."""
+        """Begins a new stretch. In it, the thread's index is read again, and the values of `once` are recomputed. So
+        they occupy no registers during the preceding loop. The start of the stretch must dominate all later code in the
+        block."""
         if self._stretches and self.where == HEAD:
             return
         self._lines, self._known = [], {}
@@ -97,9 +97,9 @@ class Head:
     # ---- threads and blocks ----
 
     def thread(self) -> str:
-        """This thread's number in its block, i32."""
-        # `sideeffect` keeps LLVM from merging this number with the number read at the start. Merging would keep all
-        # values that are computed from the number in registers through the loop. The addresses of an epilogue spilled
+        """This thread's index in its block, as i32."""
+        # `sideeffect` keeps LLVM from merging this index with the index read in an earlier stretch. Otherwise, all
+        # values computed from the index would stay in registers during the loop. The addresses of an epilogue spilled
         # then (docs/int8_conv.md).
         if self._stretches > 1:
             return self.once('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()')
@@ -116,15 +116,15 @@ class Head:
         return self.once(f"call i32 @{name}()")
 
     def coordinate(self, layout: Layout) -> str:
-        """The part of an element's coordinate that depends on the thread, in the type of indices. XOR with the
-        register's part gives the coordinate."""
+        """The part of an element's coordinate that depends on the thread, in the type of indices. The coordinate is the
+        XOR of this part and the register's part."""
         total = self.linear(layout.thread)
         return total if total == "0" or self.text.index == "i32" else self.once(f"zext i32 {total} to i64")
 
     def linear(self, bases: tuple[int, ...]) -> str:
-        """XOR of the bases that belong to the set bits of the thread's number, as i32."""
-        # A run of bits whose bases double takes one shift and one mask: (first bit, number of bits, basis of the first
-        # bit).
+        """The XOR of the bases of all set bits of the thread's index, as i32."""
+        # Groups of consecutive bits whose bases double: (first bit, number of bits, basis of the first bit). Each group
+        # takes one shift and one mask.
         groups: list[tuple[int, int, int]] = []
         bit = 0
         while bit < len(bases):
@@ -132,7 +132,7 @@ class Head:
             if not basis:
                 bit += 1
                 continue
-            if basis & (basis - 1):  # a basis with several bits is multiplied by one bit of the thread's number
+            if basis & (basis - 1):  # a basis with several set bits is multiplied by one bit of the index
                 groups.append((bit, 1, basis))
                 bit += 1
                 continue
@@ -160,8 +160,8 @@ class Head:
         return "0" if total is None else total
 
     def chosen(self, layout: Layout | None) -> str | None:
-        """A flag (i1) that selects one of the threads that hold the same elements. The selected thread stores these
-        elements. Returns None if no two threads hold the same elements."""
+        """A flag (i1) that selects one of the threads that have the same elements. The selected thread stores these
+        elements. Returns None if no two threads have the same elements."""
         if layout is None:
             return self.once(f"icmp eq i32 {self.thread()}, 0")
         free = layout.replicated["lane"] | layout.replicated["warp"] << 5

@@ -1,4 +1,4 @@
-"""The linear maps from which addresses of accesses are computed."""
+"""The linear maps from which the addresses of accesses are computed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from dsl.lowering.shared.shared_map import SharedMap, SharedMaps, access_layout_
 
 
 class _OfThreads(AffineOffsets):
-    """Offsets as seen by one thread. If a tile has one element per thread, that element is a scalar to the thread. Such
-    a scalar is used if the elements are not a linear function of their coordinates. An example is indices that were
-    loaded."""
+    """The offsets of one thread. In a tile with one element per thread, this element counts as a scalar if the elements
+    are not a linear function of their coordinates. Loaded indices are an example."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,8 +25,8 @@ class _OfThreads(AffineOffsets):
 
 
 class Maps:
-    """The linear maps of offsets. `given` has the values that are known at the start of the kernel: parameters, strides
-    and dims."""
+    """The linear maps of offsets. `given` contains the values that exist at the start of the kernel: parameters,
+    strides and dims."""
 
     def __init__(self, function: Function):
         self.facts = facts_of(function)
@@ -38,8 +37,8 @@ class Maps:
         self._shared: dict[Op, SharedMap | None] = {}
 
     def of_global(self, offset: Value) -> GlobalMap | None:
-        """The map from which `GlobalAddress` computes addresses without registers for offsets. Returns None if there is
-        no such map."""
+        """The map from which `GlobalAddress` computes addresses, without registers for the offsets. Returns None if
+        there is no such map."""
         if offset not in self._global:
             self._global[offset] = map_of(self.affines, self.facts, offset)
         return self._global[offset]

@@ -1,16 +1,16 @@
-"""Marks: one lane of each warp writes an event and its clock to the record of its warp.
+"""Marks for timelines: one lane of each warp writes an event with the clock to the record of its warp.
 
-The register `dsl_at` holds the place of the next event, in bytes from the start of the timeline. The asm of the first
-mark declares this register for the whole function, without LLVM's knowledge. At level 0, LLVM would keep a variable of
-its own in local memory. At other levels, it would have to carry the variable through loops. The register `dsl_end`
-holds the end of the warp's record. All lanes run the same code. `dsl_end` is not greater than `dsl_at` in lanes that
-record nothing, and in lanes whose record is full. Both registers have 32 bits. With three registers of 64 bits instead,
-ptxas 13.0 spilled 20 KB in a wgmma kernel that takes all 255 registers.
+The register `dsl_at` contains the position of the next event, in bytes from the start of the timeline. The asm of the
+first mark declares this register for the whole function, and LLVM does not know the register. An LLVM variable would be
+in local memory at level 0. At other levels, it would be carried through loops. The register `dsl_end` contains the end
+of the warp's record. All lanes run the same code. In lanes that record nothing, and in lanes whose record is full,
+`dsl_end` <= `dsl_at`. Both registers have 32 bits. With three 64-bit registers, ptxas 13.0 spilled 20 KB in a wgmma
+kernel that uses all 255 registers.
 
 `sideeffect` with a memory clobber keeps LLVM from moving accesses, barriers and other marks across a mark. Arithmetic
 in registers may move.
 
-docs/architecture.md describes a record.
+docs/architecture.md describes the format of a record.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dsl.lowering.ir.targets import WARP
 from dsl.lowering.passes.marks import LIFE
 
 HEAD, RECORD = 16, 64
-"""Number of bytes before the first record, and number of bytes of a record before its first event."""
+"""The number of bytes before the first record, and the number of bytes before the first event of a record."""
 EVENT = 8
-"""Number of bytes of an event. It has two words. The first word is the mark's number · 2, plus 1 for the end of a mark.
-The second word is the value of %clock."""
+"""The number of bytes of an event, which has two words. The first word is 2 · the mark's number, plus 1 if the section
+ends. The second word is the value of %clock."""
 
 BEGIN_LIFE = f"""
 .reg .b32 dsl_at, dsl_end;
@@ -108,7 +108,8 @@ def _mark(w: Writer, op: Op) -> None:
 
 
 def _asm(w: Writer, text: str, *numbers: int) -> None:
-    """Writes the asm. The asm is convergent (`#1`) so that LLVM neither duplicates it nor moves it into a branch."""
+    """Writes the asm of a mark. It is convergent (`#1`), so that LLVM neither duplicates it nor moves it into a
+    branch."""
     lines = "\\0A".join(text.strip().splitlines())
     constraints = ",".join(["l", *("n" for _ in numbers), "~{memory}"])
     arguments = ", ".join(["ptr addrspace(1) %timeline", *(f"i32 {number}" for number in numbers)])

@@ -1,9 +1,9 @@
-"""Masks of wide accesses, if a mask may be on for only a part of the elements. This file computes the flags at the ends
-of runs, and the flags of single elements.
+"""Masks of wide accesses, if a mask may be on (true) for only some elements. This file computes the flags at the ends
+of runs of elements, and the flags of single elements.
 
-A mask is a conjunction of flags. Over elements in order, each flag goes off once, goes on once, or does not change. A
-flag that goes off is on for all elements if it is on for the last element, and off for all elements if it is off for
-the first element. For a flag that goes on, the same holds with the first and last element exchanged.
+A mask is a conjunction of flags. Along a run, each flag changes at most once, from on to off or from off to on. If a
+flag that changes to off is on for the last element, it is on for all elements. If it is off for the first element, it
+is off for all elements. For a flag that changes to on, the roles of the first and the last element are exchanged.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Flags = list[tuple[Value, int]]
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Flags at the ends of a run of elements. The mask is on for all elements if all flags in `all` are on. The mask is
-    off for all elements if one flag in `some` is off."""
+    """Flags at the ends of a run of elements. If all flags in `all` are on, the mask is on for all elements. If a flag
+    in `some` is off, the mask is off for all elements."""
 
     all: Flags
     some: Flags
 
 
 def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
-    """The flags at both ends of a run of elements, which are in registers `first` to `last`. The mask must be convex
-    over this run."""
+    """The flags at both ends of the run of elements in registers `first` to `last`. The mask must be convex over this
+    run."""
     op, layout = mask.op, mask.tile.layout
     if op is not None and op.spec.algebra.masks == "all":
         sides = [ends(w, o, first, last) for o in op.operands]
@@ -52,8 +52,8 @@ def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
 
 
 def span(w: Writer, mask: Value, layout: Layout) -> int:
-    """The length n of runs over which the mask is convex. It is a power of two. Each n registers, starting at a
-    multiple of n, hold elements in order along one axis."""
+    """The length n of runs over which the mask is convex, a power of two. Each aligned group of n registers contains
+    elements in order along one axis."""
     convex, register = w.facts.of(mask).convex, layout.register
     for axis, reach in enumerate(convex):
         n = 0
@@ -65,8 +65,8 @@ def span(w: Writer, mask: Value, layout: Layout) -> int:
 
 
 def _moves_along(layout: Layout, axis: int, n: int, reach: int) -> bool:
-    """Whether bit n of a register's number moves along `axis` by fewer than `reach` elements. Bit n must also move a
-    coordinate bit that no other bit moves."""
+    """Whether bit n of a register's number changes the index along `axis` by fewer than `reach`. The bit must change a
+    single coordinate bit, which no other bit changes."""
     basis = layout.register[n]
     distance = layout.coordinates(basis)[axis]
     others = (*layout.register[:n], *layout.register[n + 1 :], *layout.thread)
@@ -77,8 +77,8 @@ def _moves_along(layout: Layout, axis: int, n: int, reach: int) -> bool:
 
 
 def _definition(value: Value) -> list[Op]:
-    """The operations that compute `value` from scalars and from values that cannot be recomputed. Operands come
-    first."""
+    """The operations that compute `value` from inputs: scalars, and values that cannot be recomputed. Each operation
+    comes after those of its operands."""
     found: dict[Op, None] = {}
 
     def visit(value: Value) -> None:
@@ -95,8 +95,8 @@ def _definition(value: Value) -> list[Op]:
 
 
 def _needed(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
-    """For each intermediate value and each input, the registers that are read to recompute these registers of
-    `value`."""
+    """The registers of each intermediate value and each input that are read when these registers of `value` are
+    recomputed."""
     needed = {value: set(registers)}
     for op in reversed(_definition(value)):
         read = read_registers(op, needed[op.result])
@@ -112,7 +112,8 @@ def leaves(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
 
 
 def anew(w: Writer, value: Value, registers: Iterable[int]) -> list[str]:
-    """These registers of a value, recomputed at this place from `leaves`. They cost nothing before this place."""
+    """Recomputes these registers of a value from `leaves`, at the current place. Before this place, they cost
+    nothing."""
     registers = list(registers)
     ops = _definition(value)
     # The registers of intermediate values are restored afterwards, because registers computed here do not dominate

@@ -53,8 +53,8 @@ def _load(w: Writer, op: Op) -> None:
 
 
 def _load_table(w: Writer, op: Op, memory: Value, offset: Value) -> None:
-    """Loads from a table in the parameters. If the mask is off, element 0 is read and not used. This read is always
-    legal and needs no branch."""
+    """Loads from a table in the parameters. If the mask is off, element 0 is read, but not used. This is always legal
+    and needs no branch."""
     mask, other = operand(op, "mask"), operand(op, "other")
     dtype, llvm = memory.dtype, w.llvm(memory.dtype)
     stored = "i8" if dtype is I1 else llvm
@@ -107,7 +107,7 @@ def _atomic_type(w: Writer, dtype: DType, action: str) -> str:
     if dtype.is_float:
         return f"noftz.{dtype}" if bits == 16 else str(dtype)
     if action == "add" and bits == 64:
-        return "u64"  # PTX has no add.s64; in two's complement, add.u64 gives the same bits
+        return "u64"  # PTX has no atomic add.s64, but add.u64 computes the same bits
     return f"{'s' if dtype.is_signed else 'u'}{bits}"
 
 
@@ -128,7 +128,7 @@ def _atomic(w: Writer, op: Op) -> None:
         return
     row_type = _atomic_type(w, dtype, action)
     name = atomic_row(op, f"{_ACTIONS.get(action, action)}.{row_type}")
-    # asm has no operands of f16 and bf16, so these are passed as i16. f32 and f64 are passed as they are.
+    # asm has no f16 and bf16 operands, so these are passed as i16. f32 and f64 are passed unchanged.
     carrier = f"i{max(w.bits(dtype), 16)}" if row_type.startswith(("b", "noftz")) or not dtype.is_float else llvm
     out = []
     for i in range(count_of(value)):
@@ -139,8 +139,8 @@ def _atomic(w: Writer, op: Op) -> None:
         condition = guard(w, None if mask is None else w.registers[mask][i], layout)
         row = name
         if condition is not None:
-            # If the guard is off, the instruction leaves its output unchanged. So the output starts as 0, the result
-            # for elements that are masked off.
+            # If the guard is off, the instruction leaves its output unchanged. So the output is initialised with 0, the
+            # result of masked elements.
             zero = "0.0" if carrier in ("float", "double") else "0"
             row, inputs = "@" + name, [zero, *inputs, condition]
         out.append(from_carrier(w.text, w.template(row, inputs, op)[0], dtype, carrier))
@@ -148,9 +148,9 @@ def _atomic(w: Writer, op: Op) -> None:
 
 
 def _added(w: Writer, op: Op, place: str, value: str, condition: str | None) -> str:
-    """An atomic addition of bf16 before sm_90, where there is no instruction for it. A loop of `cas` writes the sum, if
-    memory has not changed since the sum was computed. The first guess for the old value is 0, which saves a load. In
-    each round, one of the racing threads succeeds."""
+    """Emits an atomic addition of bf16 before sm_90, which has no instruction for it. A `cas` loop writes the sum if
+    the memory still contains the old value. The first guess for the old value is 0, which saves a load. In each round,
+    one of the competing threads succeeds."""
     name = atomic_row(op, "cas.b16")
     entry, again, done = w.text.label, w.fresh_label("add"), w.fresh_label("added")
     w.do(f"br label %{again}" if condition is None else f"br i1 {condition}, label %{again}, label %{done}")
@@ -177,8 +177,8 @@ def _level(w: Writer, op: Op) -> str:
 
 @rule("copy")
 def _copy(w: Writer, op: Op) -> None:
-    """Each thread copies 16, 8 or 4 bytes at a time. If the mask is off for some bytes, the copy reads only the bytes
-    before them, and the hardware fills the rest with zeros."""
+    """Emits an asynchronous copy. Each thread copies 16, 8 or 4 bytes at a time. If the mask is off for the last of
+    these bytes, the copy reads only the other bytes, and the hardware writes zeros for the rest."""
     shared, tensor = op.operands[0], operand(op, "tensor")
     offset, source, mask = operand(op, "offset"), operand(op, "source"), operand(op, "mask")
     assert tensor is not None and offset is not None and source is not None
@@ -187,13 +187,13 @@ def _copy(w: Writer, op: Op) -> None:
     way = w.accesses[op]
     width = way.width
     bytes = op.attrs["bytes"]
-    if bytes != width * size:  # happens only if the text of the IR was edited: `bytes`, or operations of the address
+    if bytes != width * size:  # only if `bytes` or the address was edited in the IR text
         hint = "the copies as 'lower_copies' leaves them"
         raise TileError("ir", op.loc, f"copies of {bytes} bytes each, where {width * size} fit", hint)
     to = AccessAddress(w, op, shared, operand(op, "stage"), offset, "shared")
     origin = AccessAddress(w, op, tensor, None, source, "global")
     assert layout is not None
-    # Copies of 16 bytes bypass the L1 cache (`.cg`): with `.ca`, matrix products are 3 to 12 % slower
+    # 16-byte copies bypass the L1 cache (`.cg`). With `.ca`, matrix products are 3 to 12 % slower
     # (docs/measurements.md). Smaller copies have no `.cg`.
     level = "ca" if bytes < 16 else _level(w, op)
     if mask is not None and constant_of(mask) is True:
@@ -217,8 +217,8 @@ def _copy(w: Writer, op: Op) -> None:
 
 def _bytes_if(w: Writer, on: str, bytes: int) -> str:
     """The number of bytes, or 0 if the flag is off."""
-    # asm, not `select`: for a mask with several flags, LLVM makes a chain of selects, one for each flag. This takes
-    # three instructions for each row of a tile. If there is one `selp`, ptxas turns it into the predicate of the copy.
+    # The code uses asm instead of `select`, because LLVM makes a chain of selects for a mask with several flags. This
+    # takes three instructions for each row of a tile. ptxas turns a single `selp` into the predicate of the copy.
     if on in ("true", "false"):
         return str(bytes if on == "true" else 0)
     return w.let(f'call i32 asm "selp.b32 $0, {bytes}, 0, $1;", "=r,b"(i1 {on})')
@@ -240,10 +240,10 @@ def _barrier(w: Writer, op: Op) -> None:
         w.template("bar.warp.sync", ["-1"], op)
     else:
         if w.has_warpgroups:
-            # wgmma reads shared memory through the asynchronous proxy. The fence orders earlier writes of this thread
-            # before wgmma's reads behind the barrier.
+            # wgmma reads shared memory through the asynchronous proxy. The fence makes earlier writes of this thread
+            # visible to wgmma after the barrier.
             w.template("fence.proxy.async.shared::cta", [], op)
-        # barrier 0 counts all threads of the block, and the producer threads never arrive
+        # barrier 0 would also wait for the producer threads, which never arrive
         if w.function.attrs.get("producers"):
             w.template("bar.sync.threads", [str(OF_ROLE), str(w.function.threads)], op)
         else:
@@ -262,4 +262,4 @@ def _let_next_start(w: Writer, op: Op) -> None:
 
 @rule("shared_alloc")
 def _shared_alloc(w: Writer, op: Op) -> None:
-    w.registers[op.result] = []  # no register: `place_shared` has set the offset, which accesses add
+    w.registers[op.result] = []  # no register: accesses add the offset that `place_shared` has set

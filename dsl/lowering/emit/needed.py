@@ -11,7 +11,7 @@ Registers = dict[Value, set[int]]
 
 
 class Needed:
-    """The registers of each value that are read. If a value has no note, all of its registers count as read."""
+    """The registers of each value that are read. For a value without an entry, all registers count as read."""
 
     def __init__(self) -> None:
         self._registers: Registers = {}
@@ -35,7 +35,7 @@ class Needed:
 
     @contextmanager
     def only(self, registers: Registers) -> Iterator[None]:
-        """A context in which only these notes hold."""
+        """A context in which only these entries exist."""
         kept, self._registers = self._registers, registers
         try:
             yield

@@ -1,8 +1,8 @@
-"""Divisions of consecutive integers. For eight elements in order that start at a multiple of 8, `i // 8` is computed
-once, and `i % 8` is not computed at all.
+"""Divisions of consecutive integers. For eight consecutive integers from a multiple of 8 on, `i // 8` is computed once,
+and `i % 8` is constant.
 
-LLVM then sees that values computed from the quotient are equal, too. For example, eight elements take their random bits
-from one call of Philox.
+LLVM then recognises that values computed from the quotient are equal, too. For example, eight elements share the random
+bits of one call of Philox.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dsl.lowering.layouts.layout import Layout, apply, bits_of
 
 
 def _below(layout: Layout, axis: int) -> int:
-    """How many low bits of a row-major index belong to axes after `axis`."""
+    """The number of low bits of a row-major index that belong to axes after `axis`."""
     return sum(bits_of(extent) for extent in layout.shape[axis + 1 :])
 
 
 def known_rests(w: Writer, op: Op) -> bool:
-    """Emits remainders as the constants 0, 1, 2 …, if the thread holds whole groups. A group starts at a multiple of
-    the divisor and has as many elements as the divisor. Returns whether it emitted them."""
+    """Emits remainders as the constants 0, 1, 2 … The elements from each multiple of the divisor to the next must be in
+    one thread. Returns whether the remainders were emitted."""
     layout, by = op.result.tile.layout, constant_of(op.operands[1])
     if op.operands[0].tile.layout is not layout or layout is None or by is None or by < 2 or int(by) & (int(by) - 1):
         return False
@@ -29,7 +29,7 @@ def known_rests(w: Writer, op: Op) -> bool:
     for axis, (run, start) in enumerate(zip(facts.run, facts.start, strict=True)):
         below = _below(layout, axis)
         bits = (by - 1) << below
-        own = not any(basis & bits for basis in layout.lane + layout.warp)  # a thread holds the whole group
+        own = not any(basis & bits for basis in layout.lane + layout.warp)  # a thread has the whole group
         if own and min(run, layout.shape[axis]) >= by and start % by == 0:
             places = (apply(layout.register, i) & bits for i in range(layout.count))
             w.registers[op.result] = [str(place >> below) for place in places]
@@ -38,7 +38,7 @@ def known_rests(w: Writer, op: Op) -> bool:
 
 
 def equal_quotients(w: Writer, op: Op) -> list[int]:
-    """For each register of a quotient, the first register whose quotient is known to be equal."""
+    """Maps each register of a quotient to the first register whose quotient is known to be equal."""
     layout, count = op.result.tile.layout, count_of(op.result)
     if layout is None:
         return list(range(count))

@@ -11,8 +11,8 @@ from dsl.lowering.ir.types import BF16, F16
 
 
 def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callable[[int], str]) -> bool:
-    """Emits one word for each pair of elements if all needed elements come in pairs. `word_of` emits the word of the
-    pair that begins at the given register. Returns whether the operation was emitted."""
+    """Emits one word for each pair of elements. `word_of` emits the word of the pair that begins at the given register.
+    Returns whether the operation was emitted, which requires that all needed elements form pairs."""
     dtype, out = op.result.dtype, [""] * count_of(op.result)
     left = w.needed.of(op.result, len(out))
     pairs = [i for i in left if i % 2 == 0 and is_pair(i)]
@@ -27,8 +27,8 @@ def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callab
 
 
 def select_in_pairs(w: Writer, op: Op) -> bool:
-    """Emits a select of 16-bit pairs whose conditions compare two bytes of a word with zero. The conditions become
-    masks of whole words."""
+    """Emits a `select` of 16-bit pairs whose conditions compare two bytes of a word with zero. The two conditions
+    become one bit mask."""
     flags, a, b = (w.registers[o] for o in op.operands)
 
     def word_of(i: int) -> str:
@@ -43,7 +43,7 @@ def select_in_pairs(w: Writer, op: Op) -> bool:
 
 
 def extreme_in_pairs(w: Writer, op: Op) -> bool:
-    """Emits the minimum or maximum of 16-bit pairs, if one operand already has the pair in one word."""
+    """Emits the minimum or maximum of 16-bit pairs, if one operand already contains the pair in one word."""
     a, b = (w.registers[o] for o in op.operands)
     name, pair = f"llvm.{op.name}.v2{op.result.dtype}", f"<2 x {w.llvm(op.result.dtype)}>"
 
@@ -64,11 +64,11 @@ def _neighbours(w: Writer, flags: list[str]) -> bool:
 
 
 def _spread(w: Writer, word: str, low: int, op: Op) -> str:
-    """A word with two halves, one for each of two bytes: 16 ones if the byte is not zero, else 16 zeros. `low` is the
-    bit mask of the first byte.
+    """A word with a half for each of two bytes: 16 ones if the byte is not zero, otherwise 16 zeros. `low` is the bit
+    mask of the first byte.
 
-    Adding 0x7F to the low seven bits of a byte sets its upper bit unless these bits are all 0. `prmt` then replicates
-    the upper bits of the bytes.
+    Adding 0x7F to the low seven bits of a byte sets its highest bit, unless these bits are all 0. `prmt` then
+    replicates the highest bits of the bytes.
     """
     upper = w.text.here(("upper bits", word), lambda: _upper_bits(w, word))
     return w.template("prmt.b32", [upper, "0", str(0x9988 if low == 0xFF else 0xBBAA)], op)[0]

@@ -1,8 +1,8 @@
-"""Wide accesses whose mask may be on for a part of their elements, as at the ends of rows that may start anywhere.
+"""Wide accesses whose mask may be on for only some elements, as at the ends of unaligned rows.
 
-A thread first checks the mask only at the ends of its runs. This is enough if the mask is on for all of its elements.
-The other cases are in separate blocks: accesses that are off, and accesses that the mask cuts. A cut access is done
-element by element.
+A thread first checks the mask only at the ends of its runs. This is sufficient if the mask is on for all elements of
+the thread. Separate blocks handle accesses that are completely off, and accesses that are partly on. Accesses that are
+partly on are done element by element.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsl.lowering.ops import space_of
 
 
 def whole_flags(w: Writer, mask: Value) -> Flags:
-    """The flags that a thread checks. If all of them are on, the mask is on for all elements of the thread."""
+    """The flags that a thread checks first. If all of them are on, the mask is on for all elements of the thread."""
     assert mask.tile.layout is not None
     count, step = count_of(mask), span(w, mask, mask.tile.layout)
     return [f for first in range(0, count, step) for f in ends(w, mask, first, first + step - 1).all]
@@ -38,9 +38,9 @@ def _any(w: Writer, flags: list[str]) -> str:
 class _Access:
     """One access to several elements. The first element is in register `first`.
 
-    The constructor emits two flags of type i1, which are off in all threads except the `chosen` one.
+    The constructor emits two flags of type i1. If `chosen` is off, both flags are off.
     `whole`: True if the mask is on for all elements.
-    `cut`: True if the mask is not on for all elements, but may be on for some.
+    `cut`: True if the mask may be on for some elements, but is not on for all.
     """
 
     def __init__(self, w: Writer, mask: Value, first: int, width: int, chosen: str | None):
@@ -61,16 +61,17 @@ def _in_parts(
     elements: Callable[[_Access, list[str]], list[str]],
     kind: str = "i32",
 ) -> list[list[str]]:
-    """Emits accesses of `width` elements under a mask. Returns the registers of type `kind` that each access gives.
+    """Emits accesses of `width` elements under a mask. Returns the result registers of each access, of type `kind`.
 
     If the mask is on for all elements, `whole(first register)` is emitted for each access. There are no branches
-    between them, so loads are in flight together. Otherwise, `guarded(access)` is emitted for each access, under the
-    flag `access.whole`. Then `elements(access, masks)` is emitted for the accesses that the mask cuts.
-    `layout`: the layout of a stored value. If several threads hold an element, one of them stores it.
+    between these accesses, so loads are in flight together. Otherwise, `guarded(access)` is emitted for each access,
+    under the flag `access.whole`. Then `elements(access, masks)` is emitted for each access, in a branch that is taken
+    if `access.cut` is on.
+    `layout`: the layout of a stored value. An element that several threads have is stored by one of them.
     """
     firsts = range(0, count_of(mask), width)
     label, part, cut, done = (w.fresh_label(s) for s in ("whole", "part", "cut", "done"))
-    # One test covers all accesses of a thread: most threads have no partial access, and take one branch.
+    # One test covers all accesses of a thread, because most threads have no partial access.
     every = _all(w, [w.registers[v][r] for v, r in whole_flags(w, mask)])
     if layout is not None:
         every = guard(w, every, layout) or every
@@ -101,7 +102,7 @@ def _in_parts(
 
 
 def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
-    """Writes phis that merge the registers from several blocks."""
+    """Writes phis that merge registers from several blocks."""
     return [
         w.let(f"phi {kind} " + ", ".join(f"[ {r}, %{label} ]" for r, (_, label) in zip(column, ways, strict=True)))
         for column in zip(*(registers for registers, _ in ways), strict=True)
@@ -109,7 +110,7 @@ def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
 
 
 def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: list[str], width: int) -> list[str]:
-    """Emits a load under a mask. Returns the elements. Where the mask is off, an element comes from `fill`."""
+    """Emits a load under a mask, and returns the elements. Where the mask is off, the element comes from `fill`."""
     dtype, space = op.result.dtype, space_of(op.operands[0])
     name, single = (access_name(op, "ld", space, n, dtype.bytes) for n in (width, 1))
     places = [address.of(first) if first % width == 0 else "" for first in range(len(fill))]
@@ -150,8 +151,8 @@ def store_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, value: 
 
 
 def source_bytes(w: Writer, op: Op, mask: Value, way: Way) -> list[str]:
-    """The number of bytes that each asynchronous copy reads. A copy reads the elements whose mask is on, which come
-    first."""
+    """The number of bytes that each asynchronous copy reads. The copy reads the elements whose mask is on. They precede
+    the other elements."""
     size, width = op.operands[0].dtype.bytes, way.width
 
     def added(masks: list[str]) -> str:

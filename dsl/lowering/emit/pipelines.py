@@ -1,7 +1,7 @@
 """Warp roles, and the mbarriers of the pipelines between them.
 
-The producer warps have the highest numbers. One producer thread issues all copies, since a TMA copy is one instruction.
-A waiting warp loops over `try_wait`. The hardware may suspend the warp during `try_wait`.
+The producer warps are the last warps of the block. One producer thread issues all copies, since a TMA copy is one
+instruction. A waiting warp repeats `try_wait`, during which the hardware may suspend the warp.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.pipelines import base_of, copy_of, is_read_by_threads, rings_of
 
 BARRIER = 8
-"""Bytes of an mbarrier."""
+"""The number of bytes of an mbarrier."""
 OF_ROLE = 1
-"""Number of the named barrier for the consumer warps. Barrier 0 is for all threads of the block."""
+"""The number of the named barrier for the consumer warps. Barrier 0 is for all threads of the block."""
 
 
 @rule("warp_specialize")
@@ -29,8 +29,7 @@ def _warp_specialize(w: Writer, op: Op) -> None:
     threads = w.function.threads
     _begin(w, op)
     warp = w.let(f"lshr i32 {w.head.thread()}, {WARP.bit_length() - 1}")
-    # The number is the same in all lanes anyway. The shuffle makes this visible to ptxas, so that the branch is
-    # uniform.
+    # The warp number is the same in all lanes. The shuffle makes this visible to ptxas, so that the branch is uniform.
     (warp,) = w.template("shfl.sync.idx.b32", [warp, "0", "31", "-1"], op)
     fetches, copying, works, done = (w.fresh_label(s) for s in ("fetch", "copy", "multiply", "end"))
     w.do(f"br i1 {w.let(f'icmp uge i32 {warp}, {w.function.warps}')}, label %{fetches}, label %{works}")
@@ -63,7 +62,7 @@ def _blocks(op: Op) -> int:
 
 
 def _rank(w: Writer) -> str:
-    """The number of this block in its cluster, as i32."""
+    """The rank of this block in its cluster, as i32."""
     rank = w.head.special("cluster.ctarank")
     return rank if w.index == "i32" else w.head.once(f"trunc i64 {rank} to i32")
 
@@ -74,9 +73,9 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 
 
 def _begin(w: Writer, op: Op) -> None:
-    """Initialises the mbarriers of a pipeline with their arrival counts. `full` expects one arrival, by the thread that
-    copies. `free` expects one arrival of each warp that reads, in all blocks that share the copies. A ping-pong barrier
-    expects one arrival of each warp of a group."""
+    """Initialises the mbarriers of all pipelines with their arrival counts. `full` expects one arrival, by the thread
+    that copies. `free` expects one arrival of each consumer warp in all blocks that share the copies. A ping-pong
+    barrier expects one arrival of each warp of a warp group."""
     pingpong, readers, counts = op.attrs["pingpong"], w.function.warps * _blocks(op), list[tuple[int, int]]()
     for stages in rings_of(op):
         at = len(counts)
@@ -109,8 +108,8 @@ LEAST, MOST = -(1 << 31), (1 << 31) - 1
 
 
 def coordinate(w: Writer, first: Value, far: int) -> str:
-    """A TMA coordinate, as i32. An index that needs more bits is outside of every tensor, while its lower 32 bits could
-    be inside. Such an index is replaced with `far`, which is outside of every tensor, too."""
+    """A TMA coordinate, as i32. An index that needs more bits is outside of every tensor, but its lower 32 bits could
+    be inside. The function replaces it with `far`, which is outside of every tensor."""
     low = narrow(w, first)
     if w.index == "i32":
         return low
@@ -119,8 +118,8 @@ def coordinate(w: Writer, first: Value, far: int) -> str:
 
 
 def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
-    """Waits until the phase with number `phase` has completed. The phase before the first one counts as completed (PTX
-    ISA, mbarrier.try_wait.parity)."""
+    """Waits until the phase with number `phase` has completed. The phase before the first phase counts as completed
+    (PTX ISA, mbarrier.try_wait.parity)."""
     parity = w.let(f"and i32 {phase}, 1")
     again, over = w.fresh_label("wait"), w.fresh_label("there")
     w.do(f"br label %{again}")
@@ -135,8 +134,8 @@ def _fill(w: Writer, op: Op) -> None:
     pipeline, number = op.operands
     stages = op.attrs["stages"]
     free = _place(w, pipeline, number, stages, base_of(op) + stages)
-    # `+ 1`: `free` is one phase behind. The first use of a stage waits for the phase before the first one. That phase
-    # counts as completed, so no reader has to arrive before the first use.
+    # The `1` is added because the phases of `free` are one use behind. The first use of a stage waits for the phase
+    # before the first phase, which counts as completed. So no reader has to arrive before the first use.
     _await(w, op, free, w.let(f"add i32 {_times(w, number, stages)}, 1"))
     full = _place(w, pipeline, number, stages, base_of(op))
     w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
@@ -150,7 +149,7 @@ def _filled(w: Writer, op: Op) -> None:
 
 
 def _times(w: Writer, number: Value, stages: int) -> str:
-    """How often this iteration's stage was used before."""
+    """How often earlier iterations have used this iteration's stage."""
     return w.let(f"udiv i32 {narrow(w, number)}, {stages}")
 
 
@@ -165,7 +164,7 @@ def _pingpong_begin(w: Writer, op: Op) -> None:
 
 @rule("pingpong_end")
 def _pingpong_end(w: Writer, op: Op) -> None:
-    """Lets the next warp group start."""
+    """Lets the next warp group run its turn."""
     following = w.head.once(f"add i32 {_group(w)}, 1")
     last = w.head.once(f"icmp eq i32 {following}, {op.attrs['groups']}")
     _arrive(w, op, _place_of_turn(w, op, w.head.once(f"select i1 {last}, i32 0, i32 {following}")))
@@ -192,9 +191,9 @@ def _arrive(w: Writer, op: Op, barrier: str) -> None:
 def _consumer_release(w: Writer, op: Op) -> None:
     """Frees a stage: one lane arrives after all lanes of the warp have read the stage.
 
-    Reads by threads need a fence before writes by the asynchronous proxy (PTX ISA, "Async proxy"). Without the fence,
-    loads may still be in flight at the arrival: ptxas 13.0 moves the arrival ahead of `mma.sync`, and copies overtook
-    `ldmatrix` on an H100.
+    A fence is required between reads by threads and writes by the asynchronous proxy (PTX ISA, "Async proxy"). Without
+    the fence, loads may still be in flight at the arrival: ptxas 13.0 moves the arrival ahead of `mma.sync`, and on an
+    H100, copies overtook `ldmatrix`.
     """
     pipeline, number = op.operands
     stages = op.attrs["stages"]
@@ -212,8 +211,8 @@ def _consumer_release(w: Writer, op: Op) -> None:
 
 
 def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -> str:
-    """The address of the mbarrier for the stage of an iteration. `first` is the index of the first mbarrier of that
-    kind."""
+    """The address of the `full` or `free` mbarrier for the stage of an iteration. `first` is the index of the first
+    mbarrier of this kind."""
     stage = w.let(f"urem i32 {narrow(w, number)}, {stages}")
     place = w.let(f"add i32 {shared_base(w, pipeline)}, {w.let(f'mul i32 {stage}, {BARRIER}')}")
     return w.let(f"add i32 {place}, {BARRIER * first}") if first else place
@@ -231,10 +230,10 @@ def _tma_copy(w: Writer, op: Op) -> None:
         target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
     place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
     box, own = CopiedBox.of(op), CopiedBox.own(op)
-    far = MOST if box.walks else LEAST  # for im2col, MOST: coordinates before the first image do not lie outside
+    far = MOST if box.walks else LEAST  # for im2col, MOST: coordinates before the first image are not outside
     corner = [coordinate(w, axis.first, far) for axis in box.axes]
     blocks, more = _blocks(op), []
-    if blocks > 1:  # each block copies the part of the box with its rank into the shared memory of all blocks
+    if blocks > 1:  # each block copies its part of the box into the shared memory of all blocks
         part, rank = box.outermost, _rank(w)
         corner[part] = w.let(f"add i32 {corner[part]}, {w.head.once(f'mul i32 {rank}, {own.axes[part].extent}')}")
         target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")

@@ -6,21 +6,21 @@ from dsl.lowering.ir.function import Function, Op, walk
 from dsl.lowering.ir.location import Loc, Source
 
 MAX_COLUMN = 65535
-"""The greatest column. LLVM stores columns in 16 bits."""
+"""The greatest column number, since LLVM stores columns in 16 bits."""
 
 
 class DebugInfo:
-    """Metadata that carries `.tile` lines into PTX.
+    """Metadata through which PTX refers to `.tile` lines.
 
     With `numbered`, the metadata carries the numbers of operations instead of lines. Numbers count from 1 in the order
-    of `walk`. The last number is for the start of the kernel. From a line, one cannot tell to which of the line's
-    operations an instruction belongs. A line in PTX also does not show through which calls the code was inlined.
+    of `walk`. The last number is for the start of the kernel. A line alone does not identify the operation to which an
+    instruction belongs, nor the calls through which the code was inlined.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
         self.numbers = {op: number for number, op in enumerate(walk(function.body), 1)} if numbered else None
         self.lines: list[str] = []
-        self.files: dict[int, tuple[int, int]] = {}  # source → its file, and the scope for code that is inlined from it
+        self.files: dict[int, tuple[int, int]] = {}  # maps a source to its file and the scope of code inlined from it
         self.sources: list[Source] = []
         self.known: dict[tuple, int] = {}
         self.count = 0
@@ -53,7 +53,7 @@ class DebugInfo:
             file = self.add(f'!DIFile(filename: "{name}", directory: "")')
             scope = self.subprogram("inlined", file, 1)
             self.files[id(source)] = (file, scope)
-            self.sources.append(source)  # keeps the source alive, so that its id() stays unique
+            self.sources.append(source)  # keeps the source alive so that its id() stays unique
         return self.files[id(source)]
 
     def of(self, op: Op) -> int | None:

@@ -12,7 +12,7 @@ from dsl.lowering.ir.plugins import Added
 Rule = Callable[[Writer, Op], None]
 RULES: dict[str, Rule] = {}
 OWN = "own"
-"""The option of a choice `rule.SUBJECT` that selects the compiler's own rule."""
+"""The option of the choice `rule.SUBJECT` that selects the compiler's own rule."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -35,8 +35,8 @@ def emit_op(w: Writer, op: Op) -> None:
 
 
 def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
-    """The plug-in's rule that emits an operation: the first rule that fits, unless a choice selects another one.
-    Returns None if the compiler's own rule emits it."""
+    """The plug-in's rule that emits an operation: the first applicable rule, unless a choice selects another rule.
+    Returns None if the compiler's own rule emits the operation."""
     fitting = {each.label: each for each in added if each.fits(op, w.target)}
     if not fitting:
         return None
@@ -47,7 +47,7 @@ def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
 
 
 def _emit_by(w: Writer, op: Op, rule: Added) -> None:
-    """Emits an operation by a plug-in's rule. Raises TileError `plugin` if the rule gives no value for a needed
+    """Emits an operation by a plug-in's rule. Raises TileError `plugin` if the rule returns no value for a needed
     element."""
     held = count_of(op.result)
     needed = w.needed.of(op.result, held)
@@ -66,8 +66,8 @@ def _emit_by(w: Writer, op: Op, rule: Added) -> None:
 
 
 def inline(w: Writer, region: Block, arguments: list[str]) -> list[str]:
-    """Emits a region that computes scalars, with its arguments bound to registers. Returns the registers that the
-    region yields."""
+    """Emits a region that computes scalars. `arguments` are the registers of its arguments. Returns the registers that
+    the region yields."""
     saved = w.text.dbg
     for arg, register in zip(region.args, arguments, strict=True):
         w.registers[arg] = [register]

@@ -14,7 +14,7 @@ from dsl.lowering.ops import OPS
 
 
 def source_registers(op: Op) -> list[int]:
-    """For each register of the result, the register of the operand that provides its value."""
+    """Maps each register of the result to the register of the operand that provides its value."""
     result = op.result.tile.layout
     source = op.operands[0].tile.layout
     if result is None or source is None:
@@ -25,11 +25,11 @@ def source_registers(op: Op) -> list[int]:
 
 
 def read_registers(op: Op, registers: Collection[int]) -> set[int]:
-    """The operand registers that are read to compute `registers` of the result. `op` is an elementwise operation or a
-    change of shape."""
+    """The operand registers from which `registers` of the result are computed. `op` is elementwise or changes the
+    shape."""
     if op.spec.elementwise or not op.operands:
         return set(registers)
-    if not registers:  # a tile that no thread holds, such as the places of a TMA box, has 32,768 registers
+    if not registers:  # the tile of a TMA box's places, which is not in registers, counts 32,768 registers
         return set()
     picked = source_registers(op)
     return {picked[r] for r in registers}
@@ -59,7 +59,7 @@ def plus(w: Writer, part: str, offset: int, disjoint: bool) -> str:
         return part
     if part == "0":
         return str(offset)
-    kind = "add nuw nsw" if disjoint else "xor"  # both give the same result if no bit is set in both parts
+    kind = "add nuw nsw" if disjoint else "xor"  # both compute the same result if no bit is set in both parts
     return w.head.once(f"{kind} {w.index} {part}, {offset}")
 
 
@@ -72,12 +72,12 @@ def _disjoint(layout: Layout) -> bool:
 
 @rule(*(name for name, spec in OPS.items() if spec.placement.picks is not None))
 def _rename(w: Writer, op: Op) -> None:
-    if not w.needed.of(op.result, 1):  # nothing reads it: the places of a TMA box have 32,768 registers
+    if not w.needed.of(op.result, 1):  # nothing reads the tile: a TMA box's places count 32,768 registers
         w.registers[op.result] = [""] * count_of(op.result)
         return
     picked = source_registers(op)
     packed = w.words.held.get(op.operands[0])
-    # Whole words are renamed as words if no word is split. This saves unpacking and packing them.
+    # If no word is split, whole words are renamed, which saves unpacking and packing.
     if packed is not None:
         per = len(picked) // len(packed) if len(picked) == count_of(op.operands[0]) else 0
         groups = [picked[i : i + per] for i in range(0, len(picked), per)] if per else []

@@ -21,10 +21,10 @@ SHARED = "@dsl_shared"
 class SharedAddress:
     """The addresses of one access to a shared tile, as i32.
 
-    If the access is a linear map, a thread's part t, a register's part r and the swizzle S give the address S(t) ^
-    S(r). Bits of S(r) that no S(t) contains are added, and the other bits are XORed. Scalars are added. If the scalars
-    are not multiples of the swizzle's period, or if the access is not linear, instructions swizzle each whole offset
-    (`is_late`).
+    If the access has a linear map, an offset is the XOR of a thread's part t and a register's part r. With the swizzle
+    S, the address is S(t) ^ S(r). Bits of S(r) that no S(t) contains are added, and the other bits are XORed. Scalars
+    are added. If the scalars are not multiples of the swizzle's period, or if there is no linear map, instructions
+    swizzle each whole offset (`is_late`).
     """
 
     def __init__(self, w: Writer, op: Op, stage: Value | None, map: SharedMap | None):
@@ -70,8 +70,8 @@ class SharedAddress:
         w, type = self.w, self.type
         number, stages = w.registers[stage][0], type.shape[0]
         if type.ring and stages & (stages - 1):
-            # The index of a ring keeps increasing, so it is reduced modulo the number of stages here. If that number is
-            # a power of two, a mask below does this.
+            # The stage index of a ring keeps increasing, so it is reduced modulo `stages` here. If `stages` is a power
+            # of two, a mask below does this.
             if (low := w.facts.of(stage).low) is not None and low >= 0:
                 number = w.let(f"urem {w.index} {number}, {stages}")
             else:  # stage -1 is the last stage
@@ -107,8 +107,8 @@ class SharedAddress:
     def at(self, register_part: int) -> str:
         """The address of a thread's first element XOR `register_part` bytes, computed by the linear map.
 
-        Tiles, stages and terms are multiples of the swizzle's period. So bits below the period are XORed last, and one
-        base in a register serves the parts of all registers. Bits above the alignment of shared memory are XORed before
+        Offsets of tiles and stages, and terms, are multiples of the swizzle's period. So bits below the period are
+        XORed last, and all register parts share one base. Bits above the alignment of shared memory are XORed before
         the address of shared memory is added.
         """
         w = self.w
@@ -116,8 +116,8 @@ class SharedAddress:
         if self.is_late:
             return self.late(self.map.constant ^ register_part)
         part = swizzled(self.map.constant ^ register_part, self.swizzle)
-        # An addition folds into the access as an immediate offset, but an XOR does not. So a bit is XORed only if
-        # threads move it, too.
+        # An addition folds into the access as an immediate offset, but an XOR does not. So only bits that the thread's
+        # part may contain are XORed.
         met = part & self.moved
         if met not in self.bases:
             last = met % min(period(self.swizzle), MOST_ALIGNMENT)
@@ -127,7 +127,7 @@ class SharedAddress:
         return w.let(f"add i32 {self.bases[met]}, {number}") if number else self.bases[met]
 
     def late(self, part: int) -> str:
-        """Like `at`, if the swizzled bits are known only at run time."""
+        """Like `at`, but the swizzle is applied at run time."""
         w = self.w
         offset = w.head.linear(self.thread)
         if part:
@@ -137,7 +137,7 @@ class SharedAddress:
         return w.let(f"add i32 {self.base}, {swizzle_at_run_time(w, offset, self.swizzle)}")
 
     def based(self, met: int) -> str:
-        """A thread's part, XORed with the bits of `met`, plus all terms that are the same for all registers."""
+        """A thread's part, XORed with `met`, plus all terms that are the same for all registers."""
         w = self.w
         base = w.head.linear(self.thread)
         if met:
@@ -155,7 +155,7 @@ def shared_memory(w: Writer) -> str:
 
 
 def tile_offset(memory: Value) -> int:
-    """The number of bytes from the start of dynamic shared memory to a shared tile."""
+    """The byte offset of a shared tile in dynamic shared memory."""
     assert memory.op is not None
     return memory.op.attrs["offset"]
 

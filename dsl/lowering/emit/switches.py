@@ -28,9 +28,9 @@ class Switches:
         costs: Costs | None = None,
         unit: str = "",
     ) -> Any:
-        """The chosen option: the forced option, else `rule`, else the first option. Without
-        `subject`, the subject is the name of the operation's result."""
-        key = kind, op  # once per operation: the function of a reduction, for example, is emitted many times
+        """The chosen option: the forced option if there is one, otherwise `rule`. By default, `rule` is the first
+        option, and `subject` is the name of the operation's result."""
+        key = kind, op  # once per operation, because a reduction's function is emitted many times
         if key not in self._taken:
             name = subject(op) if subject else op.result.name or op.name
             rule = rule or next(iter(options))

@@ -1,4 +1,4 @@
-"""MMAs, and the matrix loads and stores of their operands."""
+"""MMAs, and the matrix loads and stores (`ldmatrix`, `stmatrix`)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dsl.lowering.ops import operand
 from dsl.lowering.shared.shared_map import SharedMap, matrix_registers, word_bits
 from dsl.ptx_templates import Operand
 
-MOST = 4  # the most matrices of one `ldmatrix` or `stmatrix`
+MOST = 4  # the maximum number of matrices of an `ldmatrix` or `stmatrix`
 
 
 def _registers(w: Writer, value: Value, operand: Operand) -> list[str]:
-    """The registers of an operand of an MMA. f32 and f64 stay as they are; all other types are packed into words."""
+    """The registers of an operand of an MMA. f32 and f64 need no packing. Other types are packed into words."""
     return w.registers[value] if operand.type in ("f32", "f64") else w.words.of(value)
 
 
@@ -42,13 +42,13 @@ def _dot(w: Writer, op: Op) -> None:
     left, right = _registers(w, a, row["a"]), _registers(w, b, row["b"])
     per = _per_register(row["c"], c.dtype)
     elements = accumulator_registers(spread)
-    # A word of the instruction holds neighbours of its fragment. A layout may hold these neighbours in any registers.
-    # Only if they are aligned, the words are used as they are.
+    # A word of the MMA contains neighbours of the fragment. In the layout, these neighbours may be in any registers.
+    # The words of the value are used directly only if the neighbours are aligned.
     aligned = per == 1 or all(_are_words(registers, per) for along in elements for registers in along)
     held = _registers(w, c, row["c"]) if aligned else w.registers[c]
 
     def given(registers: list[int]) -> list[str]:
-        """The accumulator in the form that the instruction takes."""
+        """The accumulator in the form that the MMA requires."""
         if aligned:
             return [held[r // per] for r in registers[::per]]
         return w.words.pack([held[r] for r in registers], c.dtype)
@@ -56,7 +56,7 @@ def _dot(w: Writer, op: Op) -> None:
     sums = [[given(registers) for registers in along] for along in elements]
     height, width, depth = len(sums), len(sums[0]), a.tile.shape[1] // instruction.k
     size_a, size_b = row["a"].registers, row["b"].registers
-    # K is outermost: the MMAs of one step have different accumulators, so no MMA waits for the previous one.
+    # K is outermost: the MMAs of one step have different accumulators, so no MMA waits for the previous MMA.
     for k in range(depth):
         for i in range(height):
             first = (k * height + i) * size_a
@@ -76,14 +76,14 @@ def _dot(w: Writer, op: Op) -> None:
 
 
 def _are_words(registers: list[int], per: int) -> bool:
-    """Whether these registers, taken `per` at a time, hold the elements of whole words in order."""
+    """Whether each group of `per` registers contains the elements of a whole word in order."""
     firsts = registers[::per]
     return all(r % per == 0 for r in firsts) and registers == [r + i for r in firsts for i in range(per)]
 
 
 @rule("split")
 def _split(w: Writer, op: Op) -> None:
-    w.words.held[op.result] = w.words.of(op.operands[0])  # the same words: only the number of elements per word changes
+    w.words.held[op.result] = w.words.of(op.operands[0])  # only the number of elements per word changes
 
 
 def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
@@ -95,9 +95,8 @@ def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
 
 
 def _address(w: Writer, op: Op) -> tuple[SharedAddress, SharedMap]:
-    """The address of the rows of matrices, and its linear map. Raises TileError `ir` if there is no map.
-    `lower_matrix_accesses` has checked that there is one, so the error occurs only if the text of the IR was edited
-    later."""
+    """The address of the matrix rows, and its linear map. Raises TileError `ir` if there is no map.
+    `lower_matrix_accesses` makes only accesses with a map, so the error occurs only if the IR text was edited later."""
     address = SharedAddress(w, op, operand(op, "stage"), w.accesses[op].shared)
     if address.map is None:
         message = f"the rows of {op.name} lie at offsets that no linear map says"
@@ -125,11 +124,11 @@ EVEN_BYTES, ODD_BYTES = "25632", "30001"  # selectors of prmt: 0x6420, 0x7531
 
 
 def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
-    """The words of a load of bytes. A word lies across the rows that `ldmatrix.trans` reads.
+    """The words of a transposed load of bytes. The bytes of a word are in different rows that `ldmatrix.trans` reads.
 
-    The instruction moves pairs of bytes. A register gets bytes x and x + 1 of two rows. The two rows belong to elements
-    0 and 1 of a word. The register of the next matrix gets the same bytes of the rows for elements 2 and 3. The even
-    bytes of these two registers form the word at x, and the odd bytes form the word at x + 1.
+    The instruction moves pairs of bytes. A register receives bytes x and x + 1 of two rows, those of elements 0 and 1
+    of a word. The register of the next matrix receives the same bytes of the rows of elements 2 and 3. The even bytes
+    of these two registers form the word at x, and the odd bytes form the word at x + 1.
     """
     map = address.map
     assert map is not None
@@ -142,7 +141,7 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
         place = address.at(apply(bases, first))
         halves = w.template(f"ldmatrix.sync.m8n8.x{step}.trans.shared.b16", [place], op)
         for i in range(0, step, 2):
-            counted = first + i >> 1  # register bits from 2 up, except the bit of the pair
+            counted = first + i >> 1  # the register bits from 2 on, except bit `pair`
             low = counted & (1 << pair - 2) - 1
             at = (counted ^ low) << 1 | low
             for number, selector in ((at, EVEN_BYTES), (at | 1 << pair - 2, ODD_BYTES)):

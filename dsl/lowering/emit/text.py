@@ -1,7 +1,6 @@
 """LLVM IR of one thread as text: lines, names, labels, locations.
 
-The text is written directly. Building llvmlite's object tree instead takes ten times as long, and llvmlite parses text
-anyway.
+The text is written directly. llvmlite's object tree takes ten times as long, and llvmlite parses text anyway.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DType
 
 MAX_VALUES = 200_000
-"""The most values of a kernel. LLVM takes 5 s and 500 MB for this many, and no sample has a tenth of it."""
+"""The maximum number of values of a kernel. For this number, LLVM takes 5 s and 500 MB. No sample has a tenth of it."""
 Lines = list[Any]
 """Lines, and nested lists of lines that are filled later."""
 
@@ -32,8 +31,8 @@ def flat(lines: Lines) -> Iterator[str]:
 class Text:
     """The body of one function while it is written.
 
-    `label`: the label of the current block. `dbg`: the suffix that gives an instruction the line of the current
-        operation.
+    `label`: the label of the current block. `dbg`: the suffix that attaches the line of the current operation to an
+        instruction.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
@@ -53,8 +52,8 @@ class Text:
         return f"%v{self._count}"
 
     def at(self, op: Op) -> None:
-        """Gives the following instructions this operation's line. Raises TileError `limit` for a kernel with too many
-        values."""
+        """Attaches this operation's line to the following instructions. Raises TileError `limit` for a kernel with too
+        many values."""
         if self._count > MAX_VALUES:
             hint = "smaller tiles, more warps, or loops of the run in place of static ones"
             raise TileError("limit", op.loc, f"a thread's code has more than {MAX_VALUES} instructions", hint)
@@ -73,15 +72,14 @@ class Text:
         return name
 
     def phi(self, text: str) -> str:
-        """Writes a phi. A phi has no source line. A phi has a debug location only if locations are numbers of
-        operations."""
+        """Writes a phi. It has a debug location only if locations are numbers of operations, not lines."""
         name = self.name()
         dbg = self.dbg if self.debug.numbers is not None else ""
         self.lines.append(f"  {name} = phi {text}{dbg}")
         return name
 
     def here(self, key: tuple, make: Callable[[], Any]) -> Any:
-        """The result of `make`, which is called once in each basic block for a given key."""
+        """The result of `make`, which is called only once per key in each basic block."""
         place = (self.label, *key)
         if place not in self._made:
             self._made[place] = make()
@@ -97,7 +95,7 @@ class Text:
 
     @contextmanager
     def aside(self, label: str) -> Iterator[None]:
-        """A context that writes into a block behind all other blocks, so that the common path is straight-line code."""
+        """A context that writes into a block after all other blocks, so that the common path is straight-line code."""
         lines, here, self.lines = self.lines, self.label, self.behind
         self.start(label)
         try:

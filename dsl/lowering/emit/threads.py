@@ -16,8 +16,8 @@ ALL_LANES = "-1"
 
 
 def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = "31") -> str:
-    """Emits `shfl.sync` of one element of any width, by all lanes. The instruction moves 32 bits. Smaller elements are
-    widened, and elements of 64 bits take two instructions."""
+    """Emits `shfl.sync` of one element of any width, by all lanes. `shfl.sync` moves 32 bits. Smaller elements are
+    widened, and 64-bit elements take two instructions."""
     bits = w.bits(dtype)
     if dtype is I1:  # a predicate cannot be shuffled, so it is shuffled as 0 or 1
         wide = w.let(f"zext i1 {x} to i32")
@@ -60,7 +60,8 @@ def _redux(op: Op) -> str | None:
 
 @rule("reduce", "partial_reduce")
 def _reduce(w: Writer, op: Op) -> None:
-    """Reduces registers pairwise, then lanes with butterfly shuffles. Afterwards, each lane has the result."""
+    """Reduces the registers of each lane pairwise, and then the lanes by butterfly shuffles. Afterwards, each lane has
+    the result."""
     axis = op.attrs["axis"]
     layout = op.operands[0].tile.layout
     assert layout is not None
@@ -71,8 +72,8 @@ def _reduce(w: Writer, op: Op) -> None:
     dtypes = [o.dtype for o in op.operands]
     region = op.regions[0]
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
-    # `redux.sync` reduces only the lanes of one mask. If a warp has several groups of lanes, each group would need an
-    # instruction of its own.
+    # `redux.sync` reduces only the lanes of one mask. For several groups of lanes, each group would need its own
+    # instruction.
     redux = _redux(op) if len(lanes) == 5 else None
     if redux is not None:
         costs = {"redux": 1, "shuffles": len(lanes)}
@@ -80,7 +81,7 @@ def _reduce(w: Writer, op: Op) -> None:
         redux = w.switches.of(
             op, "reduction", {"redux": redux, "shuffles": None}, because, costs=costs, unit="exchanges between lanes"
         )
-    stored = op.name == "partial_reduce"  # one lane stores the result, so the lanes need not agree
+    stored = op.name == "partial_reduce"  # one lane stores the result, so lanes need not agree
     agree = redux is not None or not lanes or stored or op.attrs.get("commutes", False) or commutes(region)
     done: dict[int, list[str]] = {}
     for key, members in groups.items():
@@ -101,18 +102,17 @@ def _reduce(w: Writer, op: Op) -> None:
 
 
 def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
-    """The result of the first lane. Each lane puts its own half first in the reduction. So the lanes' results differ
-    unless the function commutes."""
+    """Broadcasts the result of the first lane. In the reduction, each lane's own value is the first argument. So the
+    results of the lanes differ unless the function commutes."""
     others = sum(1 << bit for bit in lanes)
     first = "0" if others == 31 else w.head.once(f"and i32 {w.head.thread()}, {31 & ~others}")
     return shuffle(w, x, dtype, "idx", first)
 
 
 def commutes(region: Block) -> bool:
-    """Whether the operations of a function show that it commutes. The function takes two groups of scalars, which the
-    check swaps."""
+    """Whether a function of two groups of scalars commutes. The check swaps the groups and compares the operations."""
     half = len(region.args) // 2
-    forms: dict[tuple, int] = {}  # (operation, numbers of its operands, attributes) → number of its result
+    forms: dict[tuple, int] = {}  # maps (operation, operand numbers, attributes) to the number of the result
     ends = []
     for order in (region.args, [*region.args[half:], *region.args[:half]]):
         form = {a: i for i, a in enumerate(order)}
@@ -123,7 +123,7 @@ def commutes(region: Block) -> bool:
             name = op.name
             if op.spec.algebra.commutes:
                 operands.sort()
-            # a < b and b > a are the same: the name that comes first in the alphabet stands for both.
+            # a < b and b > a are equal, so both get the name that comes first in the alphabet
             elif op.spec.algebra.mirror is not None and op.spec.algebra.mirror < name:
                 operands.reverse()
                 name = op.spec.algebra.mirror
@@ -134,21 +134,22 @@ def commutes(region: Block) -> bool:
 
 
 def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
-    """Reduces these registers, whose number is a power of two. The reduction works depth first, so that few partial
+    """Reduces these registers, whose number is a power of two. The reduction is depth first, so that few partial
     results are live."""
     if len(registers) == 1:
         return [w.registers[o][registers[0]] for o in op.operands]
-    # A tree instead of a chain: half of the additions are independent, and f32 loses less precision.
+    # In a tree, unlike a chain, half of the additions are independent, and f32 loses less precision.
     half = len(registers) // 2
     return inline(w, op.regions[0], _pairwise(w, op, registers[:half]) + _pairwise(w, op, registers[half:]))
 
 
 def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
-    """Converts a coordinate of the reduced tile to a coordinate of the whole tile, with 0 along the axis."""
+    """Converts a coordinate of the reduced tile to a coordinate of the whole tile. The index along the reduced axis is
+    0."""
     inner = 1
     for extent in layout.shape[axis + 1 :]:
         inner *= extent
-    # a partial reduction keeps the axis, and the coordinate along it is 0 in every thread
+    # A partial reduction keeps the axis, and the index along it is 0 in every thread.
     kept = len(target.shape) == len(layout.shape)
     outer_step = inner * (target.shape[axis] if kept else 1)
     return coordinate // outer_step * inner * layout.shape[axis] + coordinate % inner
@@ -156,8 +157,8 @@ def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
 
 @rule("scan")
 def _scan(w: Writer, op: Op) -> None:
-    """Scans the registers of a thread in order. Then, for each lane bit, the lanes of the upper half add the total of
-    the lower half."""
+    """Scans the registers of each thread in order. Then, for each lane bit, the later half of the lanes adds the total
+    of the earlier half."""
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     layout = op.operands[0].tile.layout
     assert layout is not None
@@ -203,7 +204,7 @@ def _scan(w: Writer, op: Op) -> None:
 
 
 def _places(layout: Layout, axis: int, bits: int) -> str:
-    """For an error message: the lane and register bits that hold the low bits of an index."""
+    """Text for an error message: which lane and register bits contain the low bits of an index."""
     stride = layout.axis_mask(axis) & -layout.axis_mask(axis)
     out = []
     for bit in range(bits):
@@ -213,9 +214,9 @@ def _places(layout: Layout, axis: int, bits: int) -> str:
 
 
 def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
-    """The first of `bits` consecutive lane bits that count elements `stride` apart. Returns None if there are not that
-    many. Also returns None if registers or warps count these elements too, because each register would then need a
-    different lane."""
+    """The first of `bits` consecutive lane bits whose bases are `stride` and its multiples by powers of two. Returns
+    None if there are fewer such bits. Also returns None if other bits change the same index bits, because each register
+    would then need a different lane."""
     low = [i for i, b in enumerate(layout.lane) if b == stride]
     first = low[0] if low else 0
     if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
@@ -227,7 +228,7 @@ def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
 @rule("shuffle")
 def _shuffle(w: Writer, op: Op) -> None:
     """Emits one `shfl.sync` for each element, or only renames registers. Raises TileError `layout` if neither is
-    enough. The hint of the error lists which bits hold the index."""
+    possible. The hint of the error lists which lane and register bits contain the index."""
     layout = op.operands[0].tile.layout
     assert layout is not None
     axis, mode, width, distance = (op.attrs[k] for k in ("axis", "mode", "width", "distance"))
@@ -256,7 +257,7 @@ def _shuffle(w: Writer, op: Op) -> None:
     if first is None:
         raise refuse()
     lane = str((distance or 0) << first)
-    # a distance known only at run time may leave the segment; each lane then keeps its own element
+    # If a distance is known only at run time, it may exceed the width. Each lane then keeps its own element.
     inside: str | None = None
     if distance is None:
         amount = w.registers[op.operands[1]][0]

@@ -19,8 +19,8 @@ LANES = WARP.bit_length() - 1
 
 @rule("tma_store")
 def _tma_store(w: Writer, op: Op) -> None:
-    """Stores a tile, one swizzle atom after the other. Either one lane of each warp stores the part of its warp, or one
-    thread stores the whole tile."""
+    """Stores a tile, one swizzle atom after another. Either one lane of each warp stores the warp's part, or one thread
+    stores the whole tile."""
     memory, place, mask = op.operands[0], operand(op, "place"), operand(op, "mask")
     assert place is not None and place.tile.layout is not None
     map, box, size, layout = map_of(op), CopiedBox.of(op), memory.dtype.bytes, place.tile.layout
@@ -31,12 +31,12 @@ def _tma_store(w: Writer, op: Op) -> None:
     firsts = [basis & ~inside for basis in layout.warp] if is_of_warps else []
 
     def moved(weights: tuple[int, ...]) -> str:
-        """The amount that the warp's number adds. It is the sum of the coordinates of the warp's first element, each
-        times the weight of its axis. The last weight is for the swizzle atom of a column."""
+        """The amount that the warp's index adds: the weighted sum of the coordinates of the warp's first element. The
+        last coordinate is the swizzle atom of the column."""
         return w.head.linear((0,) * LANES + tuple(_weighed(first, shape, run, weights) for first in firsts))
 
     others = w.head.thread() if not is_of_warps else w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
-    # one instruction stores the whole box, so a second thread would repeat the store
+    # one thread issues the store, which covers the whole box
     alone = w.head.once(f"icmp eq i32 {others}, 0")
     if mask is not None:
         alone = w.let(f"and i1 {w.registers[mask][0]}, {alone}")
@@ -48,8 +48,8 @@ def _tma_store(w: Writer, op: Op) -> None:
     for axis in box.axes:
         away = moved(tuple(int(other == axis.along) for other in range(len(shape))))
         corner.append(w.let(f"add i32 {narrow(w, axis.first)}, {away}"))
-        # A box whose index needs more than 32 bits lies outside of the tensor and is not stored. `coordinate` has no
-        # value that would express this here.
+        # A box whose index needs more than 32 bits is outside of the tensor and must not be stored. For this,
+        # `coordinate` has no suitable value `far`.
         if w.index != "i32":
             wide = w.let(f"sext i32 {narrow(w, axis.first)} to i64")
             same = w.let(f"icmp eq i64 {wide}, {w.registers[axis.first][0]}")
@@ -64,8 +64,8 @@ def _tma_store(w: Writer, op: Op) -> None:
 
 
 def _weighed(element: int, shape: tuple[int, ...], run: int, weights: tuple[int, ...]) -> int:
-    """The sum of an element's coordinates, each times the weight of its axis. The last axis is split into the atom and
-    the column within the atom."""
+    """The weighted sum of an element's coordinates. The last axis is split into the atom and the column within the
+    atom."""
     at = [element // pitch % extent for pitch, extent in zip(row_major(shape), shape, strict=True)]
     return sum(coordinate * weight for coordinate, weight in zip(at, weights, strict=True))
 

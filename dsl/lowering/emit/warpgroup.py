@@ -1,7 +1,7 @@
-"""wgmma: one asm for all instructions of a stage, and one asm for the wait. Each asm has the accumulators as tied
-operands.
+"""wgmma: one asm for all instructions of a stage, and another asm for the wait. The accumulators are tied operands of
+both.
 
-The first asm begins with a fence and ends with a commit. Nothing uses the accumulators between the two asms
+The first asm begins with a fence and ends with a commit. Between the two, nothing uses the accumulators
 (`place_waits`).
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dsl.lowering.emit.writer import Writer
     from dsl.lowering.ir.function import Op, Value
 
-LANES = 5  # number of bits of a lane's number
+LANES = 5  # number of bits of a lane index
 ADDRESS = (1 << 18) - 1  # mask of a shared memory address in a descriptor (PTX ISA, "Matrix Descriptor")
 
 
@@ -52,7 +52,7 @@ def _wgmma(w: Writer, op: Op) -> None:
         left = [descriptor(w, op.operands[0], atoms, tuple([0] * (LANES + bits_of(WARPS)) + group))]
     right = descriptor(w, op.operands[1], right_atoms, ())
     totals = op.operands[1 + len(op.results) :]
-    # A product that starts at 0 takes no zeros in registers. Setting such zeros took 64 moves per iteration of
+    # A product that starts at 0 does not read its accumulator. Setting registers to 0 took 64 moves per iteration of
     # attention.
     alone, over = constant_of(totals[0]) == 0, bool(op.attrs.get("from_zero"))
     held = [] if alone else [w.registers[total][r] for total in totals for r in order]
@@ -75,7 +75,7 @@ def _atoms(value: Value) -> SwizzleAtoms | None:
 
 @rule("wgmma_wait")
 def _wait(w: Writer, op: Op) -> None:
-    """Waits for all earlier products. The results are the accumulators, ready to use."""
+    """Waits for all earlier products. The results are the completed accumulators."""
     held = [register for sums in op.operands for register in w.registers[sums]]
     made = w.calls.asm(of_wait("b32" if op.operands[0].dtype.name == "s32" else "f32", len(held)), held)
     each = len(made) // len(op.results)
@@ -116,8 +116,8 @@ def of_stage(
 
 @cache
 def of_wait(register: str, count: int) -> Instruction:
-    """The asm of the wait. The in-out operands of the wait are the accumulators, which have `count` registers. This
-    forces all uses of the accumulators behind the wait."""
+    """The asm of the wait. Its in-out operands are the `count` registers of the accumulators. This forces all uses of
+    the accumulators behind the wait."""
     wait = instruction("wgmma.wait_group.sync.aligned").filled(n="0")
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
@@ -129,7 +129,7 @@ def descriptor(w: Writer, view: Value, atoms: SwizzleAtoms, bases: tuple[int, ..
     assert op is not None
     memory, stage = op.operands[0], operand(op, "stage")
     address = shared_base(w, memory)
-    if w.function.number("cluster", 1) > 1:  # in a cluster, the upper bits of the address hold the block's rank
+    if w.function.number("cluster", 1) > 1:  # in a cluster, the upper bits of the address contain the block's rank
         address = w.head.once(f"and i32 {address}, {ADDRESS}")
     if atoms.base:
         address = w.let(f"add i32 {address}, {atoms.base}")

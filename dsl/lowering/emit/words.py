@@ -1,4 +1,4 @@
-"""The registers of values. A value has one register for each element, or 32-bit words that hold several small
+"""The registers of values. A value has one register for each element, or 32-bit words that contain several small
 elements."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dsl.lowering.ir.types import I1, DType
 
 
 def count_of(value: Value) -> int:
-    """The number of elements of a value that a thread holds. It is 1 for a scalar."""
+    """The number of elements of a value that a thread has, or 1 for a scalar."""
     layout = value.tile.layout
     return 1 if layout is None else layout.count
 
 
 class Registers(dict[Value, list[str]]):
-    """Value → the LLVM names of its elements in this thread. A value that is held in words is unpacked at each use:
-    unpacked elements must dominate their uses, and a use may be in any block."""
+    """Maps a value to the LLVM names of its elements in this thread. A value in words is unpacked at each use, because
+    the uses may be in any block, and unpacked elements must dominate their uses."""
 
     def __init__(self, words: Words):
         super().__init__()
@@ -28,14 +28,15 @@ class Registers(dict[Value, list[str]]):
 
 
 class Words:
-    """The words that hold several elements, and the elements in them.
+    """The relation between words and the elements that they contain.
 
     `registers`: the elements of values.
-    `held`: the words of values that matrix instructions take and give.
-    `packed`: elements → the word that they came from.
-    `halves`: two bytes → their word, and the number of bits below them.
-    `bytes`: a byte → its word, and a mask of its bits.
-    `byte_flags`: a comparison of a byte with zero → its word, a mask of its bits, and whether the comparison is !=.
+    `held`: maps values to words, for operands and results of matrix instructions.
+    `packed`: maps elements to the word from which they were unpacked.
+    `halves`: maps two bytes to (their word, the number of lower bits).
+    `bytes`: maps a byte to (its word, a mask of its bits).
+    `byte_flags`: maps a comparison of a byte with zero to (the byte's word, a mask of its bits, whether the comparison
+        is !=).
     """
 
     def __init__(self, text: Text):
@@ -48,13 +49,13 @@ class Words:
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}
 
     def of(self, value: Value) -> list[str]:
-        """The words of a value, in the form that `pack` gives. The first elements are in the lowest bits."""
+        """The words of a value, in the form that `pack` returns. The first elements are in the lowest bits."""
         known = self.held.get(value)
         return known if known is not None else self.pack(self.registers[value], value.dtype)
 
     def pack(self, elements: list[str], dtype: DType) -> list[str]:
-        """Converts elements to the registers of an access. A single small element takes one b16, elements of 64 bits
-        take b64s, and all others take b32s."""
+        """Converts elements to the registers of an access: b64 for 64-bit elements, b16 for at most 16 bits in total,
+        otherwise b32."""
         text, let = self.text, self.text.let
         llvm, bits = text.llvm(dtype), max(text.bits(dtype), 8)
         if dtype is I1:
@@ -65,8 +66,7 @@ class Words:
                 (only,) = elements
                 return [into_carrier(text, only, dtype, "i16") if llvm != "i8" else let(f"zext i8 {only} to i16")]
             whole, below = self.halves.get(tuple(elements), ("", 0))
-            # If the bytes were joined one by one, an epilogue that stores two bytes per thread would take 2 more
-            # instructions per byte.
+            # Without `halves`, an epilogue that stores two bytes per thread would take 2 more instructions per byte.
             if whole:
                 return [let(f"trunc i32 {let(f'lshr i32 {whole}, {below}') if below else whole} to i16")]
             return [let(f"bitcast <2 x i8> {self._vector(elements, 'i8')} to i16")]
@@ -118,7 +118,7 @@ class Words:
         return out
 
     def apart(self, word: str, llvm: str, bits: int = 8) -> list[str]:
-        """The elements of a word. `pack` of all these elements together gives the same word."""
+        """The elements of a word. If `pack` gets all of them together, it returns the same word."""
         count = 32 // bits
         many = self.text.let(f"bitcast i32 {word} to <{count} x {llvm}>")
         elements = [self.text.let(f"extractelement <{count} x {llvm}> {many}, i32 {k}") for k in range(count)]

@@ -1,4 +1,4 @@
-"""The context of emission rules: the text of one function, and the data that rules share while they write it."""
+"""The context of emission rules: the text of one function, and the data that the rules share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dsl.lowering.ir.targets import Target
 
 
 class Writer:
-    """Combines the parts of the context, each with its own state. `loops` is the number of loops around the current
-    place."""
+    """Combines the parts of the context, which have their own state. `loops` is the number of loops around the current
+    operation."""
 
     def __init__(self, function: Function, target: Target, numbered: bool = False):
         self.function, self.target = function, target
@@ -34,7 +34,7 @@ class Writer:
         self.loops = 0
         self.has_warpgroups = any(op.spec.wgmma for op in walk(function.body))
         self.contract = " contract" if function.word("contract") == "fast" else ""
-        # short names for what rules use most
+        # short names for what the rules use most
         self.facts = self.maps.facts
         self.index, self.llvm, self.bits = text.index, text.llvm, text.bits
         self.at, self.do, self.let = text.at, text.do, text.let

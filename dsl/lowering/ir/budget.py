@@ -1,8 +1,8 @@
-"""The budget for building one variant of a kernel. Each construct that multiplies code spends steps and operations of
-the budget.
+"""The budget for building one variant of a kernel. Constructs that repeat code spend steps and operations of the
+budget.
 
-The budget limits loops over constants, `def`s that call each other twice, tuples of tuples and `unroll`. None of these
-constructs has a limit of its own. Samples use less than a fiftieth of the budget.
+The budget limits loops over constants, `def`s that each call another `def` twice, tuples of tuples and `unroll`. These
+constructs have no other limit. Samples use less than a fiftieth of the budget.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ MAX_OPERATIONS = 60_000
 
 
 class Exhausted(TileError):
-    """Raised if the budget is used up. Errors that follow are meaningless."""
+    """Raised if the budget is used up. Later errors are meaningless."""
 
 
 class Budget:
-    """Counts down what is left. Raises TileError `limit` at the location that needs more than what is left."""
+    """Counts the remaining steps and operations. Raises TileError `limit` at the location that needs more than
+    remains."""
 
     __slots__ = ("given", "operations", "steps")
 

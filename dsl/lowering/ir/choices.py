@@ -1,10 +1,10 @@
 """Choices: decisions between candidates that are all correct. Each decision goes through `Choices.choose`, which
 records it.
 
-A choice has a key made of names: `swizzle.sa`, `vector.x.load`, `pass.simplify`. If several choices have the same key,
-they are numbered in order: `vector.x.load[1]`. A `choose` line of a schedule, `tune choose` and `--choose` force
-options. Their key stands for one choice, for all choices with one key (`vector.x.load`), or for all choices of a kind
-(`vector`).
+A choice has a key such as `swizzle.sa`, `vector.x.load` or `pass.simplify`: its kind, a dot and its subject. If several
+choices have the same key, they are numbered in order: `vector.x.load[1]`. A `choose` line of a schedule, `tune choose`
+and `--choose` force options. The key in them names one choice (`vector.x.load[1]`), all choices with the same key
+(`vector.x.load`), or all choices of a kind (`vector`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dsl.lowering.ir.plugins import About, Opening, Plugins, current
 ON_OFF = {"on": True, "off": False}
 PLAIN = re.compile(r"[A-Za-z_]\w*|\d+(, \d+)*")
 RULE = "rule"
-"""The value of `by` if nothing forced the option."""
+"""The value of `by` if the option was not forced."""
 TUNED = "tuned"
-"""The value of `by` if a `tune choose` set forced the option. Such an option is never unsafe, because code with a race
-can pass a trial."""
+"""The value of `by` if a `tune choose` set forced the option. Tuning must not force an unsafe option, because code with
+a race can pass a trial run."""
 Retreat = tuple[str, str, tuple[str, ...]]
 """(key, option, codes): the option to force for the key if a later pass raises an error with one of these codes."""
 Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
@@ -36,10 +36,10 @@ Reason = str | Callable[[], str]
 class Forced:
     """A forced option.
 
-    `by`: who forces the option, for messages.
-    `must`: True if an error is raised when no choice takes the option. If `must` is False, the code that forces the
-        option reads `met`.
-    `because`: the reason, in place of the reason of the rule.
+    `by`: the origin of the forced option, for messages.
+    `must`: True if it is an error that no choice takes the option. If `must` is False, the code that forces the option
+        reads `met` instead.
+    `because`: the reason for messages. It replaces the reason of the rule.
     """
 
     option: str
@@ -55,13 +55,14 @@ class Choice:
     """A decision.
 
     `stem`, `number`: the key of the choice.
-    `rule`: the option that the compiler takes by default.
-    `by`: who took the option `taken`. `is_property`: True if a schedule line with its own keyword took the option.
-    `costs`: the cost of each option in `unit`, as the deciding code weighs it.
+    `rule`: the option that the compiler takes by default, called the rule's option.
+    `by`: the origin of the option `taken`. `is_property`: True if a schedule line with a keyword other than `choose`
+        selected the option.
+    `costs`: the cost of each option in `unit`, as estimated by the code that makes the choice.
     `unsafe`: options that are correct only if the user knows more than the compiler.
     `line`: the schedule line that selects an option, with `{option}` as a placeholder. `line` is None if the schedule
         line is `choose KEY: OPTION`.
-    `added`: the options of plug-ins.
+    `added`: the options that plug-ins have added.
     """
 
     stem: str
@@ -90,7 +91,7 @@ class Choice:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether the option was forced or pinned instead of taken by the rule."""
+        """Whether the option was forced or set by a schedule line. Otherwise, it is the rule's option."""
         return self.by != RULE
 
     @property
@@ -134,14 +135,14 @@ class Choices:
         opening: Opening | None = None,
         retreats: tuple[Retreat, ...] = (),
     ) -> Any:
-        """The value of the option that is taken: the forced option, else `rule`.
+        """Makes a choice and returns the value of the option: the forced option if there is one, otherwise `rule`.
 
-        `options`: values by name. All options are correct here, except the `unsafe` ones.
+        `options`: maps names to values. All options except those in `unsafe` are correct here.
         `pinned`: the schedule line that selects `rule`, if there is one.
-        `line`: the form of a schedule line for this choice, if it is not `choose`.
+        `line`: the form of the schedule line that makes this choice, if it is not a `choose` line.
         `costs`, `because`: values, or functions that are called only when the value is read.
         `opening`: the data for plug-ins, which may add options.
-        `retreats`: what to take if a later pass refuses the option of the rule.
+        `retreats`: the options to take if a later pass rejects the rule's option.
 
         Raises TileError `choice` if a tune set forces an unsafe option.
         """
@@ -153,7 +154,7 @@ class Choices:
             added = tuple(about.options)[len(options) :]
             options, rule, costs, because = about.options, about.rule, about.costs, why or because
         stem = f"{kind}.{subject}"
-        number = self.counts[stem]  # unrolled and inlined code makes choices with the same key several times
+        number = self.counts[stem]  # unrolled and inlined code makes several choices with the same key
         self.counts[stem] = number + 1
         taken, by = rule, RULE if pinned is None else str(pinned)
         forced = self._forced(_keys(kind, stem, number), options, unsafe) if self.forced else None
@@ -168,7 +169,7 @@ class Choices:
     def _forced(
         self, keys: Iterable[str], options: Mapping[str, Any], unsafe: tuple[str, ...]
     ) -> Forced | None:  # fmt: skip
-        """Looks up these keys in order. Returns the first forced option that can be taken, or None. Raises TileError
+        """Returns the first forced option for one of these keys that is among the options, or None. Raises TileError
         `choice` if a tune set forces an unsafe option."""
         for key in keys:
             forced = self.forced.get(key)
@@ -183,8 +184,9 @@ class Choices:
         return None
 
     def retreat(self, error: TileError) -> dict[str, Forced]:
-        """The option to force when the kernel is built again, after a pass refused a choice of a rule with `error`. The
-        last such choice is changed first. The result is empty if no rule is to blame."""
+        """The option to force when the kernel is built again, after a pass rejected a rule's option with `error`. If
+        several choices may be the cause, the last of them is changed. The result is empty if no choice may be the
+        cause."""
         for made in reversed(self.made):
             if made.by != RULE:
                 continue
@@ -202,7 +204,7 @@ class Choices:
         return next((self.forced[key] for key in keys if key in self.forced), None)
 
     def keyed(self) -> dict[str, Choice]:
-        """Key → choice, in order. A key has a number if several choices share it."""
+        """Maps keys to choices, in order. If several choices have the same key, a number is appended to the key."""
         single = {stem for stem, count in self.counts.items() if count == 1}
         return {made.stem if made.stem in single else f"{made.stem}[{made.number}]": made for made in self.made}
 
@@ -214,14 +216,14 @@ class Choices:
             forced.must = False
 
     def excuse(self, *keys: str) -> None:
-        """Accepts schedule lines with these keys although no choice has them, because other calls of the kernel have
-        such a choice."""
+        """Accepts schedule lines whose keys match no choice here, because they match choices of other calls of the
+        kernel."""
         for key in keys:
             if key in self.forced and self.forced[key].loc is not None:
                 self.forced[key].must = False
 
     def check_met(self) -> None:
-        """Raises TileError `choice` for a forced option that no choice took."""
+        """Raises TileError `choice` if a forced option was not taken by any choice."""
         for key, forced in self.forced.items():
             if forced.must and not forced.met:
                 raise unmet(key, forced.option, self.keyed(), forced.loc)
@@ -234,8 +236,7 @@ def _keys(kind: str, stem: str, number: int) -> tuple[str, str, str]:
 
 @dataclass(slots=True)
 class Asked:
-    """Options that are requested for many kernels, by key. Each option must be taken in at least one of these
-    kernels."""
+    """Options that are forced in many kernels, by key. Each option must be taken in at least one of these kernels."""
 
     options: dict[str, str] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
@@ -248,14 +249,14 @@ class Asked:
             self.met |= {key for key, forced in choices.forced.items() if forced.met}
 
     def check(self) -> None:
-        """Raises TileError `choice` for an option that no kernel has taken."""
+        """Raises TileError `choice` if an option was not taken in any kernel."""
         for key, option in self.options.items():
             if key not in self.met:
                 raise unmet(key, option, self.made)
 
 
 def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = None) -> TileError:
-    """The error for a key that no choice has, or for an option that no choice with the key offers."""
+    """The error for a forced option if no choice has its key, or if no choice with the key has this option."""
     mine = [choice for name, choice in made.items() if key in keys_of(name, choice)]
     if mine:
         known = list(dict.fromkeys(each for choice in mine for each in choice.options))
@@ -274,8 +275,8 @@ def choose_line(key: str, option: str) -> str:
 
 
 def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str, str]:
-    """Random options by key, for a fraction `share` of the choices on average. Each option is safe and differs from the
-    option that was taken."""
+    """Draws random options for a fraction `share` of the choices on average, by key. Each drawn option is safe and
+    differs from the option that the choice took."""
     found: dict[str, str] = {}
     for key, choice in made.items():
         others = [each for each in choice.options if each != choice.taken and each not in choice.unsafe]
@@ -290,7 +291,7 @@ def keys_of(name: str, choice: Choice) -> tuple[str, ...]:
 
 
 def is_key(name: str) -> bool:
-    """Whether a name is the key of a choice. Keys have a dot; names of properties have none."""
+    """Whether a name is the key of a choice. Keys contain a dot. Names of schedule properties contain no dot."""
     return "." in name
 
 

@@ -1,4 +1,4 @@
-"""Constants: which values are constant, and what operations on constants give in the kernel's integer types."""
+"""Constants: finds constant values, and computes operations on constants in the kernel's integer types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dsl.lowering.ir.types import DType, int_range
 
 
 def constant_of(value: Value) -> int | float | bool | None:
-    """The number of a constant value. Changes of shape are looked through. None if the value is not constant."""
+    """The number of a constant value, even if operations have changed its shape. Returns None if the value is not
+    constant."""
     op = value.op
     while op is not None and op.spec.elements.reshapes:
         op = op.operands[0].op
@@ -19,14 +20,15 @@ def constant_of(value: Value) -> int | float | bool | None:
 
 
 def is_zero_of_bits(value: Value) -> bool:
-    """Whether all bits of a value are 0. Copies write such zeros where their mask is off. This is False for -0.0."""
+    """Whether all bits of a value are 0, as in the zeros that copies write where their mask is false. The result is
+    False for -0.0."""
     number = constant_of(value)
     return number == 0 and copysign(1, number) > 0
 
 
 def wrap(value: int, dtype: DType) -> int | None:
-    """`value` as the type stores it. None for an index that does not fit 32 bits, because the width of indices is not
-    known yet."""
+    """`value` after wrapping around in `dtype`. Returns None for an index that does not fit 32 bits, because the width
+    of indices is not known yet."""
     low, high = int_range(dtype)
     if low <= value <= high:
         return value
@@ -41,6 +43,7 @@ Compute = Callable[..., Any]
 
 
 def computed(computes: Compute | None, numbers: Sequence[int | float], dtype: DType) -> int | None:
-    """The result of an operation on these numbers, as a value of the type `dtype`. None if the result is not known."""
+    """The result of an operation on these numbers, wrapped around in `dtype`. Returns None if the result is not
+    known."""
     result = None if computes is None else computes(*numbers)
     return None if result is None else wrap(result, dtype)

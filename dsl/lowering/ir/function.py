@@ -1,4 +1,5 @@
-"""The tile IR: SSA, similar to MLIR. Operations have operands, results, attributes and regions of one block each.
+"""The tile IR: SSA, similar to MLIR. Operations have operands, results, attributes and regions. Each region is one
+block.
 
 `ops/` states the meaning of each operation, its requirements and its effects on memory.
 """
@@ -22,8 +23,7 @@ class Value:
 
     `name`: the user's name for the value, or None.
     `tile`: the type, for values that are known to be tiles or scalars.
-    `origin`: the value that this value replaces (see `stands_for`). It belongs to the IR before the pass that made this
-        value.
+    `origin`: the value that this value replaces (see `stands_for`), in the IR before the pass that made this value.
     """
 
     __slots__ = ("in_turn", "name", "op", "origin", "type")
@@ -45,8 +45,8 @@ class Value:
         return self
 
     def take_name(self, equal: Value) -> None:
-        """Takes the name of an equal value that this value replaces, unless this value already has a name. Lines of
-        schedules use the name."""
+        """Takes the name of the equal value that this value replaces, unless this value already has a name. Schedule
+        lines refer to values by their names."""
         if self.name is None:
             self.name = equal.name
 
@@ -64,7 +64,7 @@ class Value:
 
 
 if not TYPE_CHECKING:
-    Value.tile = Value.type  # an alias: a property took a twentieth of the compile time
+    Value.tile = Value.type  # an alias, because a property took a twentieth of the compile time
 
 
 class Block:
@@ -104,8 +104,8 @@ class Op:
 
 
 def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
-    """Yields (start, argument of the body, value for the next iteration, result) for each scalar integer that a `for`
-    carries."""
+    """Yields (initial value, argument of the body, value for the next iteration, result) for each loop-carried scalar
+    integer of a `for`."""
     body = loop.regions[0]
     ends = body.ops[-1].operands
     for start, inside, following, behind in zip(loop.operands[3:], body.args[1:], ends, loop.results, strict=True):
@@ -119,12 +119,13 @@ class Reason:
 
     `earlier`, `later`: the two accesses that need a barrier between them.
     `earlier_iteration`: True if `earlier` is from an earlier iteration of a loop around both accesses.
-    `scope`: "warp" if only threads of the same warp conflict, else "block".
-    `doubt`: why it is not certain that the accesses conflict; "" if it is certain.
-    `order`: "acquire" or "release", if the reason is not an element but the order that other blocks see.
+    `scope`: "warp" if only threads of the same warp conflict, otherwise "block".
+    `doubt`: why it is not certain that the accesses conflict, or "" if it is certain.
+    `order`: "acquire" or "release", if the barrier is needed for the order that other blocks observe, not for a
+        conflict.
     `superfluous`: True if the barrier was removed because other barriers order the two accesses. `by`: these other
         barriers.
-    `once`: True if the barrier is before a loop, for accesses inside the loop.
+    `once`: True if the barrier is before the loop that contains the accesses.
     """
 
     earlier: Op
@@ -169,7 +170,7 @@ def in_line(op: Op) -> str:
 class Parameter:
     """A parameter of a kernel: a tensor (with named or literal dims), a scalar or a table.
 
-    `value`: the value in the IR; None for an optional tensor that is absent.
+    `value`: the value in the IR, or None for an optional tensor that is absent.
     """
 
     kind: str  # "tensor", "scalar", "table"
@@ -191,9 +192,9 @@ class FunctionWorkspace:
     """Memory that the launcher provides for communication between blocks.
 
     `each`: the number of elements for each block of the grid.
-    `zero`: True if the memory holds zeros before each launch. The launch must leave zeros behind. If False, the
-        contents are undefined until a block of the launch writes them.
-    `align`: a number of bytes; the address is a multiple of it.
+    `zero`: True if the memory contains zeros before each launch. Then the memory must also contain zeros after the
+        launch. If False, the contents are undefined until a block of the launch writes them.
+    `align`: the alignment of the address in bytes.
     """
 
     name: str
@@ -205,7 +206,7 @@ class FunctionWorkspace:
 
 
 def stride_name(tensor: str, axis: int) -> str:
-    """The name of a strided tensor's stride (in elements). Divisors and conditions of the header use this name."""
+    """The name of a strided tensor's stride (in elements). Divisors and conditions in the PTX header use this name."""
     return f"{tensor}.stride{axis}"
 
 
@@ -227,31 +228,31 @@ class Function:
     body: Block
     warps: int
     index_bits: int = 32
-    divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → a known divisor
+    divisors: dict[str, int] = field(default_factory=dict)  # maps a dim, scalar or `x.stride0` to a known divisor
     attrs: dict[str, Attribute] = field(default_factory=dict)  # schedule properties: barriers, contract, maxnreg …
-    pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
-    instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
-    swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its pinned swizzle
-    # property and subject → the location of its schedule line
+    pins: dict[str, Pin] = field(default_factory=dict)  # maps a value name to its `layout` line in the schedule
+    instructions: dict[str, Named] = field(default_factory=dict)  # maps a value name to the instruction of its product
+    swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # maps a shared tile to its pinned swizzle
+    # maps (property, subject) to the location of the schedule line
     lines: dict[tuple[str, str], Loc] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
     reasons: dict[Op, Reason] = field(default_factory=dict)  # the reasons for barriers, including superfluous ones
     grid: list[Tree] = field(default_factory=list)  # the extents of the grid, as the trees that a launch evaluates
     constants: dict[str, Any] = field(default_factory=dict)  # the values of names in those trees, except dims
     workspaces: list[FunctionWorkspace] = field(default_factory=list)  # workspaces, which the launcher provides
-    deals: int = 0  # number of passes that changed which work a block does: a block's values then differ from before
+    deals: int = 0  # number of passes that redistributed work among blocks, which changes the values in a block
     facts: object = None  # the cache of `facts_of`
     # the properties that passes have established: see `Pass` in passes/__init__.py
     holds: set[str] = field(default_factory=set)
     loc: Loc | None = None
-    in_branches: frozenset[str] = frozenset()  # names that are defined in branches, which constants may leave out
+    in_branches: frozenset[str] = frozenset()  # names defined in branches, which may be missing for some constants
     written_out: set[str] = field(default_factory=set)  # counters of the loops that `unroll NAME: all` removed
-    void: list[tuple[str, Loc]] = field(default_factory=list)  # names in the schedule that this variant lacks
+    void: list[tuple[str, Loc]] = field(default_factory=list)  # names in the schedule that do not exist in this variant
 
     def number(self, name: str, default: int = 0) -> int:
         """The value of an attribute that is a number."""
         value = self.attrs.get(name, default)
-        assert isinstance(value, int), name  # checked when the schedule is resolved or the text is read
+        assert isinstance(value, int), name  # checked when the schedule is resolved or the IR text is read
         return value
 
     def word(self, name: str) -> str | None:
@@ -294,13 +295,13 @@ class Function:
 
     @property
     def scheduled(self) -> Collection[str]:
-        """The names of values that a line of the schedule is about."""
+        """The names of values that lines of the schedule name."""
         said = (key.partition("[")[0].partition(".") for key in self.choices.forced)
         return {*self.laid_out, *(subject for kind, _, subject in said if kind == "recompute" and subject)}
 
 
 def walk(block: Block) -> list[Op]:
-    """Every operation of a block and of its nested regions. Outer operations come first."""
+    """All operations of a block and of its nested regions. An operation comes before the operations in its regions."""
     found: list[Op] = []
     _walk(block, found)
     return found
@@ -314,7 +315,7 @@ def _walk(block: Block, found: list[Op]) -> None:
 
 
 def parents(block: Block) -> dict[Op, Op]:
-    """Operation inside a region → the operation that contains the region."""
+    """Maps each operation inside a region to the operation that contains the region."""
     return {inner: op for op in walk(block) for region in op.regions for inner in region.ops}
 
 
@@ -336,8 +337,7 @@ def put(body: Block, op: Op, ops: list[Op]) -> None:
 
 
 def uses(block: Block) -> dict[Value, list[Op]]:
-    """Value → the operations that use it. If several operands of an operation are the value, the operation is listed
-    once for each of them."""
+    """Maps each value to the operations that use it. An operation is listed once for each operand that is the value."""
     out: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in walk(block):
         for operand in op.operands:
@@ -346,8 +346,8 @@ def uses(block: Block) -> dict[Value, list[Op]]:
 
 
 def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
-    """Replaces each use of a key with its value. If that value is a key, too, the chain of replacements is followed to
-    its end."""
+    """Replaces each use of a key of `mapping` with the key's value. If that value is a key, too, the replacement is
+    repeated."""
 
     def final(value: Value) -> Value:
         while value in mapping:
@@ -383,7 +383,7 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
         op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
     )
     for old, new in zip(op.results, out.results, strict=True):
-        new.stands_for(old, in_turn=True)  # copies are usually the iterations of an unrolled loop
+        new.stands_for(old, in_turn=True)  # most copies are iterations of an unrolled loop
         mapping[old] = new
     return out
 

@@ -19,7 +19,7 @@ class Source:
     @property
     def starts(self) -> list[int]:
         """The offset of the first character of each line."""
-        if not self._starts:  # computed only when a location is shown: most texts compile without an error
+        if not self._starts:  # computed only when a location is shown, because most texts compile without an error
             self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
         return self._starts
 
@@ -52,7 +52,7 @@ class Loc(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The source text, joined into one line."""
+        """The source text at this location, joined into one line."""
         return " ".join(self.source.text[self.start : self.end].split())
 
     def to(self, other: Loc) -> Loc:
@@ -62,12 +62,13 @@ class Loc(NamedTuple):
         return Loc(self.source, self.start, self.end, caller)
 
     def under(self, caller: Loc | None) -> Loc:
-        """This location, inlined from `caller`. A location that already has a caller keeps it."""
+        """This location with `caller` as the location of the inlined call. A location that already has a caller is
+        returned unchanged."""
         return self if caller is None or self.caller is not None else self.called_from(caller)
 
     @property
     def callers(self) -> list[Loc]:
-        """The locations of the inlined calls, innermost first."""
+        """The locations of the inlined calls that contain this location, innermost first."""
         out = []
         caller = self.caller
         while caller is not None:
@@ -81,7 +82,7 @@ class Loc(NamedTuple):
 
 
 def printable(text: str) -> str:
-    """`text` without control characters, because text from files must not control a terminal."""
+    """Removes control characters from `text`, because text from files must not control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -90,7 +91,7 @@ MAX_CALLERS = 4
 
 
 class TileError(Exception):
-    """A mistake in a `.tile` file: code, location, message, hint. `errors` are the single errors of a group (see
+    """A mistake in a `.tile` file: error code, location, message, hint. `errors` lists the errors of a group (see
     `Errors`)."""
 
     def __init__(self, code: str, loc: Loc | None, message: str, hint: str | None = None):
@@ -143,7 +144,7 @@ def _quote(loc: Loc) -> list[str]:
     line, column = loc.source.position(loc.start)
     text = loc.source.line(line).replace("\t", " ").rstrip("\r")
     width = max(1, min(loc.end - loc.start, len(text) - column + 1))
-    if len(text) > 160:  # a window around the mark, so that an error in a long line fits a terminal
+    if len(text) > 160:  # show only the neighbourhood of the error, so that a long line fits a terminal
         first = max(0, column - 60)
         text, column = text[first : first + 160], column - first
         width = min(width, max(1, len(text) - column + 1))
@@ -152,11 +153,11 @@ def _quote(loc: Loc) -> list[str]:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """A "did you mean" hint, or None. Names of one or two letters resemble too many other names, so they may differ
-    only in case."""
+    """A "did you mean" hint, or None. Names of one or two letters resemble too many other names, so only a difference
+    in case is accepted for them."""
     from difflib import get_close_matches
 
-    # sorted, because the order of a set differs between processes
+    # the names are sorted, because the order of a set differs between processes
     names = sorted({k for k in known if isinstance(k, str)})
     same = [k for k in names if k.lower() == name.lower()]
     near = same or (get_close_matches(name[:80], names, n=1, cutoff=0.66) if len(name) > 2 else [])

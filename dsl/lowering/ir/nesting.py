@@ -1,5 +1,4 @@
-"""Limits for nested blocks of a kernel, and for the recursion of walks through these blocks. Blocks of inlined
-functions count, too."""
+"""The limit for nested regions of a kernel, and the recursion limit of functions that walk through nested regions."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ RECURSION_LIMIT = 12_000
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """A context with a higher recursion limit of Python, for nested syntax and regions. Other checks limit the nesting
-    itself, by errors with a location."""
+    """A context in which Python's recursion limit is higher, for nested syntax and regions. Too deep nesting is
+    reported elsewhere, by errors with a location."""
     old = sys.getrecursionlimit()
     sys.setrecursionlimit(max(old, RECURSION_LIMIT))
     try:

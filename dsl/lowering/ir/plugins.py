@@ -1,8 +1,7 @@
-"""Additions to the compiler that come from files of the user, as data. Each extensible part of the compiler looks up
-its additions here.
+"""Additions to the compiler from files of the user. Each extensible part of the compiler looks up its additions here.
 
-A `Plugins` belongs to a program and to the choices of each function. Kernels that are compiled with one `Plugins` do
-not see any other. `dsl/kernels/plugin_files.py` builds a `Plugins` from files. These files import the module
+A `Plugins` object belongs to a program and to the choices of each function. A kernel is compiled with exactly one
+`Plugins` object. `dsl/kernels/plugin_files.py` builds the object from files. These files import the module
 `dsl/plugin.py`.
 """
 
@@ -25,8 +24,7 @@ class Added:
     """One addition of a file.
 
     `kind`: "option", "pass", "directive", "rule", "semantics" or "instructions".
-    `name`: depending on the kind, the name of the pass or directive, the kind of choices, the operation, the form, or
-        the file.
+    `name`: depending on the kind, the name of the pass, directive, kind of choices, operation, form, or file.
     `call`: the user's function.
     `about`: the other arguments of the addition.
     """
@@ -42,7 +40,7 @@ class Added:
         return self._guarded(self.call, arguments)
 
     def fits(self, *arguments: Any) -> bool:
-        """Whether the condition `when` of the addition holds. True if there is no condition."""
+        """Whether the condition `when` of the addition is true. The result is True if there is no condition."""
         when = self.about.get("when")
         return when is None or self._guarded(lambda *given: bool(when(*given)), arguments)
 
@@ -69,9 +67,9 @@ class Added:
 class Plugins:
     """All additions of some files.
 
-    `files`: the paths of the files. `digests`: name of a file → 12 hexadecimal digits of its SHA-256.
+    `files`: the paths of the files. `digests`: maps the name of a file to 12 hexadecimal digits of its SHA-256.
     `added`: the additions in the order of the files.
-    `instructions`: name → row, as in `dsl.ptx_templates`.
+    `instructions`: maps names to rows, as in `dsl.ptx_templates`.
     """
 
     files: tuple[str, ...] = ()
@@ -99,14 +97,13 @@ _given: Callable[[], Plugins] = lambda: NONE  # noqa: E731 (its type is said)
 
 
 def current() -> Plugins:
-    """The plug-ins of the command line. These plug-ins apply to programs and IR texts for which no plug-ins are given.
-    They are read at the first call."""
+    """The plug-ins of the command line. They apply to programs and IR texts for which no other plug-ins are specified.
+    Their files are read at the first call."""
     return _given()
 
 
 def give(plugins: Callable[[], Plugins]) -> None:
-    """Sets the function that `current` calls, for this process. A command calls `give` once, before it reads any
-    file."""
+    """Sets the function that `current` calls in this process. A command calls `give` once, before it reads any file."""
     global _given
     _given = plugins
 
@@ -118,7 +115,8 @@ _reading: list[tuple[Source, list[Added]]] = []
 
 @contextmanager
 def reading(source: Source) -> Iterator[list[Added]]:
-    """A context in which a file is read. The context gives a list, to which functions of `dsl.plugin` add."""
+    """A context in which a plug-in file is read. It yields a list, to which the functions of `dsl.plugin` append
+    additions."""
     _reading.append((source, []))
     try:
         yield _reading[-1][1]
@@ -127,8 +125,8 @@ def reading(source: Source) -> Iterator[list[Added]]:
 
 
 def add(kind: str, name: str, call: Callable[..., Any], line: int, about: Mapping[str, Any] | None = None) -> None:
-    """Registers an addition of the file that is being read. Does nothing if no file is being read: the module was then
-    imported in another way."""
+    """Registers an addition of the file that is being read. Does nothing if no file is being read, as when the module
+    is imported in another way."""
     if _reading:
         source, found = _reading[-1]
         found.append(Added(kind, name, call, of_line(source, line), about or {}))
@@ -153,12 +151,13 @@ def guarded(loc: Loc, what: str) -> Iterator[None]:
     except Overdue as overdue:
         message = f"{what} did not end in {time_limit.SECONDS:g} seconds"
         raise TileError("plugin", line_in(overdue, loc), message, "that is the limit of one call") from None
-    except (Exception, SystemExit) as error:  # SystemExit, too: a plug-in must not set the command's exit status
+    except (Exception, SystemExit) as error:  # including SystemExit, which would set the command's exit status
         raise raised(error, loc, what) from error
 
 
 def line_in(error: BaseException, loc: Loc) -> Loc:
-    """The last line in the file of `loc` that an exception passed through. If there is none, `loc` itself."""
+    """The location of the last line in the file of `loc` that an exception passed through. If there is no such line,
+    the result is `loc`."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == loc.source.name:
@@ -185,8 +184,8 @@ def raised(error: BaseException, loc: Loc, what: str) -> TileError:
 class ChoiceOption:
     """An additional option of a choice.
 
-    `cost`: the cost in the choice's unit, if the compiler cannot weigh the value itself. An option that costs less than
-        the rule's option is taken.
+    `cost`: the cost in the choice's unit, if the compiler cannot compute the cost of the value itself. An option that
+        costs less than the rule's option is taken.
     `preferred`: True if the option is taken regardless of its cost.
     `because`: the reason, for `dsl why`.
     """
@@ -202,11 +201,11 @@ class ChoiceOption:
 class About:
     """A choice that is about to be made.
 
-    `subject`: the subject in the key.
-    `options`: name → value.
-    `rule`: the option that the compiler takes.
-    `costs`: option → cost in `unit`, if known.
-    `of`: the subject of the choice as data, see docs/plugins.md.
+    `subject`: the subject in the key of the choice.
+    `options`: maps names to values.
+    `rule`: the option that the compiler takes by default.
+    `costs`: maps options to costs in `unit`, as far as they are known.
+    `of`: the subject of the choice as an object, see docs/plugins.md.
     """
 
     subject: str
@@ -222,8 +221,9 @@ class Opening:
     """The interface of a choice for plug-ins.
 
     `of`: the subject of the choice.
-    `check`: describes what is wrong with a value; "" if nothing is wrong.
-    `weigh`: computes the cost of a value as the deciding code does; None if the cost is not known.
+    `check`: describes what is wrong with a value, or returns "" if the value is valid.
+    `weigh`: computes the cost of a value as the code that makes the choice does, or returns None if the cost is not
+        known.
     """
 
     of: Any
@@ -231,10 +231,11 @@ class Opening:
     weigh: Callable[[Any], float | None] | None = None
 
     def widened(self, about: About, by: Sequence[Added], is_pinned: bool) -> tuple[About, str]:
-        """The choice with the options of plug-ins added, and a reason. The reason is "" unless the rule now takes an
-        option of a plug-in. Raises TileError `plugin` for an invalid option."""
+        """The choice with the options of plug-ins added, and a reason. The reason is "" unless an option of a plug-in
+        becomes the default. Raises TileError `plugin` for an invalid option."""
         options, costs, rule, why = dict(about.options), dict(about.costs), about.rule, ""
-        # Read-only copies: a plug-in adds an option by returning it, and must not change the compiler's own options.
+        # Plug-ins get read-only copies. A plug-in adds an option by returning it, and must not change the compiler's
+        # own options.
         about = replace(about, options=MappingProxyType(dict(options)), costs=MappingProxyType(dict(costs)))
         for each in by:
             made = each(about)
@@ -247,7 +248,8 @@ class Opening:
             if cost is not None:
                 costs[made.name] = cost
             is_less = cost is not None and rule in costs and cost < costs[rule]
-            # A line of the schedule outranks a plug-in. `choose` may still select the plug-in's option by its name.
+            # A line of the schedule takes precedence over a plug-in. A `choose` line may still select the plug-in's
+            # option by its name.
             if not is_pinned and (made.preferred or is_less):
                 rule, why = made.name, f"{made.because or ('preferred' if made.preferred else 'less')} ({each.place})"
         return About(about.subject, options, rule, costs, about.unit, about.of), why
@@ -277,7 +279,7 @@ OPEN = {
     "tile_columns": "the kernel's `Function`",
     "convert_layout": "a value that changes layout: `.value`, `.layout`, `.op`, `.warps`",
 }
-"""Kinds of choices to which plug-ins may add options → a description of `About.of` in words."""
+"""Maps the kinds of choices to which plug-ins may add options to a description of `About.of`."""
 
 
 # ---- rows of instructions ----
@@ -285,7 +287,7 @@ OPEN = {
 
 def instruction_rows(added: Added, file: Source, known: Mapping[str, Any]) -> dict[str, Any]:
     """The rows of instructions in a plug-in's file, by name. Raises TileError `plugin` for a row that is malformed,
-    already exists, or has effects."""
+    that already exists, or that has effects."""
     from dsl import ptx_templates
 
     def wrong(message: str, name: str = "", hint: str | None = None) -> TileError:
@@ -298,8 +300,8 @@ def instruction_rows(added: Added, file: Source, known: Mapping[str, Any]) -> di
         hint = "docs/instructions.md says how a row is written"
         raise wrong(f"these are no rows of instructions: {error}", hint=hint) from None
     for name, row in rows.items():
-        # Elementwise instructions only: the passes for barriers, liveness and merging of equal operations would not see
-        # an effect.
+        # Only instructions without effects are allowed, because the passes that insert barriers, compute liveness and
+        # merge equal operations do not know of effects of these rows.
         if row.effects or row.convergent:
             raise wrong(f"'{name}' does more than compute, which passes would not see", name)
         try:

@@ -1,4 +1,4 @@
-"""Schedule lines that concern values of a function: layouts, instructions, swizzles."""
+"""Schedule lines about values of a function: layouts, instructions, swizzles."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from dsl.lowering.layouts.layout import Layout, LayoutError
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A `layout` line of a schedule: key → row, and the location of the line. See `resolve_pin`."""
+    """A `layout` line of a schedule: a dict from keys such as "lanes" to numbers, and the location of the line. See
+    `resolve_pin`."""
 
     parts: dict[str, Any]
     loc: Loc
 
     @property
     def is_of_product(self) -> bool:
-        """Whether the line states only how warps share a product, and leaves the rest to the instruction."""
+        """Whether the line states only how warps share a matrix product. The instruction then determines the rest of
+        the layout."""
         return "warps" in self.parts and self.parts.keys() <= {"warps", "contiguous"}
 
 
@@ -33,8 +35,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class SwizzlePin:
-    """A `swizzle` line of a schedule. `bits` is None for no swizzle. Otherwise it has the numbers BITS, BASE and SHIFT:
-    bits [BASE, BASE + BITS) of a byte offset are XORed with the bits SHIFT above."""
+    """A `swizzle` line of a schedule. `bits` is None for no swizzle, otherwise (BITS, BASE, SHIFT): bits [BASE, BASE +
+    BITS) of a byte offset are XORed with the bits that are SHIFT positions higher."""
 
     bits: tuple[int, int, int] | None
     loc: Loc
@@ -47,8 +49,8 @@ WANTED = {
 
 
 def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
-    """The layout that a schedule line sets for a tile of `shape`. The line is blocked (vector, lanes, warps) or raw
-    (register, lane, warp). Raises TileError `layout` if the line does not fit the tile."""
+    """The layout that a schedule line sets for a tile of `shape`. A blocked line has vector, lanes and warps. A raw
+    line has the bases of register, lane and warp. Raises TileError `layout` if the line does not fit the tile."""
 
     def fail(message: str, hint: str | None = None) -> TileError:
         return TileError("layout", pin.loc, message, hint)
@@ -73,7 +75,7 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
             raise fail(f"{len(flat['warp'])} bases of warps for {warps} warps")
         try:
             layout = Layout.registers(shape, flat["register"], flat["lane"], flat["warp"])
-            layout.invert()  # raises LayoutError if no thread holds some element
+            layout.invert()  # raises LayoutError if no thread has some element
         except LayoutError as error:
             raise fail(str(error)) from None
         return layout
@@ -96,8 +98,8 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
 
 
 def extents_of(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
-    """A row of a layout line: one power of two for each axis. If the line lacks the row, all numbers are 1. Raises
-    TileError `layout` for a wrong row."""
+    """The numbers that a layout line has for `key`: one power of two for each axis. If the line lacks the key, all
+    numbers are 1. Raises TileError `layout` for wrong numbers."""
     row = pin.parts.get(key, [1] * rank)
     if len(row) != rank:
         raise TileError("layout", pin.loc, f"'{key}' has {len(row)} extents; the tile has rank {rank}")

@@ -1,4 +1,4 @@
-"""The GPUs that the compiler supports as targets. Each has one row."""
+"""The targets that the compiler supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WARP = 32
 MOST_REGISTERS = 255
 """The maximum number of 32-bit registers of a thread (CUDA C++ Programming Guide, table of compute capabilities)."""
 LEAST_REGISTERS = 24
-"""The least number of registers that ptxas gives a thread, from sm_80 on. ptxas raises a lower cap to this number."""
+"""The least number of registers of a thread, from sm_80 on. ptxas raises a lower cap to this number."""
 MOST_THREADS = 1024
 """The maximum number of threads of a block (the same table)."""
 RESERVED_SHARED = 1024
@@ -19,7 +19,7 @@ RESERVED_SHARED = 1024
 
 WARPS_AT_WORK = 8
 """The number of warps that a multiprocessor should have: two for each of its four schedulers, so that one warp computes
-while the other waits. Registers always allow this: eight warps with 255 registers per thread fit."""
+while the other waits. Eight warps with 255 registers per thread always fit."""
 
 Version = tuple[int, int]
 """A PTX version: major and minor number."""
@@ -31,8 +31,8 @@ class Target:
 
     `arch`: the name in `.target`.
     `ptx`: the first PTX version that has the target.
-    `chip`, `sms`: a device of this kind and its number of multiprocessors. The emulator pretends to be this device. If
-        there is no device, schedules are evaluated for `chip`.
+    `chip`, `sms`: a device with this target, and its number of multiprocessors. The emulator simulates this device.
+        Without a device, schedules are evaluated for `chip`.
     Other fields: the capacity of a multiprocessor in bytes of shared memory, threads, blocks and 32-bit registers.
     """
 
@@ -56,21 +56,23 @@ class Target:
         return self.shared_per_sm - RESERVED_SHARED
 
     def cap(self, asked: int, threads: int) -> int:
-        """The register cap of a thread if a schedule requests `asked`. The cap is limited to what a block of `threads`
-        threads can have, because otherwise no launch would fit."""
+        """The register cap of a thread. It is `asked`, but at most the number of registers with which a block of
+        `threads` threads can be launched."""
         return min(asked, self.each(threads))
 
     def each(self, threads: int, blocks: int = 1) -> int:
-        """The number of registers of a thread if a multiprocessor holds `blocks` blocks of `threads` threads."""
+        """The number of registers that each thread may have if `blocks` blocks of `threads` threads run on a
+        multiprocessor."""
         # the hardware allocates registers in steps of 8 per thread
         return self.registers // (threads * blocks) // 8 * 8
 
     def has_enough(self, threads: int, shared: int) -> bool:
-        """Whether a multiprocessor has WARPS_AT_WORK warps when it holds as many blocks as fit its shared memory."""
+        """Whether a multiprocessor runs at least WARPS_AT_WORK warps, if only shared memory limits the number of
+        blocks."""
         return self.blocks(shared) * threads >= WARPS_AT_WORK * WARP
 
     def blocks(self, shared: int) -> int:
-        """The number of blocks that fit a multiprocessor if each has `shared` bytes of dynamic shared memory."""
+        """The number of blocks that fit a multiprocessor if each block uses `shared` bytes of dynamic shared memory."""
         return self.shared_per_sm // (shared + RESERVED_SHARED)
 
 
@@ -78,12 +80,12 @@ def row(
     arch: str, ptx: Version, chip: str, sms: int, shared_kib: int, threads: int, blocks: int,
     accelerated: Version | None = None, family: Version | None = None,
 ) -> list[Target]:  # fmt: skip
-    """The targets of an architecture. These targets include `a` and `f` targets like `sm_90a` and `sm_100f`, if PTX has
-    them. `accelerated` is the first PTX version that has the `a` target, and `family` is the first PTX version that has
-    the `f` target.
+    """The targets of an architecture, including `a` and `f` targets such as `sm_90a` and `sm_100f` if they exist.
+    `accelerated` is the first PTX version with the `a` target, and `family` is the first PTX version with the `f`
+    target.
 
-    PTX for an `a` target runs only on this architecture. PTX for an `f` target also runs on later architectures of its
-    family (PTX ISA 9.0, 11.1.2 ".target").
+    PTX for an `a` target runs only on the same architecture. PTX for an `f` target also runs on later architectures of
+    its family (PTX ISA 9.0, 11.1.2 ".target").
     """
     versions = {"": ptx, "a": accelerated, "f": family}
     return [
@@ -111,7 +113,7 @@ TARGETS = {
 
 
 def target(arch: str) -> Target:
-    """The row for `arch`. Raises TileError `target` if there is none."""
+    """The target `arch`. Raises TileError `target` if it is not supported."""
     if arch not in TARGETS:
         raise TileError("target", None, f"unknown target '{arch}'", "known: " + ", ".join(TARGETS))
     return TARGETS[arch]

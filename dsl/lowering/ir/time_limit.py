@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 SECONDS = 20.0
 """The time limit of one call of a plug-in. The compiler's slowest pass takes 0.3 s for the largest sample."""
 AGAIN = 1.0
-"""If a call caught the first interrupt, it is interrupted again after this many seconds."""
+"""The number of seconds until a call that caught an interrupt is interrupted again."""
 
 TURNS = 1000
-"""How many times a thread yields to let a pending interrupt arrive. Yielding once is usually enough."""
+"""The maximum number of times that a thread yields to let a pending interrupt arrive. Once is usually sufficient."""
 
 
 class Overdue(Exception):
@@ -42,7 +42,7 @@ _watcher: threading.Thread | None = None
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
     """A context that raises Overdue after `seconds` seconds (default: SECONDS). The traceback of Overdue contains the
-    interrupted line. Code that waits outside of Python is interrupted when it returns."""
+    interrupted line. Code that waits outside of Python is interrupted only when it returns."""
     global _watcher
     call = _Call(SECONDS if seconds is None else seconds)
     with _changed:
@@ -64,7 +64,7 @@ def limited(seconds: float | None = None) -> Iterator[None]:
 def _end(call: _Call) -> None:
     """Ends a call. Swallows an interrupt that arrives while the call ends."""
     call.end = math.inf
-    while call in _calls:  # repeated if an interrupt arrives between taking the lock and removing the call
+    while call in _calls:  # repeated if an interrupt arrives before the call is removed
         try:
             with _changed:
                 _calls.remove(call)
@@ -74,7 +74,7 @@ def _end(call: _Call) -> None:
     if call.is_overdue:
         with suppress(_Interrupt, KeyboardInterrupt):
             if not _is_ended_by_a_signal(call.thread):
-                _raise_in(call.thread)  # replaces an interrupt that is pending
+                _raise_in(call.thread)  # replaces a pending interrupt
             for _ in range(TURNS):
                 time.sleep(0)
 
@@ -92,8 +92,8 @@ def _watch() -> None:
 
 
 def _interrupt(thread: int) -> None:
-    """Interrupts a thread. The main thread gets SIGINT, which also ends a wait. Other threads are interrupted before
-    their next Python instruction."""
+    """Interrupts a thread. The main thread receives SIGINT, which also ends a wait. Other threads are interrupted
+    before their next Python instruction."""
     if _is_ended_by_a_signal(thread):
         signal.pthread_kill(thread, signal.SIGINT)
     else:
@@ -101,7 +101,7 @@ def _interrupt(thread: int) -> None:
 
 
 def _is_ended_by_a_signal(thread: int) -> bool:
-    # Only with Python's own handler: another handler might ignore SIGINT or give it another meaning.
+    # SIGINT is used only with Python's own handler, because another handler might ignore it.
     is_main = thread == threading.main_thread().ident
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

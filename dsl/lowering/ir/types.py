@@ -74,7 +74,7 @@ F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "
 
 
 # Types that only tensor cores accept. They have no arithmetic. e4m3 and e5m2 may also be in memory. Elements with fewer
-# than 8 bits exist only in 32-bit words.
+# than 8 bits exist only as parts of 32-bit words.
 OPERAND_TYPES = {
     d.name: d
     for d in (
@@ -102,7 +102,7 @@ _ELSEWHERE = {
 
 
 def type_hint(name: str, more: Iterable[str] = ()) -> str:
-    """A hint at the type that the user probably meant by `name`. `more` are type parameters."""
+    """A hint that names the type that the user probably meant by `name`. `more` contains type parameters."""
     known = [*(n for n in DTYPES if n != "index"), *more]
     meant = _ELSEWHERE.get(name.lower())
     return f"did you mean '{meant}'?" if meant else closest(name, known) or "types: " + ", ".join(known)
@@ -112,7 +112,8 @@ _FLOATS = {
     "f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023),
     "e4m3": (4, -6, 8), "e5m2": (3, -14, 15),
 }  # fmt: skip
-"""Float → (bits of its significand, exponent of the least normal number, exponent of the greatest number)."""
+"""Maps a float type to (bits of the significand, exponent of the least normal number, exponent of the greatest
+number)."""
 
 
 def greatest(dtype: DType) -> float:
@@ -132,12 +133,12 @@ def nearest_number(value: int | float, dtype: DType) -> float:
     """
     if isinstance(value, float) and (dtype is F64 or not isfinite(value)):
         return value
-    return _nearest(value, dtype) if value else float(value)  # not cached: 0.0 and -0.0 would be the same key
+    return _nearest(value, dtype) if value else float(value)  # zeros are not cached: 0.0 and -0.0 are equal keys
 
 
 @lru_cache(1024)
 def _nearest(value: int | float, dtype: DType) -> float:
-    exact = Fraction(value)  # exact: an int above 2^53 would be rounded twice if it went through float
+    exact = Fraction(value)  # exact, because conversion to float would round an int above 2^53 a first time
     size, (digits, least, _) = abs(exact), _FLOATS[dtype.name]
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     exponent -= size < Fraction(2) ** exponent
@@ -147,7 +148,7 @@ def _nearest(value: int | float, dtype: DType) -> float:
 
 
 def int_range(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest value of an integer type. For `index`, the range with 32 bits."""
+    """The least and the greatest value of an integer type. For `index`, they are those of 32 bits."""
     if dtype.kind == "bool":
         return 0, 1
     if dtype.kind == "unsigned":
@@ -157,9 +158,9 @@ def int_range(dtype: DType) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TileType:
-    """A tile in registers. A scalar has the shape `()` and is the same in each thread.
+    """A tile in registers. A scalar has the shape `()` and has the same value in each thread.
 
-    `layout`: None before layouts are assigned, and for scalars.
+    `layout` is None for scalars, and before layouts are assigned.
     """
 
     shape: tuple[int, ...]
@@ -177,7 +178,7 @@ class TileType:
         return TileType(self.shape, dtype, self.layout)
 
     def __str__(self) -> str:
-        """The type as a user reads it."""
+        """The type in the language's notation."""
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
 
 
@@ -194,8 +195,8 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class SharedType:
-    """A tile in shared memory. `ring` says that the first extent is the number of stages, and that indices wrap around
-    at this number.
+    """A tile in shared memory. If `ring` is true, the first extent is the number of stages, and stage indices wrap
+    around.
 
     `swizzle`: pairs (bit, mask). If that bit of a byte offset is set, the offset is XORed with the mask. All bits of
         the mask are lower than `bit`. In a ring, the offset counts from the start of the stage, otherwise from the
@@ -232,7 +233,7 @@ class ViewType:
 
 @dataclass(frozen=True, slots=True)
 class TableType:
-    """A small array that is passed by value in the kernel's parameter space."""
+    """A small array that is passed by value in the kernel's parameters."""
 
     length: int
     dtype: DType

@@ -1,1 +1,1 @@
-"""Known facts of integers: linear forms, divisibility, bounds, and offsets as lists."""
+"""Facts about integers at compile time: linear forms, divisibility, bounds, and lists of offsets."""

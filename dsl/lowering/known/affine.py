@@ -10,14 +10,14 @@ from dsl.lowering.known.forms import Forms, linear
 from dsl.lowering.layouts.layout import row_major
 
 Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
-Product = tuple[int, ...]  # identities of scalar values, sorted; () is 1
-MOST_PRODUCTS = 16  # limit for the products of a sum; with more products, offsets count as unknown
+Product = tuple[int, ...]  # identities of scalar values, sorted. () is 1
+MOST_PRODUCTS = 16  # the maximum number of products of a sum: offsets with more products count as unknown
 
 
 class Affine(NamedTuple):
     """Element offsets of a tile: Σ coefficient · coordinate + Σ terms + constant.
 
-    `terms` has the scalars whose definitions are unknown.
+    `terms` contains the scalars that are unknown at compile time, with their factors.
     """
 
     coefficients: tuple[int, ...]
@@ -25,20 +25,20 @@ class Affine(NamedTuple):
     constant: int
 
     def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """The least and the greatest offset, without the terms."""
+        """The least and the greatest offset, if all terms are 0."""
         spread = [c * (e - 1) for c, e in zip(self.coefficients, shape, strict=True)]
         return self.constant + sum(s for s in spread if s < 0), self.constant + sum(s for s in spread if s > 0)
 
     def values(self, shape: tuple[int, ...]) -> list[int]:
-        """All offsets in row-major order, without the terms."""
+        """The offsets of all elements in row-major order, if all terms are 0."""
         out = [self.constant]
         for extent, c in zip(shape, self.coefficients, strict=True):
             out = [e + c * x for e in out for x in range(extent)]
         return out
 
     def one_to_one(self, shape: tuple[int, ...]) -> bool:
-        """Whether different elements have different offsets. Each coefficient must exceed the greatest offset that the
-        smaller coefficients can reach."""
+        """Whether different elements are known to have different offsets. This is known if each coefficient exceeds the
+        greatest sum of the contributions with smaller coefficients."""
         reach = 0
         for coefficient, extent in sorted(zip(map(abs, self.coefficients), shape, strict=True)):
             if extent == 1:
@@ -67,12 +67,12 @@ class Linear(NamedTuple):
 
 
 Offsets = dict[Product, Linear]
-"""Σ product · linear function. For a row-major matrix at rows r … and columns c …, with n columns, it is {(n,): row,
-(n, r): 1, (): column, (c,): 1}."""
+"""Σ product of scalars · linear function of coordinates. For a tile that starts at row r and column c of a row-major
+matrix with n columns, it is {(n,): row, (n, r): 1, (): column, (c,): 1}."""
 
 
 class _ScalarFactors(Forms[tuple[Value, Value]]):
-    """The factors of a scalar that is a product."""
+    """Describes a scalar that is a product by its two factors."""
 
     def multiplied(self, op: Op) -> tuple[Value, Value]:
         return op.operands[0], op.operands[1]
@@ -82,26 +82,26 @@ _FACTORS = _ScalarFactors()
 
 
 class AffineOffsets(Forms[Offsets]):
-    """The offsets of one function's values, computed on demand. `scalars` maps an identity in products and terms to its
-    value."""
+    """The offsets of one function's values, computed on demand. Products and terms contain the identities of scalars.
+    `scalars` maps an identity to its value."""
 
     def __init__(self) -> None:
         self.known: dict[Value, Affine | None] = {}
         self.sums: dict[Value, Offsets | None] = {}
         self.scalars: dict[int, Value] = {}
-        self.ranks: dict[int, int] = {}  # order of first use: identities differ between runs, and PTX must not
+        self.ranks: dict[int, int] = {}  # order of first use: unlike identities, it is the same in each run
 
     def in_order(self, product: Product) -> tuple[int, ...]:
         return tuple(sorted(self.ranks[name] for name in product))
 
     def of(self, value: Value) -> Affine | None:
-        """The offsets, if the coefficients of coordinates are numbers. Returns None otherwise."""
+        """The offsets that `value` contains. Returns None if a coefficient of a coordinate is no number."""
         if value not in self.known:
             self.known[value] = self._affine(self.offsets(value), value)
         return self.known[value]
 
     def offsets(self, value: Value) -> Offsets | None:
-        """The offsets, as far as their definitions are known. Returns None if the offsets are unknown."""
+        """The offsets that `value` contains, as a sum of products. Returns None if they have no such form."""
         if value not in self.sums:
             self.sums[value] = self._compute(value) if isinstance(value.type, TileType) else None
         return self.sums[value]
@@ -126,7 +126,8 @@ class AffineOffsets(Forms[Offsets]):
             return self._scalar(value)
         found = self.told(value)
         if found is None and value.op is not None and value.tile.size == 1:
-            # A tile of one element is one scalar, whatever computes it. An example is `cdiv(start, V) * V` of one row.
+            # A tile of one element counts as a scalar, whatever operation computes the tile. An example is `cdiv(start,
+            # V) * V` of one row.
             return {self._named(value): Linear((0,) * len(shape), 1)}
         return found
 
@@ -205,9 +206,9 @@ def _plus(a: Offsets, b: Offsets, sign: int) -> Offsets | None:
 
 
 def _times(a: Offsets, b: Offsets) -> Offsets | None:
-    """The product of two sums of offsets, if one of them is uniform in the tile. Returns None otherwise, because the
-    product is not linear."""
-    if any(any(part.coefficients) for part in a.values()):  # `a` becomes the uniform factor
+    """The product of two sums of offsets. One of the sums must be uniform in the tile. Otherwise, the product is not
+    linear, and the result is None."""
+    if any(any(part.coefficients) for part in a.values()):  # make `a` the uniform factor
         a, b = b, a
     if any(any(part.coefficients) for part in a.values()) or len(a) * len(b) > MOST_PRODUCTS:
         return None
@@ -224,8 +225,8 @@ def apply_affine(affine: Affine | Linear, coordinates: tuple[int, ...]) -> int:
 
 
 def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
-    """Whether the sum of the coordinates' contributions has no carries: no bit is in two contributions. The sum then
-    equals their XOR."""
+    """Whether no bit is set in the contributions of two coordinates. The sum of the contributions then has no carries
+    and equals their XOR."""
     taken = 0
     for coefficient, extent in zip(affine.coefficients, shape, strict=True):
         if coefficient < 0 or coefficient & (coefficient - 1):
@@ -238,8 +239,8 @@ def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
 
 
 def _reshaped(part: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear | None:
-    """Coefficients in another shape. Axes of extent 1 may be added or removed, and axes of a row-major tile may be
-    split or joined. Returns None for other changes of shape."""
+    """The linear function after a reshape. Axes of extent 1 may be added or removed, and axes with row-major
+    coefficients may be split or joined. Returns None for other reshapes."""
     if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
         kept = iter([c for c, e in zip(part.coefficients, old, strict=True) if e > 1])
         return Linear(tuple(next(kept) if e > 1 else 0 for e in new), part.constant)

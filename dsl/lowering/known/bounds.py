@@ -1,11 +1,12 @@
-"""Proofs that one index is not above another one, for all values of the dims: `block(0) * 128 + arange(128) < m`.
+"""Proofs that one index is not above another index, for all values of the dims: `block(0) * 128 + arange(128) < m`.
 
-Ranges of numbers (`facts.py`) do not help with dims. Here, an index is a sum of products of unknowns. The bounds of an
-unknown are such sums, too: the number of a block is below the extent of the grid, a counter is below the end of its
-loop, and a quotient times its divisor is not above the dividend. To prove that a sum is never above a number, the proof
-replaces unknowns by their bounds, the latest unknown first, until none is left.
+Ranges with constant bounds (`facts.py`) are not sufficient for this. Here, an index is a sum of products of unknown
+scalars. The bounds of an unknown are sums of products, too: a block index is below the extent of the grid, a counter is
+below the end of its loop, and a quotient times its divisor is not above the dividend. To prove that a sum is never
+above a number, the proof replaces unknowns by their bounds, the latest unknown first, until none is left.
 
-The proofs need exact integers. An index does not overflow (`facts.py`). Other integers have no sums.
+The proofs are valid only for integers that do not overflow. These are the indices (`facts.py`). Integers of other types
+therefore have no sums.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from dsl.lowering.ir.types import INDEX
 from dsl.lowering.known.forms import Forms
 
 Product = tuple[int, ...]
-"""A product, as the sorted numbers of its unknowns. () is the product 1."""
+"""A product of unknowns, given by their numbers, sorted. () is the product 1."""
 Sum = dict[Product, int]
 """Σ factor · product. No factor is 0."""
 Frozen = tuple[tuple[Product, int], ...]
 
-# Limits of a sum: an index with a larger sum counts as unknown.
+# The maximum size of a sum. An index with a larger sum counts as unknown.
 MOST_PRODUCTS = 16
 MOST_FACTORS = 6
 MOST_STEPS = 60
-"""Maximum number of sums in one proof. The search branches at each bound, so it must end somewhere. Without a proof
-there is no fact."""
+"""The maximum number of sums in one proof. The search branches at each bound, so it needs a limit. If the search
+reaches the limit, the statement counts as not proved."""
 
 
 def number(value: int) -> Sum:
@@ -67,7 +68,7 @@ def frozen(sum: Sum) -> Frozen:
 
 
 def without(product: Product, part: Product) -> Product | None:
-    """A product divided by another one. Returns None if the product is no multiple."""
+    """A product divided by the product `part`. Returns None if it is no multiple of `part`."""
     rest = list(product)
     for unknown in part:
         if unknown not in rest:
@@ -78,8 +79,8 @@ def without(product: Product, part: Product) -> Product | None:
 
 @dataclass(frozen=True, slots=True)
 class LinearBound:
-    """factor · product · unknown <= by, or >= by for a lower bound. The factor is positive, and the product is not
-    negative."""
+    """An upper bound factor · product · unknown <= by, or a lower bound factor · product · unknown >= by. The factor is
+    positive, and the product is not negative."""
 
     by: Sum
     factor: int = 1
@@ -88,8 +89,8 @@ class LinearBound:
 
 @dataclass(slots=True)
 class UnknownScalar:
-    """The facts of one scalar. The bounds of an unknown contain only earlier unknowns, so replacement of the latest
-    unknown terminates.
+    """The facts of one unknown scalar. Its bounds contain only earlier unknowns. A proof that always replaces the
+    latest unknown therefore terminates.
 
     `cases` is a pair of sums, one of which equals the scalar. Without such a pair, `cases` is None. `quotient` is
     (dividend, divisor) if the scalar is a quotient.
@@ -105,7 +106,8 @@ class UnknownScalar:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """All elements of a scalar or a tile. Each element is the common `sum` plus a number from `low` to `high`."""
+    """All elements of a scalar or a tile. Each element is `sum`, which all elements share, plus a number from `low` to
+    `high`."""
 
     sum: Sum
     low: int = 0
@@ -113,14 +115,14 @@ class Elements:
 
 
 class Range(Protocol):
-    """The facts of one value that proofs use: inclusive bounds, or None."""
+    """The constant bounds of one value. Each bound is inclusive, or None."""
 
     low: int | None
     high: int | None
 
 
 class Known(Protocol):
-    """The analysis of a function (`facts.py`), as proofs use it."""
+    """The part of a function's analysis (`facts.py`) that proofs use."""
 
     function: Function
     counters: dict[Value, Op]
@@ -133,17 +135,17 @@ class Known(Protocol):
 
 
 class Bounds(Forms[Elements]):
-    """The sums of one function's indices, and the bounds of their unknowns."""
+    """The sums that describe one function's indices, and the bounds of the unknowns in these sums."""
 
     def __init__(self, analysis: Known):
         self.analysis = analysis
         self.unknowns: list[UnknownScalar] = []
-        self.known: dict[Any, Sum] = {}  # maps the key of an unknown to the sum that consists of it
+        self.known: dict[Any, Sum] = {}  # maps the key of an unknown to the sum that contains only this unknown
         self.elements: dict[Value, Elements | None] = {}
         self.steps = 0
 
     def not_above(self, a: Value, b: Value, distance: int = 0) -> bool:
-        """Whether a + distance <= b is known for all elements."""
+        """Whether a + distance <= b is proved for all elements."""
         if a.dtype is not INDEX:
             return False
         left, right = self.of(a), self.of(b)
@@ -163,7 +165,7 @@ class Bounds(Forms[Elements]):
     # ---- sums ----
 
     def of(self, value: Value) -> Elements | None:
-        """All elements of a value. Returns None if nothing relates the value to other values."""
+        """The elements of a value as a sum. Returns None if nothing is known about the value."""
         if value not in self.elements:
             told = self.told(value) if value.dtype is INDEX else None
             self.elements[value] = told if told is not None and is_short(told.sum) else self._alone(value)
@@ -186,7 +188,7 @@ class Bounds(Forms[Elements]):
         return None if facts.low is None or facts.high is None else Elements({}, facts.low, facts.high)
 
     def scalar(self, value: Value) -> Sum:
-        """The sum of a scalar index. If the index has no sum, it becomes an unknown of its own."""
+        """The sum that describes a scalar index. If there is none, the index becomes a new unknown."""
         of = self.of(value)
         assert of is not None and not value.tile.shape
         return of.sum
@@ -228,7 +230,7 @@ class Bounds(Forms[Elements]):
         return self._of_two(op, self.greatest)
 
     def chosen(self, op: Op) -> Elements | None:
-        if op.result.tile.shape:  # one unknown cannot stand for elements that differ
+        if op.result.tile.shape:  # one unknown cannot represent elements that differ
             return None
         a, b = (self.scalar(o) for o in op.operands[1:])
         return Elements(self.one_of(op.result, a, b))
@@ -240,12 +242,14 @@ class Bounds(Forms[Elements]):
         return Elements(self.block_count(op.attrs["axis"]))
 
     def _of_two(self, op: Op, rule: Callable[[Sum, Sum], Sum]) -> Elements | None:
-        """The result of a rule for two operands. Returns None unless each operand is uniform."""
+        """The result of applying `rule` to the sums of both operands. Both operands must be uniform. Otherwise, returns
+        None."""
         sums = [of.sum for o in op.operands if (of := self.of(o)) is not None and of.low == of.high == 0]
         return Elements(rule(sums[0], sums[1])) if len(sums) == 2 else None
 
     def made(self, key: Any, unknown: Callable[[], UnknownScalar]) -> Sum:
-        """The unknown with this key. A new unknown gets a greater number than all unknowns in its bounds."""
+        """The unknown with this key, which is created if necessary. Its number is greater than those of all unknowns in
+        its bounds."""
         if key not in self.known:
             made = unknown()
             self.unknowns.append(made)
@@ -253,8 +257,8 @@ class Bounds(Forms[Elements]):
         return self.known[key]
 
     def _unknown(self, value: Value) -> UnknownScalar:
-        """A scalar that is no sum. The scalar is within its range, and a counter is also between the bounds of its
-        loop."""
+        """Makes an unknown for a scalar that is no sum. Its bounds are the scalar's range and, for a counter, the
+        bounds of the loop."""
         facts = self.analysis.of(value)
         out = UnknownScalar(self.analysis.divisor(value), facts.low)
         if facts.low is not None:
@@ -286,13 +290,14 @@ class Bounds(Forms[Elements]):
     # ---- the grid ----
 
     def block_count(self, axis: int) -> Sum:
-        """The number of blocks of a launch along an axis: at least 1, at most the kernel's grid."""
+        """The number of blocks of a launch along an axis. It is at least 1 and at most the extent of the kernel's
+        grid."""
         extent = self.extent(axis)
         most = [] if extent is None else [LinearBound(extent)]
         return self.made(("blocks", axis), lambda: UnknownScalar(low=1, uppers=most, lowers=[LinearBound(number(1))]))
 
     def block_number(self, axis: int) -> Sum:
-        """The number of a block along an axis: from 0 to the number of blocks minus 1."""
+        """The index of a block along an axis, from 0 to the number of blocks minus 1."""
         below = plus(self.block_count(axis), number(-1))
         return self.made(
             ("block", axis), lambda: UnknownScalar(low=0, uppers=[LinearBound(below)], lowers=[LinearBound({})])
@@ -304,8 +309,8 @@ class Bounds(Forms[Elements]):
         return self.tree(grid[axis]) if axis < len(grid) else None
 
     def tree(self, tree: Any) -> Sum | None:
-        """An expression of the launch as a sum. Returns None if the expression is no integer, or the sum is
-        too long."""
+        """An expression that is evaluated at launch, as a sum. Returns None if the expression is no integer or the sum
+        is too long."""
         if isinstance(tree, bool | float):
             return None
         if isinstance(tree, int):
@@ -330,7 +335,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def most_blocks(self, axis: int) -> int | None:
-        """A constant upper bound of the number of blocks along an axis. Returns None if there is none."""
+        """A constant upper bound of the number of blocks along an axis. Returns None if no such bound is known."""
         extent = self.extent(axis)
         if extent is None:
             return None
@@ -350,25 +355,25 @@ class Bounds(Forms[Elements]):
         if divisor is not None and divisor > 0:
             whole = {p: k // divisor for p, k in a.items() if k % divisor == 0}
             rest = {p: k for p, k in a.items() if k % divisor}
-            if not any(rest):  # only a constant is left, which is divided now
+            if not any(rest):  # only a constant remains, so it is divided here
                 return plus(whole, number(rest.get((), 0) // divisor))
             return plus(whole, self.made(("floordiv", frozen(rest), divisor), lambda: self._part(rest, divisor)))
         return self.made(("floordiv", frozen(a), frozen(by)), lambda: self._ratio(a, by))
 
     def _part(self, a: Sum, by: int) -> UnknownScalar:
-        """The unknown a // by for a constant `by`. The remainder is between 0 and by - 1, and it is known modulo
-        `step`."""
+        """The unknown a // by for a constant `by`. The remainder is between 0 and by - 1, and its value modulo `step`
+        is known."""
         spare = a.get((), 0)
         step = gcd(by, self.divisor({p: k for p, k in a.items() if p}))
-        least = spare % step  # the least remainder; the greatest is by - step + least
+        least = spare % step  # the least remainder (the greatest is by - step + least)
         low = 0 if self._is_not_negative(a) else None
         lowers = [LinearBound(plus(a, number(step - by - least)), by)]
         upper = LinearBound(plus(a, number(-least)), by)
         return UnknownScalar(1, low, [upper], lowers + [LinearBound({})] * (low == 0), quotient=(a, number(by)))
 
     def _ratio(self, a: Sum, by: Sum) -> UnknownScalar:
-        """The unknown a // by for a `by` that is not constant."""
-        if not by or not self._is_not_negative(by):  # with 0 as the divisor, the result is undefined: no bounds
+        """The unknown a // by, where `by` is not constant."""
+        if not by or not self._is_not_negative(by):  # division by 0 is undefined, so there are no bounds
             return UnknownScalar()
         low = 0 if self._is_not_negative(a) else None
         out = UnknownScalar(1, low, [], [LinearBound({})] * (low == 0), quotient=(a, by))
@@ -378,7 +383,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def remainder(self, a: Sum, by: Sum) -> Sum:
-        times = multiplied(self.quotient(a, by), by)  # first: the bound of the remainder has this unknown
+        times = multiplied(self.quotient(a, by), by)  # first, because the remainder's bound contains it
 
         def left() -> UnknownScalar:
             if not self._is_not_negative(by):
@@ -388,8 +393,8 @@ class Bounds(Forms[Elements]):
 
         return self.made(("mod", frozen(a), frozen(by)), left)
 
-    # Both operands of a minimum are upper bounds, and both operands of a maximum are lower bounds. `cases` covers the
-    # other side.
+    # Both operands of a minimum are upper bounds of it, and both operands of a maximum are lower bounds of it. The
+    # opposite bounds follow from `cases`.
     def least(self, a: Sum, b: Sum) -> Sum:
         if a == b:
             return a
@@ -415,7 +420,7 @@ class Bounds(Forms[Elements]):
         return self.made(("maximum", frozen(a), frozen(b)), either)
 
     def one_of(self, key: Value, a: Sum, b: Sum) -> Sum:
-        """The unknown that equals one of two sums. Nothing determines which of the two."""
+        """An unknown that equals one of two sums. It is not known which of them."""
         if a == b:
             return a
 
@@ -442,8 +447,8 @@ class Bounds(Forms[Elements]):
             return exact <= limit
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
-            return False  # not proved, which is always safe: a mask or a barrier stays
-        latest = max(product[-1] for product in sum if product)  # its bounds have only earlier unknowns: the proof ends
+            return False  # not proved: this is always safe, because a mask or a barrier then stays
+        latest = max(product[-1] for product in sum if product)  # bounds have only earlier unknowns: the proof ends
         for replaced, scale in self._replaced(sum, latest):
             if self._at_most(replaced, scale * limit + scale - 1):
                 return True
@@ -453,8 +458,8 @@ class Bounds(Forms[Elements]):
         return False
 
     def _cases(self, unknown: int) -> tuple[Sum, Sum] | None:
-        """The two sums, one of which equals an unknown. A quotient whose divisor is one of two sums has such cases,
-        too. Returns None for other unknowns."""
+        """Two sums, one of which equals the unknown. They also exist for a quotient whose divisor equals one of two
+        sums. Returns None for other unknowns."""
         of = self.unknowns[unknown]
         if of.cases is not None or of.quotient is None:
             return of.cases
@@ -466,7 +471,7 @@ class Bounds(Forms[Elements]):
         return one, other
 
     def _with(self, sum: Sum, unknown: int, value: Sum) -> Sum:
-        """A sum in which `value` replaces an unknown."""
+        """The sum after replacement of an unknown by `value`."""
         out: Sum = {}
         for product, factor in sum.items():
             part: Sum = {tuple(u for u in product if u != unknown): factor}
@@ -476,7 +481,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def _replaced(self, sum: Sum, unknown: int) -> Iterator[tuple[Sum, int]]:
-        """Pairs (bound, scale) with scale · sum <= bound. The bound does not contain the unknown."""
+        """Yields pairs (bound, scale) such that scale · sum <= bound, and the bound does not contain `unknown`."""
         signs = {factor > 0 for product, factor in sum.items() if unknown in product}
         for upper in self._uppers(unknown) if True in signs else (None,):
             for lower in self.unknowns[unknown].lowers if False in signs else (None,):
@@ -520,8 +525,8 @@ class Bounds(Forms[Elements]):
                 yield from _ratios(above, by)
 
     def _above(self, sum: Sum, kept: Set[int]) -> Iterator[Sum]:
-        """Upper bounds of a sum: the sum itself, and sums with its latest unknowns replaced. Unknowns in
-        `kept` stay."""
+        """Yields upper bounds of a sum: the sum itself, and the sums after replacement of its latest unknowns. Unknowns
+        in `kept` are not replaced."""
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
             return
@@ -534,8 +539,8 @@ class Bounds(Forms[Elements]):
 
 
 def _ratios(above: Sum, by: Sum) -> Iterator[LinearBound]:
-    """Upper bounds of x, if by · x <= above and `by` is positive. Such bounds exist if `by` is constant. They also
-    exist if the division of `above` by `by` leaves a constant remainder that is not positive."""
+    """Yields upper bounds of x, if by · x <= above and `by` is positive. Such bounds are found in two cases: `by` is a
+    constant, or `above` divided by `by` leaves a constant remainder <= 0."""
     divisor = constant(by)
     if divisor is not None and not any(k % divisor for product, k in above.items() if product):
         yield LinearBound({product: k // divisor for product, k in above.items() if k // divisor})

@@ -1,12 +1,12 @@
-"""Facts of integers and flags at compile time: ranges, divisors, runs of contiguous elements, runs of equal elements.
+"""Facts about integers and flags at compile time: ranges, divisors, runs of contiguous elements, runs of equal
+elements.
 
-A layout alone does not determine the width of an access. Offsets of adjacent elements must be contiguous, and the first
-offset must be aligned. The mask must not change within the access (Triton's axis analysis has the same three facts).
-Alternatively the mask may change, if its ends determine whether it is true for all elements.
+The layout alone does not determine the width of an access. The offsets of adjacent elements must be contiguous, the
+first offset must be aligned, and the mask must not change within the access. (Triton's axis analysis has the same three
+facts.) A mask that changes is also allowed if its first and last flag determine whether all flags are true.
 
-An index does not overflow, because its width is chosen by the number of elements. Other integers wrap around. The runs
-of such integers must not extend past a wrap, and their bounds must hold for the wrapped values. Division by zero is
-undefined, here too.
+An index does not overflow, because its width is chosen by the number of elements. Other integers wrap around. Their
+runs must not extend past a wrap, and their bounds must be true for the wrapped values. Division by zero is undefined.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def power_of_two_divisor(value: int) -> int:
 
 @dataclass(slots=True)
 class Facts:
-    """The facts of one value. All counts are powers of two.
+    """The facts of one value. All lengths and divisors are powers of two.
 
     `every` is a divisor of all elements. `low` and `high` are inclusive bounds, or None.
 
     The other facts have one number for each axis. `run` is the length of aligned groups whose elements increase by one.
-    `start` is a divisor of the first element of each such group. `same` is the length of aligned groups of equal
+    `start` is a divisor of the first element of each of these groups. `same` is the length of aligned groups of equal
     elements.
 
-    `falls`, `rises` and `convex` are facts of masks: lengths of aligned groups, by default `same`. In a group of
-    `falls`, no true flag follows a false flag, as in i < n. In a group of `rises`, no false flag follows a true flag,
-    as in i >= n. In a group of `convex`, no false flag is between two true flags, as in a conjunction of such
-    conditions.
+    `falls`, `rises` and `convex` are facts of masks. They are lengths of aligned groups, too. Their default is `same`.
+    In a group of `falls`, no true flag follows a false flag, as in i < n. In a group of `rises`, no false flag follows
+    a true flag, as in i >= n. In a group of `convex`, no false flag is between two true flags, as in a conjunction of
+    such conditions.
     """
 
     every: int
@@ -59,7 +59,7 @@ class Facts:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The counts for each axis that do not depend on numbers: same, falls, rises, convex."""
+        """The facts that also apply to flags: same, falls, rises, convex."""
         return self.same, self.falls, self.rises, self.convex
 
 
@@ -73,15 +73,15 @@ def gcd(a: int, b: int) -> int:
 
 
 def start_of(facts: Facts, axis: int, length: int) -> int:
-    """A divisor of the first elements of runs along `axis`, if the runs are cut to `length`."""
+    """A divisor of the first elements of runs along `axis`, after the runs are divided into runs of `length`."""
     if length >= facts.run[axis]:
         return facts.start[axis]
     return max(gcd(facts.start[axis], length), facts.every)
 
 
 def either(a: Facts, b: Facts, same: tuple[int, ...]) -> Facts:
-    """The facts of a value whose elements each come from one of two values. `same` has the lengths of groups with the
-    same choice. Within such a group, a run of both values is a run of the result."""
+    """The facts of a value that takes each element from one of two values. `same` has the lengths of groups that take
+    all elements from the same value. Within a group, a run of both values is a run of the result."""
     every = gcd(a.every, b.every)
     run = tuple(map(min, a.run, b.run, same))
     start = tuple(
@@ -100,7 +100,7 @@ def fits(low: int | None, high: int | None, dtype: DType) -> bool:
 def wrapped(facts: Facts, dtype: DType) -> Facts:
     """The facts of a result stored in `dtype`, modulo 2^bits. `facts` describes the exact result.
 
-    A group that starts at a multiple of its own length does not extend past a wrap, so its run stays.
+    A run that starts at a multiple of its length does not extend past a wrap, so it stays a run.
     """
     if dtype.kind == "index" or fits(facts.low, facts.high, dtype):
         return facts
@@ -119,7 +119,7 @@ class Analysis:
         self.bounds = Bounds(self)
         self.carried: dict[
             Value, tuple[Value, Value]
-        ] = {}  # in the body of a loop: the start, and the value of the next iteration
+        ] = {}  # in the body of a loop: the initial value, and the value of the next iteration
         for name, value in function.dims.items():
             self.known[value] = Facts(power_of_two_divisor(function.divisors.get(name, 1)), (), (), (), 0, None)
         for p in function.params:
@@ -146,7 +146,7 @@ class Analysis:
         self.known[counter] = Facts(every, (), (), (), low, high)
 
     def enter_carried(self, loop: Op) -> None:
-        """Records the scalars that a `for` carries. The body of the `for` must be complete."""
+        """Records the loop-carried scalars of a `for`. The body of the `for` must be complete."""
         for start, inside, following, _ in carried_integers(loop):
             self.carried[inside] = start, following
 
@@ -157,8 +157,9 @@ class Analysis:
         return out
 
     def _carried(self, value: Value) -> Facts:
-        """The facts of a scalar that a loop carries, by induction. The facts hold for the start, and they carry over
-        from one iteration to the next. The function weakens its guess of the facts until both conditions hold."""
+        """The facts of a loop-carried scalar, by induction. They must be true for the initial value, and they must stay
+        true from each iteration to the next. The function weakens its guess of the facts until both conditions are
+        met."""
         start, following = self.carried[value]
         first = self.of(start)
         guess = Facts(first.every, (), (), (), first.low, None)
@@ -171,13 +172,12 @@ class Analysis:
             guess = better
 
     def divides(self, value: Value, divisor: int) -> None:
-        """Records a divisor of a scalar of the launch. Only its greatest power of two is used."""
+        """Records a divisor of a scalar argument or stride. Only its greatest power of two is used."""
         self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
         self.bounds = Bounds(self)  # sums that were built before would keep the old divisor
 
     def divisor(self, value: Value) -> int:
-        """A known divisor of a scalar. The divisor of a dim may be any number. The divisor of another scalar is a power
-        of two."""
+        """A known divisor of a scalar. For a dim, it may be any number. For other scalars, it is a power of two."""
         dims = self.function.dims
         if value.name in dims and dims[value.name] is value:
             return self.function.divisors.get(value.name, 1)
@@ -192,7 +192,7 @@ class Analysis:
         facts = self.known.get(value)
         if facts is None:
             facts = self._compute(value)
-            if facts.low is None and value.dtype.kind == "unsigned":  # by its type, regardless of the rule
+            if facts.low is None and value.dtype.kind == "unsigned":  # true for all unsigned types
                 facts = replace(facts, low=0)
             self.known[value] = facts
         return facts
@@ -206,20 +206,21 @@ class Analysis:
             return unknown(shape)
         if op.spec.control.counters and not shape:
             inside = op.regions[0].args[op.spec.control.counters + op.results.index(value)]
-            return self.of(inside)  # the result is the carried value at the loop's head, when the loop ends
+            return self.of(inside)  # the result is the carried value at the loop's head after the last iteration
         number = constant_of(value)
         if number is not None:
             every = power_of_two_divisor(int(number))
             ones = (1,) * len(shape)
             return Facts(every, ones, (every,) * len(shape), shape, int(number), int(number))
-        # A scalar condition is uniform, so runs of both sides stay. The condition of a tile differs by element.
+        # With a scalar condition, all elements come from the same side of the branch. With a tile as the condition,
+        # each element may come from another side.
         if op.spec.control.flows and not op.spec.control.loops:
             one, other = (self.of(region.ops[-1].operands[op.results.index(value)]) for region in op.regions)
             return either(one, other, (1,) * len(shape) if op.operands[0].tile.shape else shape)
         rule = op.spec.elements.facts
         if rule is not None:
             return rule(self, op, shape)
-        # Without a rule, an elementwise operation still gives equal results for equal operands.
+        # An elementwise operation without a rule for facts still gives equal results for equal operands.
         if op.spec.elementwise and op.operands and not op.spec.keep:
             facts = [self.of(o) for o in op.operands]
             same = tuple(min(f.same[i] for f in facts) for i in range(len(shape)))
@@ -229,8 +230,8 @@ class Analysis:
 
 
 SPARE = 1 << 21
-"""Range of an index that stays free above all elements. It is twice the greatest extent of a tile, so that no edge of a
-slice overflows."""
+"""The number of greatest index values that no element uses. It is twice the greatest extent of a tile, so that no edge
+of a slice overflows."""
 
 
 def most_elements(index_bits: int) -> int:
@@ -239,8 +240,8 @@ def most_elements(index_bits: int) -> int:
 
 
 def counts_elements(value: Value) -> bool:
-    """Whether an index depends only on dims, block numbers, counters and constants. These count elements, and the
-    launch has checked that they fit. An index that was converted from another integer may be any number of its width.
+    """Whether an index depends only on dims, block indices, counters and constants. The launch has checked that these
+    fit the index type. An index that was converted from another integer type may be any number of its width.
     """
     seen: set[Value] = set()
     work = [value]
@@ -257,7 +258,7 @@ def counts_elements(value: Value) -> bool:
 
 
 def facts_of(function: Function) -> Analysis:
-    """The facts of a function whose loops will not change any more. All passes share one cached analysis."""
+    """The facts of a function whose loops no longer change. All passes share one cached analysis."""
     found = function.facts
     if not isinstance(found, Analysis):
         found = function.facts = facts_now(function)

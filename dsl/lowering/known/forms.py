@@ -1,6 +1,7 @@
 """Descriptions of values by other values.
 
-The `form` in an operation's row calls one method of the description that an analysis needs.
+Each analysis defines its kind of description as a subclass of `Forms`. The `form` in an operation's row calls the
+method for this operation.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ F = TypeVar("F")
 
 
 class Forms(Generic[F]):
-    """A kind of description of values by their operands. The `form` of an operation calls the method that matches the
-    operation. A method returns None if this kind cannot describe the result."""
+    """Describes the results of operations in terms of their operands. There is one method for each kind of operation. A
+    method returns None if the result cannot be described."""
 
     def told(self, value: Value) -> F | None:
         """The description of a value by the operation that computes it. Returns None if there is no description."""
@@ -24,7 +25,7 @@ class Forms(Generic[F]):
         return op.spec.elements.form(self, op) if op is not None and op.spec.elements.form is not None else None
 
     def number(self, op: Op) -> F | None:
-        """The constant in the attribute `value`, in each element."""
+        """Each element is the constant in the attribute `value`."""
         return None
 
     def counted(self, op: Op) -> F | None:
@@ -32,7 +33,7 @@ class Forms(Generic[F]):
         return None
 
     def added(self, op: Op, sign: int) -> F | None:
-        """The first operand plus `sign` times the second."""
+        """The first operand plus `sign` times the second operand."""
         return None
 
     def multiplied(self, op: Op) -> F | None:
@@ -44,11 +45,11 @@ class Forms(Generic[F]):
         return None
 
     def divided(self, op: Op) -> F | None:
-        """The first operand divided by the second, rounded down."""
+        """The first operand divided by the second operand, rounded down."""
         return None
 
     def left_over(self, op: Op) -> F | None:
-        """The remainder of the first operand divided by the second, rounded down."""
+        """The remainder of the first operand divided by the second operand, if the quotient is rounded down."""
         return None
 
     def lesser(self, op: Op) -> F | None:
@@ -60,19 +61,19 @@ class Forms(Generic[F]):
         return None
 
     def chosen(self, op: Op) -> F | None:
-        """One of the second and the third operand, element by element."""
+        """Each element comes from the second or the third operand."""
         return None
 
     def ordered(self, op: Op, low: int, apart: int) -> F | None:
-        """Whether operand number `low`, plus `apart`, is at most the other operand."""
+        """Whether the operand with the number `low`, plus `apart`, is at most the other operand."""
         return None
 
     def block(self, op: Op) -> F | None:
-        """The number of the block along the attribute `axis`."""
+        """The index of the block along the axis in the attribute `axis`."""
         return None
 
     def blocks(self, op: Op) -> F | None:
-        """The number of blocks along the attribute `axis`."""
+        """The number of blocks along the axis in the attribute `axis`."""
         return None
 
     def repeated(self, op: Op) -> F | None:
@@ -101,11 +102,11 @@ Linear = tuple[dict[Value, int], int]
 
 
 def linear(value: Value) -> Linear:
-    """A scalar integer as Σ coefficient · value + constant, as far as its definitions are known.
+    """A scalar integer as Σ coefficient · value + constant. Sums and products with constants are expanded.
 
     >>> # r * 4 + 3  →  ({r: 4}, 3)
 
-    An s32 that is converted to an index keeps its form, because s32 sums that overflow are undefined as indices.
+    An s32 that is converted to an index keeps its sum, because an s32 sum that overflows is undefined as an index.
     """
     number = constant_of(value)
     if number is not None:

@@ -1,4 +1,4 @@
-"""Lists of element offsets that are not linear in coordinates: `arange(32) ^ 1`, `i // 3 * 5 + i % 3`."""
+"""Element offsets that are not linear in the coordinates, as lists: `arange(32) ^ 1`, `i // 3 * 5 + i % 3`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from dsl.lowering.ir.types import S32, TileType, int_range
 from dsl.lowering.known.affine import Terms
 from dsl.lowering.known.forms import Forms, linear
 
-MOST_LISTED = 1 << 12  # elements of a tile: for 4096, each operation takes about a millisecond
+MOST_LISTED = 1 << 12  # the maximum number of elements of a tile: for 4096, each operation takes about a millisecond
 
 
 class Listed(NamedTuple):
-    """Element offsets of a tile: elements (row-major) + Σ terms + constant. `terms` is as in `Affine`."""
+    """Element offsets of a tile. Each is an entry of `elements` (row-major) + Σ terms + constant. `terms` is as in
+    `Affine`."""
 
     elements: tuple[int, ...]
     terms: Terms
     constant: int
-    kind: str = "listed"  # named tuples with equal fields are equal; with this field, none equals an `Affine`
+    kind: str = "listed"  # named tuples with equal fields are equal, and this field makes them differ from an `Affine`
 
     def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """The least and the greatest offset, without the terms."""
+        """The least and the greatest offset, if all terms are 0."""
         return self.constant + min(self.elements), self.constant + max(self.elements)
 
     def values(self, shape: tuple[int, ...]) -> list[int]:
-        """All offsets, without the terms."""
+        """The offsets of all elements, if all terms are 0."""
         return [self.constant + e for e in self.elements]
 
     def one_to_one(self, shape: tuple[int, ...]) -> bool:
@@ -36,7 +37,8 @@ class Listed(NamedTuple):
 
 
 Sum = tuple[list[int], dict[int, int]]
-"""A number for each element, and the scalars with factors that are added to all elements."""
+"""A number for each element, and a dict from scalars to factors. Each scalar times its factor is added to all
+elements."""
 
 
 class ListedOffsets(Forms[Sum]):

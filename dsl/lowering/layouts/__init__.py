@@ -1,1 +1,1 @@
-"""Layouts: linear maps over F2 that state which lane and register hold each element."""
+"""Layouts: linear maps over F2 that state which lane and register contain each element."""

@@ -1,4 +1,5 @@
-"""Layouts: linear maps over F2, from the bits of a place (register, lane, warp, offset) to the bits of a coordinate.
+"""Layouts: linear maps over F2, from the bits of a position (register, lane, warp, offset) to the bits of an element's
+coordinate.
 
 Source: "Linear Layouts: Robust Code Generation of Efficient Tensor Computation Using F2" (arXiv 2505.23819).
 """
@@ -15,11 +16,11 @@ from typing import Any, ClassVar
 
 
 class LayoutError(ValueError):
-    """An impossible layout. The message states which rule it breaks."""
+    """An impossible layout. The message states which requirement the layout violates."""
 
 
 def bits_of(extent: int) -> int:
-    """log2 of a power of two. Raises LayoutError for other numbers."""
+    """The binary logarithm of a power of two. Raises LayoutError for other numbers."""
     if extent <= 0 or extent & (extent - 1):
         raise LayoutError(f"{extent} is no power of two")
     return extent.bit_length() - 1
@@ -50,16 +51,16 @@ def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
 
 
 class BasisSpan:
-    """The space over F2 that some vectors span, in echelon form. Each row comes with the combination of vectors whose
-    XOR is that row.
+    """A vector space over F2, given by vectors that span it. The rows are in echelon form. Each row is stored with the
+    combination of inserted vectors whose XOR is the row.
 
-    `solve(v)` returns the combination (a bit for each inserted vector) whose XOR is v, or None.
+    `solve(v)` returns the combination whose XOR is v, or None. A combination has one bit for each inserted vector.
     """
 
     __slots__ = ("rows",)
 
     def __init__(self, vectors: Iterable[int] = ()):
-        self.rows: list[tuple[int, int]] = []  # (vector, combination); no two vectors have the same leading bit
+        self.rows: list[tuple[int, int]] = []  # (vector, combination); all vectors have different leading bits
         for i, vector in enumerate(vectors):
             self.add(vector, 1 << i)
 
@@ -70,7 +71,7 @@ class BasisSpan:
         return vector, combination
 
     def add(self, vector: int, combination: int = 0) -> bool:
-        """Inserts a vector. Returns False if it was in the span already."""
+        """Inserts a vector. Returns False if the vector was already in the space."""
         vector, combination = self.reduce(vector, combination)
         if not vector:
             return False
@@ -104,13 +105,14 @@ class _Interned(type):
 class Layout(metaclass=_Interned):
     """The positions of the elements of a tile of `shape`.
 
-    `places` has the inputs in order, each with a name and one basis for each bit. The basis is the coordinate that the
-    bit contributes by XOR. A coordinate is one integer, the row-major index of the element. All extents are powers of
-    two, so the bits of a coordinate are the bits of the separate coordinates side by side, with the last axis lowest. A
-    bit with a zero basis changes nothing: the element is replicated.
+    `places` lists the inputs of the map, such as `register`. Each input has a name and one basis for each of its bits.
+    The coordinate of an element is the XOR of the bases of all set bits. A coordinate is one integer, the row-major
+    index of the element. All extents are powers of two, so the bits of a coordinate are the bits of the separate
+    coordinates side by side, with the last axis lowest. A bit with a zero basis does not change the coordinate: the
+    element is replicated.
 
-    In the following example, a tile of 4x8 has 4 rows. Each lane has 2 elements along the row, so a row takes 4 lanes.
-    Two warps hold the same elements::
+    In the following example of a 4x8 tile, each lane has 2 elements of a row, so a row takes 4 lanes. Two warps have
+    the same elements::
 
         >>> a = Layout.registers((4, 8), register=[1], lane=[2, 4, 8, 16, 0], warp=[0])
         >>> a.place(register=1, lane=5)     # 1 ^ 2 ^ 8 = 11: row 1, column 3
@@ -120,7 +122,7 @@ class Layout(metaclass=_Interned):
         >>> a.replicated["lane"], a.replicated["warp"]   # bits that change nothing
         (16, 1)
 
-    Shared memory is the same class with one place, `offset`, in elements. An XOR swizzle is a basis with two bits::
+    A layout in shared memory has one input, `offset`, in elements. In an XOR swizzle, a basis has two bits::
 
         >>> s = Layout((4, 4), (("offset", (1, 2, 5, 10)),))   # row r starts at column r: 5 = row 1 ^ column 1
         >>> s.place(offset=4)
@@ -152,9 +154,9 @@ class Layout(metaclass=_Interned):
     def blocked(
         shape: tuple[int, ...], vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...]
     ) -> Layout:
-        """Each lane holds a `vector` of elements. The vectors of `lanes` lanes are side by side in a warp, and the
-        tiles of `warps` warps are side by side in a block. Further registers hold the rest of the tile. The last axis
-        varies fastest. Lanes or warps beyond the tile hold copies.
+        """Each lane has a contiguous block of `vector` elements. The blocks of `lanes` lanes are side by side in a
+        warp, and the tiles of `warps` warps are side by side in a thread block. The rest of the tile is in further
+        registers. The last axis varies fastest. Lanes and warps that are not needed for the tile have copies.
 
         >>> Layout.blocked((2, 64), (1, 2), (1, 32), (2, 1)).warp
         (64,)
@@ -169,7 +171,7 @@ class Layout(metaclass=_Interned):
                     if (1 << used[axis]) < shape[axis]:
                         out.append(strides[axis] << used[axis])
                         used[axis] += 1
-                    elif copy:  # beyond the tile: the bit changes nothing, and the lane or warp holds a copy
+                    elif copy:  # beyond the tile: the lane or warp has a copy
                         out.append(0)
             return out
 
@@ -186,12 +188,12 @@ class Layout(metaclass=_Interned):
     def default(
         shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1, apart: bool = False, run: int = 0
     ) -> Layout:
-        """Distributes elements along axis `fast` first, then along the other axes, starting with the last axis. The
-        elements go to `vector` registers of a lane, then to lanes, then to warps, then to further registers.
+        """Distributes the elements of a tile. Axis `fast` varies fastest, followed by the other axes from last to
+        first. The elements fill `vector` registers of a lane, then lanes, then warps, then further registers.
 
-        If `apart`, warps go along axes other than `fast`, as far as these axes suffice. `run` is the number of elements
-        of `fast` that come before the other axes. The remaining elements of `fast` come last. With 0, all elements of
-        `fast` come first.
+        With `apart`, warps are distributed along the axes other than `fast`, as far as these axes suffice. If `run` is
+        not 0, `fast` is divided into groups of `run` elements: the index within a group varies fastest, then the other
+        axes, then the number of the group.
         """
         strides = _strides(shape)
         axes = list(reversed(range(len(shape))))
@@ -202,18 +204,18 @@ class Layout(metaclass=_Interned):
         head = min(bits_of(vector), bits_of(shape[fast]))
         register, rest = order[:head], order[head:]
         lane, rest = rest[:5], rest[5:]
-        if apart:  # bits of `fast` come last, so that a row is within one warp if the others suffice
+        if apart:  # bits of `fast` come last: a row is within one warp if the other bits suffice
             along = {strides[fast % len(shape)] << bit for bit in range(bits_of(shape[fast]))}
             rest = [*(base for base in rest if base not in along), *(base for base in rest if base in along)]
         warp, rest = rest[: bits_of(warps)], sorted(rest[bits_of(warps) :], key=order.index)
-        # If the tile is smaller than the block, further lanes and warps hold copies.
+        # If the tile has too few elements, the remaining lanes and warps have copies.
         lane += [0] * (5 - len(lane))
         warp += [0] * (bits_of(warps) - len(warp))
         return Layout.registers(shape, register + rest, lane, warp)
 
     @staticmethod
     def of_one(shape: tuple[int, ...], warps: int) -> Layout:
-        """Each thread holds all elements, in order."""
+        """A layout in which each thread has all elements, in order."""
         register = [1 << bit for bit in range(bits_of(prod(shape)))]
         return Layout.registers(shape, register, [0] * 5, [0] * bits_of(warps))
 
@@ -237,17 +239,17 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def thread(self) -> tuple[int, ...]:
-        """Bases of the bits of a thread's number in its block: lanes first, then warps."""
+        """The bases of the bits of a thread's index in its block: lane bits first, then warp bits."""
         return self.lane + self.warp
 
     @property
     def count(self) -> int:
-        """Number of registers of a thread, which is its number of elements."""
+        """The number of elements of a thread. Each element takes one register."""
         return 1 << len(self.register)
 
     @cached_property
     def flat(self) -> tuple[int, ...]:
-        """All bases, with the first place lowest."""
+        """The bases of all inputs, starting with the first input."""
         return tuple(b for _, bases in self.places for b in bases)
 
     @cached_property
@@ -256,22 +258,23 @@ class Layout(metaclass=_Interned):
         return tuple(apply(self.register, r) for r in range(self.count))
 
     def place(self, **at: int) -> int:
-        """The coordinate at a place. Inputs that are not named are 0."""
+        """The coordinate for these values of the inputs. Inputs that are not passed are 0."""
         out = 0
         for name, value in at.items():
             out ^= apply(self.bases[name], value)
         return out
 
     def apply(self, value: int) -> int:
-        """The coordinate at the place whose bits are `value`, with the first place lowest."""
+        """The coordinate for the inputs whose bits `value` contains. The lowest bits of `value` are those of the first
+        input."""
         return apply(self.flat, value)
 
     def coordinates(self, index: int) -> tuple[int, ...]:
         return tuple([index // s % e for s, e in zip(_strides(self.shape), self.shape, strict=True)])
 
     def weighed(self, coefficients: tuple[int, ...]) -> tuple[int, ...]:
-        """For each basis, in the order of `flat`, the weighted sum of its coordinates. `coefficients` has the weight of
-        each axis."""
+        """The weighted sum of the coordinates of each basis, in the order of `flat`. `coefficients` contains the weight
+        of each axis."""
         return _weighed(self, coefficients)
 
     def axis_mask(self, axis: int) -> int:
@@ -280,12 +283,12 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def replicated(self) -> dict[str, int]:
-        """For lanes and warps, the bits that do not change which elements a thread holds.
+        """The bits of lane and warp numbers that do not change which elements a thread has.
 
-        Threads that differ only in these bits hold the same elements. The thread in which all these bits are 0 stores
-        them.
+        Threads that differ only in these bits have the same elements. The thread in which all these bits are 0 stores
+        the elements.
         """
-        span = BasisSpan(self.register)  # registers first: they do not distinguish threads
+        span = BasisSpan(self.register)  # registers come first, because they do not distinguish threads
         out = {}
         for name in ("lane", "warp"):
             free = 0
@@ -301,21 +304,23 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def vectors(self) -> tuple[int, ...]:
-        """For each axis, the number of contiguous elements in a thread's first registers, in order and aligned."""
+        """The number of contiguous elements along each axis that a thread's first registers contain, in order and
+        aligned."""
         return tuple(self._vector(axis) for axis in range(len(self.shape)))
 
     def _vector(self, axis: int) -> int:
         stride, n = _strides(self.shape)[axis], 0
         while n < len(self.register) and (1 << n) < self.shape[axis] and self.register[n] == stride << n:
             n += 1
-        # No other bit may move an element within the vector. Otherwise the vector would not begin at a multiple of its
-        # length.
+        # No other bit may change the position within the vector. Otherwise the vector would not begin at a multiple of
+        # its length.
         while n and any(b & ((stride << n) - stride) for b in (*self.register[n:], *self.thread)):
             n -= 1
         return 1 << n
 
     def with_first(self, axis: int) -> Layout:
-        """The same elements in the same threads. The first registers hold contiguous elements along `axis`."""
+        """Reorders registers so that the first registers contain contiguous elements along `axis`. Each thread keeps
+        its elements."""
         stride = _strides(self.shape)[axis]
         along = [stride << n for n in range(bits_of(self.shape[axis]))]
         first = [b for b in along if b in self.register]
@@ -323,13 +328,13 @@ class Layout(metaclass=_Interned):
         return Layout.registers(self.shape, [*first, *rest], self.lane, self.warp)
 
     def is_pure(self, axis: int) -> bool:
-        """Whether each basis either moves along `axis` only, or does not move along `axis`."""
+        """Whether each basis changes either only the index along `axis`, or only other indices."""
         mask = self.axis_mask(axis)
         return all(not b & mask or not b & ~mask for b in self.flat)
 
     @cached_property
     def has_plain_copies(self) -> bool:
-        """Whether copies of elements come only from lane or warp bits that change nothing.
+        """Whether elements are replicated only by lane or warp bits with a zero basis.
 
         In this case all other bits select different elements, and a reduction over these bits takes each element once.
         """
@@ -337,7 +342,8 @@ class Layout(metaclass=_Interned):
         return all(span.add(b) for b in (*self.register, *(b for b in self.thread if b)))
 
     def is_ordered(self, axis: int) -> bool:
-        """Whether the bits of `axis` rise through registers, then lanes, then warps, as a scan needs."""
+        """Whether the bits of the index along `axis` are in ascending order: registers first, then lanes, then warps. A
+        scan requires this order."""
         mask = self.axis_mask(axis)
         along = [b for b in self.flat if b & mask]
         return self.is_pure(axis) and along == [(mask & -mask) << k for k in range(len(along))]
@@ -345,8 +351,8 @@ class Layout(metaclass=_Interned):
     # ---- algebra ----
 
     def compose(self, outer: Layout) -> Layout:
-        """The composition: this map is applied first, then `outer`. The places of `outer` must have as many bits as
-        this layout's coordinates.
+        """The composition: this map is applied first, then `outer`. The inputs of `outer` must have as many bits in
+        total as this layout's coordinates.
 
         >>> swizzle = Layout((4, 4), (("offset", (1, 2, 5, 10)),))
         >>> Layout((4, 4), (("offset", (4, 8)),)).compose(swizzle).places
@@ -357,14 +363,15 @@ class Layout(metaclass=_Interned):
         return Layout(outer.shape, tuple((n, tuple(outer.apply(b) for b in bases)) for n, bases in self.places))
 
     def invert(self) -> Layout:
-        """The map from coordinates back to places. If elements are replicated, the map returns one of their places.
+        """The map from coordinates back to the bits of the inputs. For a replicated element, the map returns one of its
+        positions.
 
-        The inverse has the shape `(2^bits of all places,)`, and its only place is `coordinate`. Raises LayoutError if
-        an element has no place.
+        The inverse has the shape `(2^bits of all inputs,)`, and its only input is `coordinate`. Raises LayoutError if
+        an element has no position.
         """
         span = BasisSpan(self.flat)
         bits = bits_of(prod(self.shape))
-        # One solution for each bit of a coordinate is enough, because the map is linear.
+        # One solution for each bit of a coordinate is sufficient, because the map is linear.
         out = []
         for bit in range(bits):
             combination = span.solve(1 << bit)
@@ -374,14 +381,16 @@ class Layout(metaclass=_Interned):
         return Layout((1 << len(self.flat),), (("coordinate", tuple(out)),))
 
     def product(self, outer: Layout) -> Layout:
-        """This layout repeated by `outer`. The extents of each axis are multiplied, and places are joined by name.
+        """Repeats this layout: `outer` distributes the repetitions. The extents of each axis are multiplied, and inputs
+        with equal names are joined.
 
         >>> pair = Layout((2,), (("register", (1,)),))
         >>> row = Layout((32,), (("lane", (1, 2, 4, 8, 16)),))
         >>> pair.product(row).places
         (('register', (1,)), ('lane', (2, 4, 8, 16, 32)))
 
-        The bits of a place add up: two factors of 32 lanes make 10 bits of lanes. Raises LayoutError if ranks differ.
+        The numbers of bits of an input are added: two factors with 32 lanes make 10 lane bits. Raises LayoutError if
+        the ranks differ.
         """
         if len(self.shape) != len(outer.shape):
             raise LayoutError(f"product of rank {len(self.shape)} and rank {len(outer.shape)}")
@@ -394,7 +403,8 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple((n, mine.get(n, ()) + theirs.get(n, ())) for n in names))
 
     def divide(self, inner: Layout) -> Layout | None:
-        """The layout `outer` for which `inner.product(outer)` equals this layout. Returns None if there is none."""
+        """The layout `outer` for which `inner.product(outer)` equals this layout. Returns None if there is no such
+        layout."""
         if len(self.shape) != len(inner.shape) or any(a % b for a, b in zip(self.shape, inner.shape, strict=True)):
             return None
         shape = tuple(a // b for a, b in zip(self.shape, inner.shape, strict=True))
@@ -415,12 +425,12 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple(places))
 
     def drop(self, axis: int, keep: bool = False) -> Layout:
-        """The layout without an axis along which all elements are the same. The bits of the axis become 0, and
-        registers without effect are removed. With `keep`, the axis stays, with extent 1."""
+        """Removes an axis. The bits of the axis are removed from all bases, and then redundant register bits are
+        removed. With `keep`, the axis stays, with extent 1."""
         return _drop(self, axis, keep)
 
     def reshape(self, shape: tuple[int, ...]) -> Layout:
-        """The same elements in another shape. Row-major indices do not change, so the bases do not change either."""
+        """The same elements in another shape. Row-major indices do not change, so the bases stay the same."""
         if prod(shape) != prod(self.shape):
             raise LayoutError(f"cannot reshape {self.shape} to {shape}")
         return Layout(tuple(shape), self.places)
@@ -430,7 +440,7 @@ class Layout(metaclass=_Interned):
         return _transpose(self, axes)
 
     def expand(self, axis: int, extent: int, bases: tuple[int, ...]) -> Layout:
-        """The layout with a new axis of `extent`. The bits of the axis are new highest registers with these `bases`, in
+        """Inserts an axis of `extent`. New highest register bits count along this axis, with the given `bases`, in
         order."""
         shape = (*self.shape[:axis], extent, *self.shape[axis:])
         narrow = (*self.shape[:axis], 1, *self.shape[axis:])
@@ -443,21 +453,22 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple(places))
 
     def repeated_in(self, wide: Layout) -> list[int] | None:
-        """For each register of `wide`, the register of this layout that it repeats. This tile has extent 1 along some
-        axes, and `wide` is the layout of its broadcast. Returns None if a thread would repeat an element that it does
-        not hold."""
+        """Returns, for each register of `wide`, the register of this layout with the same value. This layout is that of
+        the source of a broadcast, and `wide` is that of the result. Returns None if a thread would need an element that
+        another thread has."""
         return _repeated_in(self, wide)
 
     def registers_of(self, wanted: Layout) -> list[int] | None:
-        """For each register of `wanted`, the register of this layout with the same element in the same thread.
+        """Returns, for each register of `wanted`, the register of this layout that has the same element in the same
+        thread.
 
-        Returns None if an element is in another thread, or in registers that differ between threads. Shapes must be
+        Returns None if an element is in another thread, or if its register differs between threads. The shapes must be
         equal.
         """
         return _registers_of(self, wanted)
 
     def same_threads(self, other: Layout) -> bool:
-        """Whether each element is in exactly one thread, and that thread is the same in both layouts."""
+        """Whether each element is in exactly one thread, which is the same thread in both layouts."""
         if self.is_replicated or other.is_replicated:
             return False
         return _registers_of(self, other) is not None and _registers_of(other, self) is not None
@@ -465,7 +476,7 @@ class Layout(metaclass=_Interned):
     # ---- text ----
 
     def __str__(self) -> str:
-        """The bases of each place, as coordinates."""
+        """The bases of each input, as coordinates."""
         parts = []
         for name, bases in self.places:
             parts.append(f"{name} [{', '.join(str(list(self.coordinates(b))) for b in bases)}]")
@@ -473,8 +484,8 @@ class Layout(metaclass=_Interned):
 
 
 def row_major(extents: Sequence[Any], times: Callable[[Any, Any], Any] = mul) -> list[Any]:
-    """Row-major strides in elements, without gaps: (2, 3, 4) → 12, 4, 1. `times` multiplies extents that are no
-    numbers."""
+    """Row-major strides in elements, without gaps: (2, 3, 4) → 12, 4, 1. `times` multiplies extents, which may be
+    expressions."""
     inward = accumulate(reversed(extents[1:]), times, initial=1)
     return [*inward][::-1][: len(extents)]
 
@@ -485,8 +496,8 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _move(index: int, old: tuple[int, ...], new: tuple[int, ...], scale: tuple[int, ...]) -> int:
-    """Converts a row-major index of shape `old` to an index of shape `new`. Each coordinate is multiplied by its
-    `scale`."""
+    """Converts a row-major index of shape `old` to an index of shape `new`. The coordinate along each axis is
+    multiplied by that axis's `scale`."""
     out = 0
     for s, e, t, k in zip(_strides(old), old, _strides(new), scale, strict=True):
         out += (index // s % e) * k * t
@@ -505,7 +516,7 @@ def _drop(layout: Layout, axis: int, keep: bool) -> Layout:
     places = []
     for name, bases in layout.places:
         new = [image(b) for b in bases]
-        if name == "register":  # lanes and warps keep all bits, as there are always 32 lanes: zero bits make copies
+        if name == "register":  # lanes and warps keep bits with a zero basis, as there are always 32 lanes
             span = BasisSpan()
             new = [b for b in new if span.add(b)]
         places.append((name, tuple(new)))
@@ -542,14 +553,15 @@ def _repeated_in(narrow: Layout, wide: Layout) -> list[int] | None:
         return None
     solved = [span.solve(image(basis)) for basis in wide.register]
     known = [each for each in solved if each is not None]
-    # Solving is linear, so the bases alone are solved: a tile of TMA has up to 32,768 registers here.
+    # The solution is linear, so it is computed only for the bases. A tile of a TMA copy counts as up to 32,768
+    # registers here.
     return [apply(known, register) for register in range(wide.count)] if None not in solved else None
 
 
 @lru_cache(maxsize=4096)
 def _registers_of(have: Layout, wanted: Layout) -> list[int] | None:
     span = BasisSpan(have.register)
-    if have.thread != wanted.thread:  # some element would change threads
+    if have.thread != wanted.thread:  # some element would move to another thread
         return None
     out = []
     for coordinate in wanted.offsets:

@@ -1,7 +1,7 @@
 """Element types in numpy: how values are represented, stored in memory, and rounded.
 
-Types that numpy lacks are represented by other types. A bf16 or tf32 is the float32 with the same value. An e4m3 or
-e5m2 is a byte with its bits. An s4 or u4 is a byte with its value. A b1 is an i1.
+Types that numpy lacks are represented by other types. A bf16 or tf32 becomes the float32 with the same value. An e4m3
+or e5m2 becomes a byte with the same bits. An s4 or u4 becomes a byte with the same value. A b1 becomes an i1.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def store(values: Array, dtype: DType) -> Array:
 
 
 def spread(x: Array, shape: tuple[int, ...]) -> np.ndarray:
-    """An array broadcast to a shape. The shape is tested first, because `np.broadcast_to` takes 10 us even if there is
-    nothing to do."""
+    """Broadcasts an array to a shape. An array that already has this shape is returned unchanged, because
+    `np.broadcast_to` would take 10 us."""
     return x if isinstance(x, np.ndarray) and x.shape == shape else np.broadcast_to(x, shape)
 
 
 # ---- rounding ----
 
 _SIZES = {"f16": (10, 16), "bf16": (7, 16), "f32": (23, 32), "f64": (52, 64)}
-"""Float → (number of bits of its fraction, number of all its bits)."""
+"""Maps a float type to (number of fraction bits, total number of bits)."""
 
 
 def to_bf16(x: Array) -> Array:
@@ -81,13 +81,13 @@ def to_tf32(x: Array) -> Array:
 
 
 def upper_tf32(x: Array) -> Array:
-    """float32 values as tensor cores read them for tf32: the 13 lowest bits are dropped."""
+    """Drops the 13 lowest bits of float32 values, as tensor cores do when they read tf32 operands."""
     return (np.asarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def odd_f32(x: Array) -> Array:
-    """float64 values rounded to odd in float32: the last bit is set if the result is inexact. Rounding the result again
-    to fewer bits gives the same as rounding once."""
+    """float64 values rounded to odd in float32: the last bit is set if the result is inexact. If the result is then
+    rounded to fewer bits, this equals rounding the float64 value once."""
     x = np.asarray(x, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         near = x.astype(np.float32)
@@ -105,19 +105,19 @@ def nearest(x: Array, to: DType) -> Array:
 
 
 def _next(x: Array, up: Array, to: DType) -> Array:
-    """The next number of the type `to`, above or below each value."""
+    """The neighbouring number of the type `to`, above or below each value."""
     if to is not BF16:
         kind = held(to).type
         return np.nextafter(x, np.where(up, kind(np.inf), kind(-np.inf)))
     bits = np.asarray(x, np.float32).view(np.int32)
-    away = np.where(bits < 0, ~up, up)  # away from 0, because the bits of the magnitude grow in that direction
+    away = np.where(bits < 0, ~up, up)  # whether the next number is further away from 0
     moved: Array = np.where(away, bits + 0x10000, bits - 0x10000)
     zero = np.where(up, np.int32(0x10000), np.int32(-0x7FFF0000))
     return np.asarray(np.where(np.asarray(x) == 0, zero, moved), np.int32).view(np.float32)
 
 
 def round_to(x: Array, to: DType, rounding: str | None) -> Array:
-    """float64 values rounded to a float type. The default `rounding` is to nearest; `rz` is towards zero, `rp` is up,
+    """float64 values rounded to a float type. The default `rounding` is to nearest. `rz` is towards zero, `rp` is up,
     and `rm` is down."""
     near = nearest(x, to)
     if rounding in (None, "rn"):
@@ -133,7 +133,7 @@ def round_to(x: Array, to: DType, rounding: str | None) -> Array:
         under = np.zeros_like(under)
     with np.errstate(all="ignore"):
         moved = np.asarray(np.where(over | under, _next(near, under, to), near), held(to))
-    # A result of 0 has the sign of the value.
+    # A result that is 0 gets the sign of the original value.
     return np.where(moved == 0, np.copysign(moved, x.astype(held(to))), moved).astype(held(to))
 
 
@@ -142,8 +142,8 @@ def round_to(x: Array, to: DType, rounding: str | None) -> Array:
 
 @cache
 def fp8_values(name: str) -> np.ndarray:
-    """The values of the 256 bit patterns as float32. e4m3 has no infinity. In the NaN of e4m3, all bits except the sign
-    are set."""
+    """The float32 value of each of the 256 bit patterns. e4m3 has no infinity. In the NaN of e4m3, all bits except the
+    sign are set."""
     fraction, bias = {"e4m3": (3, 7), "e5m2": (2, 15)}[name]
     exponent, low = np.arange(128) >> fraction, np.arange(128) & (1 << fraction) - 1
     values = np.ldexp(low + (exponent > 0) * float(1 << fraction), np.maximum(exponent, 1) - bias - fraction)
@@ -159,8 +159,8 @@ def from_fp8(bits: Array, dtype: DType) -> Array:
 
 
 def to_fp8(x: Array, dtype: DType) -> Array:
-    """float64 or float32 values as FP8 bits: rounded once to nearest, ties to even, saturating. NaN becomes 0x7F.
-    `ml_dtypes` is not used because it rounds float64 twice, through float32, and does not saturate."""
+    """The FP8 bits of float64 or float32 values. Values are rounded once to nearest, ties to even, and saturate. NaN
+    becomes 0x7F. `ml_dtypes` is not used because it rounds float64 twice, through float32, and does not saturate."""
     x = np.asarray(x, np.float64)
     values = fp8_values(dtype.name)[:127].astype(np.float64)
     values = values[np.isfinite(values)]
@@ -178,7 +178,7 @@ _WHOLE = {None: np.trunc, "rz": np.trunc, "rn": np.rint, "rp": np.ceil, "rm": np
 
 
 def float_to_int(x: Array, to: DType, kind: np.dtype, rounding: str | None) -> Array:
-    """Converts floats to integers, saturating. Values are truncated by default; NaN gives 0."""
+    """Converts floats to integers, saturating. By default, values are truncated. NaN becomes 0."""
     whole = _WHOLE[rounding](np.asarray(x, np.float64))
     low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     inside = (whole > low) & (whole < high)
@@ -188,7 +188,7 @@ def float_to_int(x: Array, to: DType, kind: np.dtype, rounding: str | None) -> A
 
 
 def int_to_float(x: Array, to: DType, rounding: str | None) -> Array:
-    """Converts integers to floats, rounded once."""
+    """Converts integers to floats. Each result is rounded once."""
     x = np.asarray(x)
     if to is F64:
         near = x.astype(np.float64)
@@ -196,7 +196,7 @@ def int_to_float(x: Array, to: DType, rounding: str | None) -> Array:
             return near
         flat = [_directed(int(i), float(f), rounding) for i, f in zip(x.reshape(-1), near.reshape(-1), strict=True)]
         return np.array(flat, np.float64).reshape(x.shape)
-    # float64 has 53 bits: the lowest bits become one sticky bit, so that the result is rounded correctly
+    # float64 has 53 bits, so the lowest bits are combined into one sticky bit, and the result is rounded correctly
     if x.dtype.itemsize == 8:
         kind = x.dtype.type
         low = x & kind(0xFFF)
@@ -248,8 +248,7 @@ def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
 
 
 def least(dtype: DType) -> float:
-    """The least positive number of a float type. The same number is the distance between neighbouring subnormal
-    numbers."""
+    """The least positive number of a float type. It is also the distance between neighbouring subnormal numbers."""
     lowest = {"f16": -24, "bf16": -133, "f32": -149, "f64": -1074, "e4m3": -9, "e5m2": -16}
     return 2.0 ** lowest[dtype.name]
 
@@ -263,8 +262,8 @@ def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:
     total = product + c
     back = total - product
     lost = (product - (total - back)) + (c - back)
-    # `total` is rounded to odd in float64. float64 has enough bits that rounding the result again gives the same as
-    # rounding once.
+    # `total` is rounded to odd in float64. float64 has enough bits that a second rounding to `to` equals a single
+    # rounding.
     bits = np.asarray(total).view(np.int64)
     even = (bits & 1) == 0
     towards = np.where((lost > 0) == (total > 0), 1, -1)

@@ -1,6 +1,6 @@
-"""Workarounds for faults of ptxas: it assembles some correct PTX to wrong machine code, so such PTX is rewritten.
+"""Workarounds for faults of ptxas, which assembles some correct PTX to wrong machine code. This file rewrites such PTX.
 
-| what | from | by ptxas |
+| fault | first target | versions of ptxas |
 |---|---|---|
 | signs: a minimum or maximum of three operands drops the sign of one operand (VIMNMX3) | sm_90 | 12.6 to 13.3 |
 | comparisons of a value clamped at 0 use the predicate of other values (VIMNMX.RELU) | sm_90 | 12.5 to 13.3 |
@@ -8,12 +8,11 @@
 | conversions of four floats >= 0 to bytes become an illegal instruction (F2IP.U8.F32.RELU) | sm_89 | 12.0 to 13.5 |
 | of equal wgmma products, all but one or two are dropped (HGMMA) | sm_90a | 12.0 to 13.5 |
 
-The first and the last version examined were 12.0 and 13.5. sm_120 has only the fourth fault.
-`tests/lowering/ptxas_texts.py` has a PTX text for each fault. `python -m tests.ptxas_versions` assembles these texts
-with each version and examines the machine code. On a device, the driver's own assembler is used. The assembler of
-driver 580.159.04 (on an H200) shows all five faults with the original texts, and none with the texts that this file
-writes. Random programs found the first four faults: 4 of 24,000 programs gave right results on the emulator and wrong
-results on a device.
+Versions 12.0 to 13.5 were examined. sm_120 has only the fourth fault. `tests/lowering/ptxas_texts.py` has a PTX text
+that triggers each fault. `python -m tests.ptxas_versions` assembles these texts with each version and examines the
+machine code. To run PTX, the driver uses its own assembler. The assembler of driver 580.159.04 (on an H200) shows all
+five faults with the original texts, and none with the texts that this file writes. Random programs revealed the first
+four faults: 4 of 24,000 programs gave correct results on the emulator and wrong results on a device.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ STATEMENT = re.compile(
 )
 NAMES = re.compile(r"[%$]?[\w-]+")
 UNKNOWN = ("ld", "atom", "shfl", "vote", "mbarrier", "match", "redux", "activemask", "call", "elect")
-"""Instructions that may give a different value each time."""
+"""Instructions that may return a different value each time they run."""
 HALVES = ("min.s16", "min.u16", "max.s16", "max.u16")
 
 
 def avoid_faults(ptx: str) -> str:
-    """The same PTX, rewritten such that ptxas assembles it correctly."""
+    """Rewrites PTX so that ptxas assembles it correctly."""
     return keep_products(keep_signs(keep_comparisons(keep_conversions(widen_extremes(ptx)))))
 
 
@@ -56,13 +55,13 @@ def keep_products(ptx: str) -> str:
     """Puts a fence between wgmma products with equal operands and equal accumulator registers.
 
     ptxas treats the accumulator of `wgmma.mma_async` only as a result, not as an input. So ptxas runs equal products
-    only once. This happened with three equal products in the text, with products A, B, A, B, and in a loop of four
-    iterations. A commit does not help; a fence and a wait do. If the register of a descriptor was loaded, ptxas 13.3 to
-    13.5 treat a new value in this register as the old value.
+    only once. This was observed with three equal products in sequence, with products A, B, A, B, and in a loop of four
+    iterations. A commit between the products does not prevent the fault. A fence or a wait prevents it. If a descriptor
+    register was loaded from memory, ptxas 13.3 to 13.5 miss that the register changes.
 
-    The compiler's own code has a fence before each stage, and no two equal products in a stage. So this function does
-    not change the compiler's own code. It may change code from instructions of plug-ins. On an H200, 17 of 32 texts
-    with rows of products gave wrong results, both with ptxas 13.0 and with the driver.
+    The compiler's own code has a fence before the products of each stage, and these products differ. So this function
+    does not change the compiler's own code. It may change code from instructions of plug-ins. On an H200, 17 of 32 PTX
+    texts with sequences of products gave wrong results, both with ptxas 13.0 and with the driver.
     """
     if PRODUCT not in ptx:
         return ptx
@@ -73,15 +72,15 @@ def keep_products(ptx: str) -> str:
 
 
 def apart(part: str, targets: set[str], loaded: set[str]) -> str:
-    """A part of the text between two fences or waits. A fence is added before each product that may equal an earlier
-    product."""
+    """Rewrites the `part` of the PTX between two fences or waits. Adds a fence before each product that may equal an
+    earlier product."""
     if part.count(PRODUCT) < 2 and not any(f"{target}:" in part for target in targets):
         return part
-    values: dict[str, Any] = {}  # register → its value, if the value changed since the start of the part
+    values: dict[str, Any] = {}  # maps a register to its value, if the value changed since the start of the part
     done: set[Any] = set()
     made, behind, again = [], 0, False
     for found in STATEMENT.finditer(part):
-        # this may be the start of a loop, in which case the next product may repeat itself
+        # a branch target may start a loop, and then the next product may equal itself in the previous iteration
         if found["label"] in targets:
             again = True
         elif (name := found["name"] or "").startswith(PRODUCT):
@@ -106,8 +105,8 @@ def is_copy(name: str, taken: list[Any]) -> bool:
 
 
 def value_of(name: str, taken: list[Any]) -> Any:
-    """A description of an instruction's value. Equal descriptions mean equal values. The description is one of three:
-    the value of a copied register, a base plus a number, or the instruction itself."""
+    """A description of the value that an instruction computes. Equal descriptions mean equal values. There are three
+    forms: the value of the copied register, a base plus a number, or the instruction with its operands."""
     if is_copy(name, taken):
         return taken[0]
     if name.startswith(("add.s64", "add.u64")) and str(taken[1]).lstrip("-").isdigit():
@@ -120,8 +119,9 @@ def value_of(name: str, taken: list[Any]) -> Any:
 def widen_extremes(ptx: str) -> str:
     """Computes minima and maxima of 16-bit integers in 32 bits.
 
-    For `setp.eq.b16 p, m, 0` behind `max.s16 m, x, 0`, ptxas uses the predicate that tells which operand was taken. The
-    two halves of a register write the same predicate, and the wrong half writes last: SASS `VIMNMX.S16x2 R, P0, P0, …`.
+    If `setp.eq.b16 p, m, 0` follows `max.s16 m, x, 0`, ptxas uses the predicate that indicates which operand of the
+    maximum was selected. Both halves of a register write the same predicate, and the wrong half writes it last: SASS
+    `VIMNMX.S16x2 R, P0, P0, …`.
     """
 
     if not any(name in ptx for name in HALVES):  # the regular expression below takes longer than all other code here
@@ -142,12 +142,13 @@ def widen_extremes(ptx: str) -> str:
 
 
 def keep_comparisons(ptx: str) -> str:
-    """Clamps a minimum or maximum at 0 with a shift instead of another maximum, if the result is compared.
+    """Clamps a minimum or maximum at 0 by a shift instead of another maximum. This is done only if the clamped value is
+    compared.
 
-    For `setp.eq.s32 min.relu.s32(x, c), c`, ptxas uses the predicate of VIMNMX.RELU. This predicate is set for other
-    values of x.
+    For `setp.eq.s32 min.relu.s32(x, c), c`, ptxas uses the predicate of VIMNMX.RELU, which is not true for the same
+    values of x as the comparison.
     """
-    # Plain searches come first: the regular expressions take ten times as long.
+    # Search for plain strings first, because the regular expressions take ten times as long.
     if ".relu.s32" not in ptx and ("min.s32" not in ptx or "max.s32" not in ptx):
         return ptx
     minima = set(MINIMUM.findall(ptx))
@@ -172,8 +173,8 @@ def keep_comparisons(ptx: str) -> str:
 
 
 def keep_conversions(ptx: str) -> str:
-    """Adds -0 to a float that is at least 0, if the float is then converted to a byte of a packed word. This does not
-    change the float.
+    """Adds -0 to floats that are at least 0 and are then converted to a byte of a packed word. The addition does not
+    change them.
 
     If `cvt.pack.sat.u8` follows conversions of `max.f32(x, 0)`, ptxas generates F2IP.U8.F32.RELU, which is an illegal
     instruction on an H200 (`relu(x).to(u8)`). The instruction for s8 exists.
@@ -214,8 +215,8 @@ def compared(ptx: str) -> set[str]:
 def keep_signs(ptx: str) -> str:
     """Writes negations as ~x + 1 if the PTX has two or more signed minima or maxima.
 
-    From `max.s32(c, max.s32(a, neg.s32 b))`, ptxas makes one instruction and drops the sign of b. It does not drop an
-    addition.
+    ptxas combines `max.s32(c, max.s32(a, neg.s32 b))` into one instruction and drops the negation of b. It does not
+    drop an addition.
     """
     if ptx.count("min.s32") + ptx.count("max.s32") < 2 or "neg.s" not in ptx:
         return ptx

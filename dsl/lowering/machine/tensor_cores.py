@@ -1,7 +1,7 @@
 """The `mma` instructions for a matrix product, and the layouts that they require.
 
-The rows of `dsl/ptx_templates/mma_sync.toml` have fragments: linear maps over F2 from (element, lane) to (row, column).
-A tile consists of many fragments. Fragments repeat along the axes of the tile, in further registers and in further
+The rows of `dsl/ptx_templates/mma_sync.toml` describe fragments: linear maps over F2 from (element, lane) to (row,
+column). A tile consists of many fragments. They repeat along the axes of the tile, in further registers and in further
 warps.
 """
 
@@ -49,10 +49,10 @@ class Mma:
 
 @cache
 def instructions() -> tuple[Mma, ...]:
-    """All rows, the largest instruction first."""
+    """All rows of `mma_sync.toml`, the largest instruction first."""
     rows = family("mma_sync")
-    # The largest comes first because `fitting` keeps this order, and the rule takes the first result of `fitting`. A
-    # smaller shape needs more instructions for the same product.
+    # `fitting` keeps this order, and without a schedule the compiler uses the first result of `fitting`. A smaller
+    # shape needs more instructions for the same product.
     return tuple(sorted((Mma(name, *astuple(rows.product(name))) for name in rows), key=lambda i: -i.m * i.n * i.k))
 
 
@@ -73,8 +73,8 @@ def fitting(
     """The instructions that fit a product c[M, N] + a[M, K] @ b[K, N], the largest first. If `shape` is given, only the
     instruction with this shape is considered.
 
-    Raises TileError `type` if no instruction has these types, `target` if the target lacks all such instructions, and
-    `shape` if none fits.
+    Raises TileError `type` if no instruction has these types, `target` if the target has no instruction with these
+    types, and `shape` if the product is smaller than all these instructions.
     """
 
     types = (a.dtype.name, b.dtype.name, c.dtype.name)
@@ -104,7 +104,8 @@ def fitting(
 
 
 def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
-    """The instructions with these types of operands and accumulator. Raises TileError `type` if there are none."""
+    """The instructions with these types of operands and accumulator. Raises TileError `type` if there is no such
+    instruction."""
     found = [i for i in instructions() if (i.a, i.b, i.c) == types]
     if found:
         return found
@@ -116,8 +117,8 @@ def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) 
 
 
 def _of_modifier(typed: list[Mma], modifier: str, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
-    """The instructions with this modifier. Raises TileError `type` if there are none. Products of b1 always need a
-    modifier."""
+    """The instructions with this modifier. Raises TileError `type` if there is no such instruction. Products of b1
+    always need a modifier."""
     found = [i for i in typed if i.modifier == modifier]
     if found:
         return found
@@ -142,10 +143,11 @@ def type_hint(a: DType, b: DType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """How a product is distributed: the layouts of its tiles, and the offsets at which the instruction repeats.
+    """How a product is distributed: the layouts of its tiles, and the offsets of the instructions that compute it.
 
-    `rows`, `columns`: pairs (row or column of the instruction, row or column of the tile). The first is a power of two.
-    `m_repeats`, `n_repeats`: the offsets of further instructions along M and N, one for each register bit.
+    `rows`, `columns`: pairs (row or column of the instruction, row or column of the tile). The row or column of the
+        instruction is a power of two.
+    `m_repeats`, `n_repeats`: the offsets of further instructions along M and N, one offset for each register bit.
     """
 
     instruction: Mma
@@ -163,8 +165,8 @@ def accumulator(
 ) -> Layout:
     """The layout of an accumulator of `shape`, with `warps` along each axis.
 
-    Each warp has one contiguous part, and a thread holds `contiguous` neighbours along each axis. Raises LayoutError if
-    the tile is too small for the warps or the neighbours.
+    Each warp has one contiguous part of the tile. A thread has `contiguous` neighbouring elements along each axis.
+    Raises LayoutError if the tile is too small for `warps` or `contiguous`.
 
     >>> m16n8k16 = next(i for i in instructions() if i.shape == "m16n8k16")
     >>> accumulator(m16n8k16, (16, 16), (1, 2)).places
@@ -173,14 +175,14 @@ def accumulator(
     fragment = instruction.row["c"].fragment
     assert fragment is not None
     strides = (shape[1], 1)
-    # for each axis: a power of two in the instruction → the corresponding one in the tile
+    # for each axis, maps a power of two in the instruction to the corresponding power of two in the tile
     moved: list[dict[int, int]] = [{}, {}]
     first: list[int] = []  # the register bits of contiguous neighbours
     repeats: list[list[int]] = [[], []]
     warp: list[list[int]] = [[], []]
-    # Columns come before rows. Elements of a row are neighbours in memory, so the lowest register bits become
-    # neighbours that one access can store. Storing 16 bytes per thread instead of 4 saves 4 % of an f16 product of size
-    # 4096 (docs/tensor_cores.md).
+    # Columns come before rows. Elements of a row are neighbours in memory, so one access can store the elements that
+    # the lowest register bits select. Storing 16 bytes per thread instead of 4 saves 4 % of an f16 product of size 4096
+    # (docs/tensor_cores.md).
     for axis in (1, 0):
         own = [max(base) for base in fragment.register if base[axis]]
         lanes = [max(base) for base in fragment.lane if base[axis]]
@@ -212,8 +214,8 @@ def accumulator(
         return sum(moved[axis][power] * strides[axis] for axis, power in enumerate(base) if power)
 
     register = first + [tile(base) for base in fragment.register if tile(base) not in first]
-    # `contiguous` may already have used bits of the fragment or of the repeats, and each bit of the tile must be
-    # exactly one register bit.
+    # Each bit of the tile must be exactly one register bit. Bits that are already in `register` because of `contiguous`
+    # are therefore left out.
     for axis in (1, 0):
         register += [strides[axis] * bit for bit in repeats[axis] if strides[axis] * bit not in register]
     return Layout.registers(shape, register, [tile(base) for base in fragment.lane], warp[1] + warp[0])
@@ -221,9 +223,9 @@ def accumulator(
 
 @lru_cache(maxsize=256)
 def product(instruction: Mma, c: Layout, k: int) -> Product | None:
-    """The layouts of a product's operands, given the layout `c` of its accumulator and the extent `k` of the sum.
+    """Derives the layouts of a product's operands from the layout `c` of its accumulator and the extent `k` of the sum.
 
-    None if `c` does not consist of the instruction's fragments.
+    Returns None if `c` does not consist of the instruction's fragments.
     """
     height, width = c.shape
     fragments = [instruction.row[name].fragment for name in "cab"]
@@ -239,8 +241,8 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     free = ([b // width for b in c.register if not b % width], [b for b in c.register if b < width])
     if len(free[0]) + len(free[1]) != len(c.register):
         return None
-    # Any free bit could be the fragment's register bit. The nearest bit keeps neighbours in one word. For bytes, the
-    # bit below those of the lanes is used, so that `ldmatrix` can transpose pairs.
+    # Any free bit of the accumulator could be the register bit of the fragment. The lowest free bit keeps neighbours in
+    # one word. For products of bytes, the bit below the lane bits is preferred, so that `ldmatrix` can transpose pairs.
     pairs = (OPERANDS[instruction.a].bits, OPERANDS[instruction.c].bits) == (8, 32)
     for base in of_c.register:
         axis = 0 if base[0] else 1
@@ -277,7 +279,8 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
 
 
 def accumulator_registers(p: Product) -> list[list[list[int]]]:
-    """The registers of the accumulator for each repeat along M and along N, in the order of the fragment."""
+    """The accumulator registers of each instruction, indexed along M and along N. The registers are in the order of the
+    fragment."""
     fragment = p.instruction.row["c"].fragment
     assert fragment is not None
     width = p.c.shape[1]
@@ -295,25 +298,25 @@ def accumulator_registers(p: Product) -> list[list[list[int]]]:
 
 
 def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dict[tuple[int, int], int]:
-    """(warps along M, warps along N) → the number of rows plus columns of operands that a warp reads. If the tile is
-    too small for all warps, the splits use fewer warps."""
+    """Maps each split (warps along M, warps along N) to its cost: the number of rows plus columns of the operands that
+    a warp reads. If the tile is too small for all warps, the splits use fewer warps."""
     splits: dict[tuple[int, int], int] = {}
     while not splits:
         for along_m in (1 << i for i in range(bits_of(warps) + 1)):
             along_n = warps // along_m
             part = (shape[0] // along_m, shape[1] // along_n)
             if part[0] >= instruction.m and part[1] >= instruction.n:
-                # The cost is rows plus columns, not rows times columns: all splits multiply the same amount, but
-                # `ldmatrix` reads different amounts of the operands. This reading takes 5 % of a product's time
-                # (docs/tensor_cores.md, "What bounds a product").
+                # The cost is rows plus columns, not rows times columns: the number of multiplications is the same for
+                # all splits, but `ldmatrix` reads different amounts of the operands. These reads take 5 % of a
+                # product's time (docs/tensor_cores.md, "What bounds a product").
                 splits[along_m, along_n] = sum(part)
-        # A tile that is too small for all warps is no error: a tile of 16 x 8 is legal on 8 warps, and `replicated`
-        # lets the other warps hold the same elements.
+        # A tile may be too small for all warps. For example, a 16 x 8 tile is legal on 8 warps, and `replicated` gives
+        # the other warps the same elements.
         warps //= 2
     return splits
 
 
 def replicated(layout: Layout, warps: int) -> Layout:
-    """`layout`, extended to more warps. The additional warps hold the same elements."""
+    """Extends a layout to more warps. The additional warps have the same elements as the original warps."""
     more = (0,) * (bits_of(warps) - len(layout.warp))
     return Layout.registers(layout.shape, layout.register, layout.lane, (*layout.warp, *more)) if more else layout

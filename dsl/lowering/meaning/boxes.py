@@ -27,14 +27,15 @@ def of_box(run: Run, op: Op, tensor: Value) -> Array:
         at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
     source = run.memory(tensor)
     data = np.zeros(at.size, stored(tensor.dtype))
-    # Only elements inside are read: an index outside of the array would raise an error in Python, or wrap around.
+    # Only elements inside the tensor are read, because in Python an index outside raises an error or wraps around.
     on = np.broadcast_to(inside, at.shape).reshape(-1)
     data[on] = source.data[source.places(np.broadcast_to(at, inside.shape).reshape(-1)[on])]
     return data
 
 
 def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The indices of a TMA box along each axis. The innermost axis of the box is the last axis of each array."""
+    """The tensor indices of a TMA box, one array for each axis. The innermost axis of the box is the last axis of each
+    array."""
     rank = len(box.axes)
     return [
         int(run[axis.first]) + np.arange(axis.extent).reshape((1,) * (rank - place - 1) + (-1,) + (1,) * place)
@@ -43,15 +44,15 @@ def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[A
 
 
 def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The indices of an im2col box along each axis, as arrays of [pixels, channels]. Raises Outside if the box does not
-    begin at a pixel of the window."""
+    """The tensor indices of an im2col box, one array of [pixels, channels] for each axis. Raises Outside if the box
+    does not begin at a pixel of the window."""
     pipelines, *walked, last = box.axes
     pixel, each = np.arange(walked[0].extent)[:, None], 1
     counts: list[int] = []
     for axis, walk in zip(walked, box.walks, strict=True):
         count = (extents[axis.axis] - 1 + walk.upper - walk.lower) // walk.step + 1
         place, rest = divmod(int(run[axis.first]) - walk.lower, walk.step)
-        if rest or not 0 <= place < count:  # base pixels are `step` apart, and the hardware counts from one of them
+        if rest or not 0 <= place < count:  # the box must begin at a base pixel: these are `step` apart
             raise Outside(op, f"a window begins at {int(run[axis.first])} of axis {axis.axis}, where it has no pixel")
         pixel, each = pixel + place * each, each * count
         counts.append(count)

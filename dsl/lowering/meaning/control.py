@@ -1,5 +1,5 @@
-"""Loops and branches. If the condition is a tile, each of its elements acts like a thread. Iterations and branches that
-an element does not take leave the element unchanged."""
+"""Loops and branches. If the condition is a tile, each element acts like a thread. Iterations and branches that an
+element does not take leave it unchanged."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dsl.lowering.machine.formats import Array, number
 from dsl.lowering.meaning.run import Run, Undecided, meaning
 
 MOST_ITERATIONS = 1 << 20
-"""The maximum number of iterations of a `while`. A loop that exceeds this number probably waits for a block that has
-not run, because blocks run one by one here."""
+"""The maximum number of iterations of a `while`. A loop with more iterations probably waits for a block that has not
+run, because blocks run one by one here."""
 
 
 def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
-    """A select. Each tile has as many elements as the condition, but may have another shape. Elements are matched in
-    row-major order."""
+    """Selects elements. Each tile has as many elements as the condition, but may have another shape. Elements are
+    matched in row-major order."""
     shape = np.shape(yes) or np.shape(no) or condition.shape
     if int(np.prod(shape)) == condition.size:
         condition = condition.reshape(shape)
@@ -44,17 +44,17 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
     test, body = op.regions
     carried, around = list(x), run.active
     passed: list[Array] | None = None
-    going: np.ndarray | None = None  # the elements that are still in the loop; None for a scalar condition
+    going: np.ndarray | None = None  # the elements that are still in the loop, or None for a scalar condition
     try:
         for _ in range(MOST_ITERATIONS):
             flag, *given = run.region(test, carried)
-            if not np.ndim(flag):  # a scalar: all threads continue, or none does
+            if not np.ndim(flag):  # a scalar: all threads continue, or all stop
                 if not flag:
                     return given
                 carried = run.region(body, given)
                 continue
             flag = np.asarray(flag).reshape(-1)
-            if going is None:  # in the first iteration: the elements that take part in the enclosing branch
+            if going is None:  # first iteration: start with the active elements of the enclosing branch
                 outer = run.active_for(flag.size)
                 going = np.ones(flag.shape, bool) if outer is None else outer
             passed = given if passed is None else [chosen(going, n, o) for n, o in zip(given, passed, strict=True)]
@@ -65,7 +65,7 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
             following = run.region(body, given)
             carried = [chosen(going, n, o) for n, o in zip(following, given, strict=True)]
     finally:
-        run.active = around  # also after an error, because the run may continue with another block
+        run.active = around  # even after an error, because the run may continue with another block
     raise Undecided(
         op, f"a loop has not ended after {MOST_ITERATIONS} iterations: it may wait for a block that comes later"
     )
@@ -78,7 +78,7 @@ def _if(run: Run, op: Op, x: list[Array]) -> list[Array]:
         return run.region(op.regions[0 if condition else 1], [])
     flag, around = np.asarray(condition).reshape(-1), run.active
     outer = run.active_for(flag.size)
-    sides = []  # both sides run, each for its own elements, like threads that take either side
+    sides = []  # both sides run, each for the elements that take it
     try:
         for region, takes in zip(op.regions, (flag, ~flag), strict=True):
             run.active = takes if outer is None else takes & outer
@@ -90,13 +90,13 @@ def _if(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("yield", "condition")
 def _end(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The values that a region yields. The operation that contains the region takes these values."""
+    """The values that a region yields to the enclosing operation."""
     return x
 
 
 @meaning("assert")
 def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Records a failed assert and continues, as a kernel does. Elements that do not take part cannot fail."""
+    """Records a failed assert and continues, as a kernel does. Inactive elements cannot fail."""
     holds = np.asarray(x[0]).reshape(-1)
     if (active := run.active_for(holds.size)) is not None:
         holds = holds | ~active

@@ -1,6 +1,6 @@
-"""Elementwise operations. Integers wrap around. Floats are rounded once to nearest; bf16 is computed in float32.
+"""Elementwise operations. Integers wrap around. Floats are rounded once to nearest. bf16 is computed in float32.
 
-Functions of the language have their semantics in their own files, in `dsl/lowering/ops/elementwise/`.
+The semantics of the language's functions are in `dsl/lowering/ops/elementwise/`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,16 @@ from dsl.lowering.ops.elementwise import FUNCTIONS
 
 Element = Callable[..., Array]
 CONTRACTED = ("add", "sub", "mul")
-"""Operations that fast contraction may fuse with others, which removes one rounding."""
+"""Operations that `contract fast` may fuse, which removes one rounding."""
 ROUNDED: dict[str, Element] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "fma": lambda a, b, c: a * b + c
 }  # fmt: skip
-"""The operations that combine elements in sums, products and recurrences. If elements are combined in another order,
-results are rounded differently."""
+"""Operations that combine elements in sums, products and recurrences. Their order affects the rounding of results."""
 
 
 def elementwise(*names: str) -> Callable[[Element], Element]:
-    """Registers the semantics of operations, as a function of the operands' dtype and values. Results of type bf16 are
-    rounded afterwards, because the function computes them in float32."""
+    """Registers the semantics of operations, as a function of the operands' dtype and values. The function computes
+    bf16 in float32, so bf16 results are rounded afterwards."""
 
     def register(function: Element) -> Element:
         def mean(run: Run, op: Op, x: list[Array]) -> list[Array]:
@@ -54,7 +53,7 @@ def elementwise(*names: str) -> Callable[[Element], Element]:
             if run.noise is not None and dtype.is_float:
                 if run.contracts and op.name in CONTRACTED:
                     out = run.shaken(out, dtype)
-                elif run.is_scan and op.name in ROUNDED:  # the language defines no order of a scan's additions
+                elif run.is_scan and op.name in ROUNDED:  # the language does not define the order of a scan's additions
                     out = run.shaken_if_rounded(out, ROUNDED[op.name](*map(wider, x)), dtype)
             return [out]
 
@@ -74,7 +73,7 @@ for _name, _function in {
 
 
 def _signed_zeros(dtype: DType, a: Array, b: Array, out: Array, least: bool) -> Array:
-    """The result of a minimum or maximum, with the right sign of zeros. In the language, -0 is less than +0; numpy
+    """The result of a minimum or maximum, with the right sign of zeros. In the language, -0 is less than +0. numpy
     treats them as equal."""
     if not dtype.is_float:
         return out
@@ -97,7 +96,7 @@ def _maximum(dtype: DType, a: Array, b: Array) -> Array:
 
 
 def _shift(a: Array, b: Array, left: bool) -> Array:
-    """A shift. A distance of at least the width gives the same result as shifting bit by bit: 0, or the sign."""
+    """Shifts integers. If the distance is at least the width, the result is 0 or consists of sign bits."""
     a, b = np.asarray(a), np.asarray(b)
     bits = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
@@ -158,7 +157,7 @@ def converted(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool
         return x
     if to is TF32:
         return to_tf32(x)
-    if to in FP8:  # through f32, because the hardware's instruction takes f32
+    if to in FP8:  # through f32, because the hardware converts from f32
         return to_fp8(nearest(as_float(x, source), F32), to)
     if source in FP8:
         return nearest(from_fp8(x, source), to)
@@ -192,7 +191,7 @@ def _split(run: Run, op: Op, x: list[Array]) -> list[Array]:
     source = np.ascontiguousarray(x[0]).view(np.uint8)
     parts = [(source >> np.uint8(at)) & np.uint8((1 << to.bits) - 1) for at in range(0, 8, to.bits)]
     out = np.stack(parts, -1).reshape(*source.shape[:-1], -1)
-    if to.name == "s4":  # the sign is bit 3: flipping it and then subtracting 8 extends the sign
+    if to.name == "s4":  # flipping the sign bit (3) and subtracting 8 extends the sign
         return [((out ^ np.uint8(8)).astype(np.int8) - np.int8(8)).astype(np.int8)]
     return [out.astype(held(to))]
 

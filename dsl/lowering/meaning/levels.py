@@ -1,8 +1,8 @@
-"""Compares the semantics of a kernel before and after each pass, and finds the first value that differs.
+"""Runs the reference semantics of a kernel before and after each pass, and finds the first value that differs.
 
-Values are matched by identity (`Value.origin`). Sums of floats may differ within a bound, because the language does not
-define their order. The run then continues with the sum of the previous level, so that all later values are compared
-exactly.
+A level is the kernel after a pass. Values of two levels are matched by identity (`Value.origin`). Sums of floats may
+differ within a bound, because the language does not define their order. The run then continues with the sum of the
+previous level, so that later values are compared exactly.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MOST_KEPT = 1 << 28
 """The maximum number of bytes of one level's values that are kept for the next level. Sums of floats are always
 kept."""
 UNITS = 8.0
-"""The largest allowed difference between two orders of a sum of floats. Its unit is a unit in the last place of the sum
-of magnitudes."""
+"""The largest allowed difference between two orders of a sum of floats, in units in the last place of the sum of
+magnitudes."""
 
 
 @dataclass
@@ -69,7 +69,8 @@ class Divergence:
         return text
 
     def at(self, layout: Layout | None, shape: Sequence[int], function: Function) -> None:
-        """Sets the register, lane and warp that hold the element (its first copy). A scalar is in all threads."""
+        """Sets the register, lane and warp of the element's first copy. For a scalar, which all threads have, they are
+        0."""
         if not shape:
             if any(r.tile.layout for op in walk(function.body) for r in op.results if is_tile(r)):
                 self.register, self.lane, self.warp = 0, 0, 0
@@ -98,7 +99,7 @@ class Divergence:
 
 
 def is_tile(value: Value) -> bool:
-    """Whether a value is a tile, as opposed to a scalar or a memory."""
+    """Whether a value is a tile, not a scalar or a memory."""
     return isinstance(value.type, TileType) and bool(value.type.shape)
 
 
@@ -114,8 +115,8 @@ def equal(a: Array, b: Array) -> np.ndarray:
 class LevelTrace:
     """All values that a level computed in one block, in order.
 
-    `most`: for each sum, the sum of magnitudes of its elements. If the sum replaces another sum, `most` is at least the
-        `most` of the other sum, because partial sums may cancel.
+    `most`: maps each sum to the sum of magnitudes of its elements. For a sum that replaces another sum, it is at least
+        the entry of the replaced sum, because partial sums may cancel.
     """
 
     values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
@@ -137,7 +138,8 @@ def is_sum(value: Value) -> bool:
 
 @dataclass
 class LevelOutcome:
-    """The results of a level: memories by name, lines of failed asserts, whether the run was inexact, and traces."""
+    """The results of a level's run: memories by name, lines of failed asserts, whether a result was inexact, and
+    traces."""
 
     memories: dict[str, MeaningMemory]
     failed: set[int]
@@ -176,8 +178,8 @@ class LevelComparison:
         return made
 
     def expected(self, value: Value) -> Array | None:
-        """The array to compare with. It belongs to the same value in the previous level, or to the value that this
-        value replaces. None if there is neither."""
+        """The array to compare with: that of the same value in the previous level, or of the value that this value
+        replaces. Returns None if neither exists."""
         if self.known is None:
             return None
         origin, in_turn = value, False
@@ -187,7 +189,7 @@ class LevelComparison:
             in_turn |= origin.in_turn
             origin = origin.origin
             if not in_turn and origin in self.run.values:
-                return self.run.values[origin]  # this level still has the original, so the copy is compared with it
+                return self.run.values[origin]  # compare the copy with the original, which still exists
         counter = origin if in_turn else value
         number = self.counts[counter]
         self.counts[counter] += 1
@@ -195,7 +197,7 @@ class LevelComparison:
         return made[number] if number < len(made) else None
 
     def is_near(self, value: Value, made: Array, wanted: Array) -> bool:
-        """Whether another order of the sum's additions may cause the difference."""
+        """Whether another order of additions may cause the difference."""
         most = self.trace.most[value]
         bound = UNITS * unit(value.dtype) * np.maximum(most, np.abs(np.asarray(wanted, np.float64)))
         with np.errstate(invalid="ignore"):
@@ -203,7 +205,7 @@ class LevelComparison:
         return bool((near | equal(made, wanted)).all())
 
     def size_of(self, value: Value) -> Array:
-        """For a sum, the sum of the magnitudes of the elements that it adds."""
+        """The sum of the magnitudes of all numbers that a sum adds."""
         op = value.op
         assert op is not None
         if op.spec.product:
@@ -213,7 +215,7 @@ class LevelComparison:
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
 
     def sized_before(self, value: Value) -> Array:
-        """The sum of magnitudes that the previous level had for the same sum, or for the sum that this sum replaces."""
+        """The sum of magnitudes in the previous level, for the same sum or the sum that it replaces."""
         known = {} if self.known is None else self.known.most
         seen: Value | None = value
         while seen is not None and seen not in known:
@@ -221,7 +223,7 @@ class LevelComparison:
         return 0.0 if seen is None else known[seen]
 
     def divergence(self, level: str, function: Function) -> Divergence | None:
-        """The first value that differs, as a divergence. None if no value differs."""
+        """The divergence at the first value that differs. Returns None if no value differs."""
         if self.first is None:
             return None
         block, value, wanted, made = self.first
@@ -239,7 +241,7 @@ class LevelComparison:
 
 
 def name_of(value: Value) -> str | None:
-    """The name of a value. If the value has no name, the name of the value that it replaces."""
+    """The name of a value. For a value without a name, it is the name of the value that it replaces."""
     seen: Value | None = value
     while seen is not None:
         if seen.name:
@@ -257,7 +259,7 @@ def run_level(
     noise: np.random.Generator | None = None,
     watched: bool = False,
 ) -> LevelOutcome:
-    """Runs these blocks on copies of the arguments. May raise Undecided or Outside."""
+    """Runs `blocks` on copies of the arguments. May raise Undecided or Outside."""
     arguments = arguments_of(function, given, watched)
     run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
     for block in blocks:
@@ -268,7 +270,7 @@ def run_level(
 
 
 def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutcome:
-    """The results of a run after its blocks."""
+    """The results of a run after all of its blocks."""
     given = [p for p in run.function.params if p.kind == "tensor" and p.value is not None]
     memories = {p.name: run.arguments.memories[p.value] for p in given if p.value is not None}
     return LevelOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
@@ -294,8 +296,8 @@ def compare_levels(
     passes: Sequence[Pass] | None = None,
     grid_of: Callable[[], Sequence[int]] | None = None,
 ) -> Levels:
-    """Runs the passes one by one, and runs the kernel after each pass. Raises Undecided if the kernel's semantics are
-    not defined.
+    """Applies the passes one by one, and runs the kernel after each pass. Raises Undecided if the kernel's semantics
+    are not defined.
 
     If a pass changes which work each block does, only the results of all blocks together are compared after that pass.
     Later passes are compared value by value again. `passes` defaults to all passes of the function. `grid_of` returns
@@ -306,7 +308,7 @@ def compare_levels(
     before = run_level(function, given, grid, blocks, comparison)
     found, known = Levels(before), Known()
     for each in passes:
-        # Before the pass, which changes the function in place: the old kernel cannot run afterwards.
+        # These runs precede the pass, because the pass changes the function in place.
         name, deals = each.name, function.deals
         may_deal = each.deals is not None and each.deals(function)
         whole = run_level(function, given, grid, blocks_of(grid)) if may_deal else before
@@ -328,11 +330,11 @@ def compare_levels(
                 comparison = LevelComparison(None)
                 before = found.last = run_level(function, given, grid, blocks, comparison)
                 continue
-            if are_same(parts, parts_of(function)):  # the pass changed nothing, so the results are the same
+            if are_same(parts, parts_of(function)):  # the pass changed nothing
                 found.values = sum(len(t.values) for t in before.traces.values())
                 continue
             now = run_level(function, given, grid, blocks, comparison)
-        except (Malformed, Outside) as error:  # the first value that differs tells more than the failure after it
+        except (Malformed, Outside) as error:  # prefer the first value that differs, which comes before the failure
             loc = error.op.loc if isinstance(error, Outside) else None
             found.divergence = comparison.divergence(name, function) or Divergence(name, str(error), loc=loc)
             return found
@@ -341,14 +343,14 @@ def compare_levels(
         if changed is not None:
             found.divergence = comparison.divergence(name, function) or changed
             return found
-        before.traces.clear()  # frees up to MOST_KEPT bytes, which only the next level needed
+        before.traces.clear()  # free up to MOST_KEPT bytes, which later levels do not need
         found.last = before = now
     return found
 
 
 def parts_of(function: Function) -> list[object]:
-    """A list of all objects that the semantics of a kernel depend on. If a pass did not change the list, the kernel
-    need not run again. 16 of 30 passes change nothing in a matrix product, and 26 change nothing in a softmax."""
+    """All objects on which the semantics of a kernel depend. If a pass does not change this list, the kernel need not
+    run again. 16 of 30 passes change nothing in a matrix product, and 26 change nothing in a softmax."""
     found: list[object] = [*function.attrs, *function.attrs.values(), *function.dims.values()]
     for p in function.params:
         found += (p.value, *p.strides)
@@ -368,8 +370,8 @@ def parts_of(function: Function) -> list[object]:
 
 
 def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[LevelOutcome]:
-    """The results of all blocks with random rounding in each step of a sum of floats. These results show how much
-    results may differ if the sums have another order."""
+    """The results of several runs with random rounding in each step of a sum of floats. They show how much results may
+    differ if sums have another order."""
     out = []
     for seed in range(ROUNDS):
         noise = np.random.default_rng(seed)
@@ -389,8 +391,8 @@ def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int
 def memory_divergence(
     level: str, function: Function, before: LevelOutcome, now: LevelOutcome, others: Sequence[LevelOutcome] = ()
 ) -> Divergence | None:
-    """The first element of a tensor in which the two outcomes differ, or an assert that failed in only one of them.
-    `others` are further possible results. They are used if the order of sums changed."""
+    """The divergence at the first tensor element that differs between two outcomes, or at an assert that failed in only
+    one of them. `others` contains further correct outcomes, for passes that change the order of sums."""
     for p in function.params:
         if p.name not in now.memories:
             continue
@@ -411,7 +413,7 @@ def memory_divergence(
 
 
 def leads_to(function: Function, value: Value) -> str | None:
-    """The name of the first named value or memory that depends on this value."""
+    """The name of the nearest named value or memory that depends on this value."""
     users, parents = uses(function.body), {r: op for op in walk(function.body) for r in op.regions}
     ends = {op: parents[r] for r in parents for op in r.ops[-1:]}
     work, seen = [value], {value}
@@ -433,20 +435,20 @@ def leads_to(function: Function, value: Value) -> str | None:
 ROUNDS = 3
 """The number of runs with noise, which show how far results may differ."""
 MOST = 0.9
-"""The quantile of relative differences that bounds the differences of all elements. The quantile is below 1, because
-the relative difference of a sum that cancels may be arbitrarily large."""
+"""The quantile of the relative differences that is used as their bound. It is below 1, because the relative difference
+of a sum that cancels may be arbitrarily large."""
 
 
 @dataclass
 class Allowed:
-    """The allowed difference of each element from the reference. The allowed difference is 0 if the language defines
-    the element exactly."""
+    """The allowed difference of each element from the reference. It is 0 if the language defines the element
+    exactly."""
 
     wanted: np.ndarray
     bound: np.ndarray
 
     def wrong(self, made: np.ndarray) -> np.ndarray:
-        """Which elements differ too much."""
+        """The elements that differ too much, as flags."""
         wide = np.float64 if self.wanted.dtype.kind == "f" else np.longdouble
         with np.errstate(all="ignore"):
             near = np.abs(made.astype(wide) - self.wanted.astype(wide)) <= self.bound
@@ -459,12 +461,12 @@ def equal_values(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inexact: bool) -> Allowed:
-    """The allowed differences, computed from runs with noise. The allowed differences are 0 if the language defines all
-    elements exactly. Otherwise, an element may differ by four times its largest difference in these runs, plus a unit
-    of the type.
+    """The allowed differences, computed from `others`, the results of runs with noise. They are 0 if the language
+    defines all elements exactly. Otherwise, an element may differ by four times its largest difference in these runs,
+    plus a unit of the type.
 
-    The few runs may agree at an element by chance. So two terms are added: the average difference of all elements, and
-    a quantile (`MOST`) of the relative differences.
+    These few runs may agree at an element by chance. So two terms are added: the average difference of all elements,
+    and a quantile (`MOST`) of the relative differences.
     """
     bound = np.zeros(wanted.shape)
     if not inexact or not others:
@@ -492,10 +494,10 @@ def compare_ptx(
     blocks: Sequence[Block],
     failed: Any = None,
 ) -> Divergence | None:
-    """Compares the tensors that PTX computed with the reference semantics of its IR. Tensors are given as their bits,
-    along one axis.
+    """Compares `made`, the tensors that PTX computed, with the reference semantics of its IR. Tensors are given as
+    their bits, along one axis.
 
-    `failed`: the error of an assert that failed, with its `line`. If `failed` is given, tensors are not compared.
+    `failed`: the error of an assert that failed in PTX, with its `line`. If there is one, tensors are not compared.
     """
     last = run_level(function, given, grid, blocks, watched=True)
     if failed is not None:
@@ -503,7 +505,7 @@ def compare_ptx(
     if last.failed:
         return Divergence("emission", f"the assert of line {min(last.failed)} holds, and should not")
     others = []
-    if last.inexact:  # otherwise the result is exact, and one run is enough
+    if last.inexact:  # otherwise the result is exact, and one run is sufficient
         others = [run_level(function, given, grid, blocks, noise=np.random.default_rng(s)) for s in range(ROUNDS)]
     for p in function.params:
         if p.name not in made or p.name not in last.memories:
@@ -526,15 +528,15 @@ def met(function: Function, given: Mapping[str, Any], grid: Sequence[int], block
 
 
 def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:
-    """Elements in memory as numbers that can be compared."""
+    """Converts elements in memory to numbers that can be compared."""
     return from_fp8(bits, dtype) if dtype.name in ("e4m3", "e5m2") else np.asarray(load(bits, dtype))
 
 
 def _emitted(
     function: Function, name: str, memory: MeaningMemory, at: int, wanted: np.ndarray, got: np.ndarray
 ) -> Divergence:
-    """The divergence for a wrong element. The divergence names the value that the reference run stored there, and the
-    thread that stored it."""
+    """The divergence for a wrong element. It names the value that the reference run stored there, and the storing
+    thread."""
     found = Divergence("emission", f"tensor '{name}' differs at {at}", name, before=wanted[at], after=got[at])
     written = None if memory.by is None else memory.by.get(at)
     if written is None:
@@ -542,7 +544,7 @@ def _emitted(
         return found
     op, index, found.block = written
     found.loc = op.loc
-    value = operand(op, "value") or operand(op, "place")  # a TMA store has only places, in the layout of the value
+    value = operand(op, "value") or operand(op, "place")  # a TMA store has no value, but `place` has its layout
     assert value is not None
     shape = value.tile.shape
     found.element = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()

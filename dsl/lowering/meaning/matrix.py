@@ -17,8 +17,8 @@ from dsl.lowering.meaning.run import Run, Undecided, meaning
 from dsl.lowering.ops.matrix import factors_of
 
 UNITS = 2.0
-"""The largest error of a sum that a tensor core computes. The unit is a unit in the last place (of the accumulator's
-type) of the sum of magnitudes."""
+"""The largest error of a sum that a tensor core computes, in units in the last place (of the accumulator's type) of the
+sum of magnitudes."""
 
 
 @meaning("wgmma_wait")
@@ -58,7 +58,7 @@ def elements_of(run: Run, value: Value) -> Array:
 def _sums(run: Run, op: Op, factors: tuple[Value, Value, Value], modifier: str) -> Array:
     a, b, c = (elements_of(run, each) for each in factors)
     left, right, sums = (each.dtype for each in factors)
-    if op.attrs.get("from_zero"):  # the accumulator operand only determines the registers (`place_waits`)
+    if op.attrs.get("from_zero"):  # the accumulator only determines the registers (`place_waits`)
         c = np.zeros_like(c)
     if left.name == "b1" and not modifier:
         raise Undecided(op, "a product of bits whose instruction is not chosen yet")

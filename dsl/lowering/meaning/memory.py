@@ -1,6 +1,6 @@
-"""Loads, stores, copies, atomics. An operation accesses all of its elements at once, in the order of the program.
+"""Loads, stores, copies, atomics. Operations run in program order, and each accesses all of its elements at once.
 
-A copy reads when it is issued. The copy writes the shared tile when a `wait` waits for the copy's group.
+A copy reads when it is issued, and writes the shared tile when a `wait` waits for its group.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dsl.lowering.ops import operand
 
 @dataclass
 class ElementAccess:
-    """The elements that an operation touches, as a flat list in row-major order of the tile."""
+    """The elements that an operation accesses, as a flat list in row-major order of the tile."""
 
     memory: MeaningMemory
-    at: np.ndarray  # places in the memory, for the elements whose mask is on
-    on: np.ndarray | None  # the mask; None if it is on for all elements
+    at: np.ndarray  # indices in `memory.data`, for the elements whose mask is on
+    on: np.ndarray | None  # the mask, or None if it is on for all elements
     shape: tuple[int, ...]
 
     def of(self, value: Array) -> np.ndarray:
@@ -40,8 +40,8 @@ def _named(run: Run, op: Op, name: str) -> Array | None:
 
 
 def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> ElementAccess:
-    """The places of an operation's elements. Raises Outside if an element lies outside of the memory and is not masked
-    off."""
+    """The access of an operation to its elements. Raises Outside if an element whose mask is on is outside of the
+    memory."""
     at = np.asarray(_named(run, op, offset))
     shape, mask = at.shape, _named(run, op, "mask") if masked else None
     on: np.ndarray | None = None if mask is None else spread(mask, shape).reshape(-1)
@@ -63,7 +63,7 @@ def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool
     there = run.memory(memory)
     if base:
         flat = flat + base
-    # Checked after the mask is applied: elements that are masked off may have any offset.
+    # Only elements whose mask is on are checked. Other elements may have any offset.
     if flat.size and (flat.min() < 0 or flat.max() >= there.size):
         wrong = int(flat[(flat < 0) | (flat >= there.size)][0])
         raise Outside(op, f"{op.name} of element {wrong} of '{memory.name}', which has {there.size}")
@@ -103,7 +103,7 @@ def _put(run: Run, op: Op, a: ElementAccess, memory: Value, values: np.ndarray) 
 
 
 def _note(run: Run, op: Op, a: ElementAccess) -> None:
-    """Records which operation, element and block wrote each element, for watched tensors."""
+    """Records, for watched tensors, which operation, element and block wrote each element."""
     if a.memory.by is not None:
         numbers = np.arange(a.at.size) if a.on is None else np.flatnonzero(a.on)
         for place, number in zip(a.at.tolist(), numbers.tolist(), strict=True):
@@ -112,7 +112,7 @@ def _note(run: Run, op: Op, a: ElementAccess) -> None:
 
 @meaning("copy")
 def _copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Copies elements. Elements that are masked off become zeros, as do elements of a TMA box that lie outside of the
+    """Copies elements. Elements whose mask is off become zeros, and so do elements of a TMA box outside of the
     tensor."""
     shared, tensor = op.operands[0], operand(op, "tensor")
     assert tensor is not None
@@ -137,7 +137,7 @@ def _commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("wait")
 def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    # This is the latest possible time for the copy's write. So a kernel that reads without waiting gets old data.
+    # This is the latest possible time of the copy's write, so a kernel that reads without waiting gets old data.
     while len(run.groups) > op.attrs["groups"]:
         for memory, at, data in run.groups.pop(0):
             memory.write(at, data)
@@ -146,9 +146,8 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("tma_store")
 def _tma_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A TMA store. Here, the store reads shared memory as late as possible: when the kernel waits for the store. So a
-    kernel that overwrites the tile too early gives wrong results here. Elements outside of the tensor are not
-    stored."""
+    """A TMA store. It reads shared memory as late as possible, when the kernel waits for the store. So a kernel that
+    overwrites the tile too early gets wrong results. Elements outside of the tensor are not stored."""
     memory, tensor, mask = run.memory(op.operands[0]), operand(op, "tensor"), _named(run, op, "mask")
     assert tensor is not None
     if mask is not None and not mask:
@@ -164,7 +163,7 @@ def _tma_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     on = inside.reshape(-1)
     source = memory.places(np.asarray(_named(run, op, "place")).reshape(-1).astype(np.int64)[on])
     a = ElementAccess(target, target.places(at.reshape(-1)[on]), on, shape)
-    # Runs later: `data` is read when the store is waited for.
+    # `memory.data` is read later, when the kernel waits for the store.
     run.open_stores.append(lambda: _put(run, op, a, tensor, memory.data[source]))
     return []
 
@@ -192,20 +191,20 @@ def _tma_fence(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("barrier")
 def _barrier(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect: here, all threads finish an operation before the next operation begins."""
+    """No effect, because all threads finish an operation before the next operation begins."""
     return []
 
 
 @meaning("wait_for_launches")
 @meaning("let_next_start")
 def _launches(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect: here, a launch ends before the next launch begins."""
+    """No effect, because a launch ends before the next launch begins."""
     return []
 
 
 @meaning("shared_alloc")
 def _shared_alloc(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Makes the tile once. In a loop, the tile keeps its contents from iteration to iteration."""
+    """Makes the tile at the first execution. In a loop, the tile keeps its contents from iteration to iteration."""
     run.shared(op)
     return [None]
 
@@ -227,9 +226,8 @@ def combined(action: str, dtype: DType, old: Array, value: Array, expected: Arra
 
 @meaning("atomic")
 def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Atomics. Several elements with the same place are done one after the other. The order of these atomics is not
-    defined: it is row-major here, and random with noise. For each element, the result is the value that memory had
-    before the element's atomic."""
+    """Atomics. Elements with the same address are done one after another. Their order is not defined: it is row-major
+    here, or random with noise. For each element, the result is the value in memory before the element's atomic."""
     memory, action = op.operands[0], op.attrs["action"]
     dtype = memory.dtype
     a = access(run, op, memory)
@@ -241,13 +239,13 @@ def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
     if run.noise is not None:
         left = run.noise.permutation(left)
     run.inexact |= dtype.is_float and action == "add"
-    while left.size:  # each iteration does one element per place, for all places at once
+    while left.size:  # each iteration does one element of each address
         _, first = np.unique(a.at[left], return_index=True)
         now = left[np.sort(first)]
         there = load(a.memory.data[a.at[now]], dtype)
         old[now] = there
         made = combined(action, dtype, there, value[now], None if wanted is None else wanted[now])
-        # Additions by other warps and blocks may come in between, so each addition may be rounded differently.
+        # Other warps and blocks may add in between, so each addition may be rounded differently.
         if run.noise is not None and dtype.is_float and action == "add":
             made = run.shaken_if_rounded(made, wider(there) + wider(value[now]), dtype)
         a.memory.write(a.at[now], to_memory(made, dtype))

@@ -1,8 +1,7 @@
-"""Warp roles. The producer runs first, and the data of each iteration is kept until the consumer waits for the
-iteration.
+"""Warp roles. The producer runs first. The data of each iteration is kept until the consumer waits for the iteration.
 
 The kernel does not write the memory that the producer copies, so the time of a copy makes no difference. A released
-stage is overwritten with POISON, so reads behind the release get wrong values.
+stage is overwritten with POISON, so later reads get wrong values.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dsl.lowering.meaning.run import Filled, Outside, Run, Undecided, meaning
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.pipelines import base_of
 
-POISON = 0xA5  # the byte that fills released stages; memory that was never written holds the same byte
+POISON = 0xA5  # the byte that fills released stages and unwritten memory
 
 
 @meaning("warp_specialize")
@@ -33,7 +32,7 @@ def _warp_specialize(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 def _known(run: Run, op: Op, pipeline: Value) -> Filled:
-    """The filled iterations of an operation's pipeline, each with the data of its copies."""
+    """The filled iterations of an operation's pipeline. Each has the data of its copies."""
     return run.filled.setdefault((pipeline, base_of(op)), {})
 
 

@@ -1,7 +1,7 @@
 """Runs a kernel in numpy, block by block. `Run` executes the IR after any pass, with the reference semantics of each
 operation.
 
-An operation is done for all elements of its tiles at once. Layouts have no influence.
+An operation is done for all elements of its tiles at once, regardless of layouts.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Outside(Exception):
 class MeaningMemory:
     """The elements of a tensor, a table or a shared tile, along one axis.
 
-    `order`: the place of each element in `data`. None if the place is the element's index.
-    `by`: the last write of each element of a watched tensor, as the operation, the element of that operation, and the
+    `order`: the index of each element in `data`, or None if elements are in order.
+    `by`: maps each element of a watched tensor to its last write: the operation, the element of that operation, and the
         block.
     `met`: a message if two blocks stored to the same element.
     """
@@ -56,7 +56,7 @@ class MeaningMemory:
     met: str | None = None
 
     def places(self, index: np.ndarray) -> np.ndarray:
-        """The places of elements in `data`."""
+        """The indices of elements in `data`."""
         return index if self.order is None else self.order[index]
 
     def write(self, at: np.ndarray, values: np.ndarray) -> None:
@@ -79,20 +79,20 @@ class MeaningArguments:
 
 
 Watch = Callable[[Value, Array], Array]
-"""Called with each value when it is computed. Returns the value that the rest of the run uses."""
+"""A function that is called with each computed value. It returns the value with which the run continues."""
 
 
 Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
-"""Iteration of a pipeline → its copies: (memory, places, data, whether it is a resident operand)."""
+"""Maps each iteration of a pipeline to its copies: (memory, indices, data, whether the tile is a resident operand)."""
 
 
 class Run:
     """Runs one block after another.
 
-    `active`: in a branch or loop of single threads, the elements that take part, in row-major order.
-    `noise`: a source of random choices, for results that the language leaves open within bounds, such as sums in any
-        order and approximations.
-    `inexact`: True if the run has computed a result that the language leaves open.
+    `active`: if the condition of the current branch or loop is a tile, the elements that take part, in row-major order.
+    `noise`: a random generator for results that the language does not define exactly, such as approximations and sums
+        in any order.
+    `inexact`: True if the run has computed a result that the language does not define exactly.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Run:
         self.inexact = self.contracts
         self.failed: set[int] = set()
         for each in function.workspaces:
-            # Memory that was never written holds 0xA5 instead of zeros, so that values read from it are conspicuous.
+            # Unwritten memory contains 0xA5 instead of zeros, so that values read from it are conspicuous.
             count, kind = each.each * prod(self.grid), stored(each.dtype)
             data = np.full(count * kind.itemsize, 0 if each.zero else 0xA5, np.uint8).view(kind)
             arguments.memories[each.value] = MeaningMemory(data, count)
@@ -123,7 +123,7 @@ class Run:
         self.values: dict[Value, Array] = dict(self.arguments.numbers)
         self.active: np.ndarray | None = None
         self.joining = 0
-        self.is_scan = False  # whether a scan is being computed; the elements of a scan keep their order
+        self.is_scan = False  # whether a scan is being computed, whose elements keep their order
         self.groups: list[list[tuple[MeaningMemory, np.ndarray, np.ndarray]]] = []
         self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
         self.stores: list[list[Callable[[], None]]] = []
@@ -139,7 +139,7 @@ class Run:
     def do(self, block: Sequence[int]) -> None:
         """Runs one block of the grid. May raise Undecided or Outside."""
         self.begin(block)
-        with np.errstate(all="ignore"):  # kernels do not warn either when they overflow or divide by zero
+        with np.errstate(all="ignore"):  # no warnings for overflow and division by zero, as in kernels
             for op in self.function.body.ops:
                 self.op(op)
 
@@ -147,7 +147,7 @@ class Run:
         values = self.values
         out = MEANINGS[op.name](self, op, [values.get(o) for o in op.operands])
         for result, value in zip(op.results, out, strict=True):
-            # Not inside of reductions: their scalars are arrays here, which cannot be compared between levels.
+            # Values inside of a reduction's function are not watched: they are arrays here, which cannot be compared.
             if self.watch is not None and not self.joining and value is not None:
                 value = self.watch(result, value)
             values[result] = value
@@ -171,8 +171,8 @@ class Run:
             self.active = around
 
     def active_for(self, size: int) -> np.ndarray | None:
-        """The elements that take part, in a tile with `size` elements. None if all take part. A scalar takes part if
-        any element does."""
+        """Flags for the elements that take part, in a tile of `size` elements. Returns None if all take part. A scalar
+        takes part if any element does."""
         if self.active is None or self.active.size == size:
             return self.active
         return np.full(size, bool(self.active.any()))
@@ -185,8 +185,8 @@ class Run:
         return found
 
     def shared(self, op: Op) -> None:
-        """Makes a shared tile, swizzled as its type says. If `place_shared` gave the tile an offset, the tile lies in
-        the block's bytes. So tiles that share bytes overwrite each other here, too."""
+        """Makes a shared tile with the swizzle of its type. If `place_shared` has set the tile's offset, the tile is a
+        view of the block's bytes. So tiles that share bytes overwrite each other, as in a kernel."""
         if op.result in self.tiles:
             return
         type = op.attrs["type"]
@@ -202,7 +202,7 @@ class Run:
             ends = (o.attrs["offset"] + o.attrs["type"].bytes for o in self.allocations)
             self.bytes = np.full(-(-max(ends) // 16) * 16, 0xA5, np.uint8)
         start = op.attrs["offset"]
-        if start % kind.itemsize:  # the text of the IR was edited, or a pass is wrong: a kernel would fault
+        if start % kind.itemsize:  # the IR text was edited, or a pass is wrong: a kernel would fault
             raise Outside(op, f"the tile '{op.attrs['name']}' begins at byte {start}, in the middle of an element")
         data = self.bytes[start : start + type.bytes].view(kind)
         self.tiles[op.result] = MeaningMemory(data, count, order)
@@ -222,7 +222,7 @@ class Run:
 
 
 def wider(x: Array) -> Array:
-    """Floats in a wider type. This type represents the sums and products of the floats almost exactly."""
+    """Floats in a wider type, which represents their sums and products almost exactly."""
     x = np.asarray(x)
     return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
 
@@ -231,7 +231,7 @@ Meaning = Callable[[Run, Op, list[Array]], Sequence[Array]]
 """The semantics of an operation. The arguments are the run of a block, the operation, and the values of its operands.
 Returns the values of its results."""
 MEANINGS: dict[str, Meaning] = {}
-"""Name of an operation in `dsl/lowering/ops/` → its semantics."""
+"""Maps the name of an operation to its semantics."""
 
 
 def meaning(*names: str) -> Callable[[Meaning], Meaning]:
@@ -250,8 +250,8 @@ _ORDERS: dict[SharedType, np.ndarray] = {}
 
 
 def _order(type: SharedType, op: Op) -> np.ndarray:
-    """The place of each element of a swizzled tile. The swizzle repeats in each stage of a ring. Raises Outside if the
-    swizzle moves elements out of the tile or splits them."""
+    """The index of each element in the memory of a swizzled tile. The swizzle repeats in each stage of a ring. Raises
+    Outside if the swizzle moves elements out of the tile or splits them."""
     found = _ORDERS.get(type)
     if found is None:
         size, count = type.dtype.bytes, prod(type.shape)
@@ -267,8 +267,8 @@ def _order(type: SharedType, op: Op) -> np.ndarray:
 
 
 def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray | None]:
-    """The bits of an array along one axis, starting at its first element. The second result has the places of the
-    array's elements there. The second result is None if the array has no gaps and is in row-major order."""
+    """The bits of an array along one axis, starting at its first element, and the indices of the array's elements in
+    them. The indices are None if the array has no gaps and is in row-major order."""
     kind = stored(dtype)
     plain = array.view(kind) if array.dtype != kind else array
     if plain.flags.c_contiguous:
@@ -294,8 +294,8 @@ def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
 
 
 def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> MeaningArguments:
-    """The arguments of a launch, by parameter names. Memory is copied. An array that is given twice becomes one memory,
-    as in a call in place."""
+    """Converts the arguments of a launch, which are given by parameter names. Memory is copied. An array that is given
+    twice becomes one memory, as in an in-place call."""
     out = MeaningArguments()
     index = held(INDEX, function.index_bits)
     known: dict[tuple, MeaningMemory] = {}
@@ -307,8 +307,8 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
         if p.kind == "tensor":
             array = given[p.name]
             key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
-            # arrays with the same address, shape and strides share one memory, so that writes through either are
-            # visible
+            # Arrays with the same address, shape and strides share one memory, so that writes through one array are
+            # visible through the other.
             if key not in known:
                 data = as_memory(array, p.dtype)[0].copy()
                 by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = {} if watched else None
@@ -328,13 +328,12 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
 
 
 def blocks_of(grid: Sequence[int], most: int | None = None) -> list[tuple[int, int, int]]:
-    """The first `most` blocks of a grid (default: all) in order. The first axis changes fastest. See also
-    `carried_blocks`."""
+    """The first `most` blocks of a grid (default: all) in order. The first axis changes fastest."""
     x, y, z = (*grid, 1, 1)[:3]
     count = x * y * z if most is None else min(most, x * y * z)
     return [(i % x, i // x % y, i // (x * y)) for i in range(count)]
 
 
 def carried_blocks(function: Function, grid: Sequence[int], most: int | None) -> list[tuple[int, int, int]]:
-    """The first `most` blocks. All blocks if they communicate through workspaces."""
+    """The first `most` blocks of a grid, or all blocks if they communicate through workspaces."""
     return blocks_of(grid, None if function.workspaces else most)

@@ -31,7 +31,7 @@ def _broadcast(run: Run, op: Op, x: list[Array]) -> list[Array]:
 def _reshape(run: Run, op: Op, x: list[Array]) -> list[Array]:
     shape = tuple(op.attrs["shape"])
     if run.joining and not shape:
-        return [x[0]]  # in a reduction, the function's scalars are arrays: many elements are combined at once
+        return [x[0]]  # in a reduction's function, scalars are arrays, for many elements at once
     return [np.reshape(x[0], shape)]
 
 

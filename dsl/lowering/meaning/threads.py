@@ -1,8 +1,8 @@
 """Reductions and scans along an axis, shuffles and votes.
 
-The layout determines the order in which a kernel combines elements. The reference semantics use one of many orders:
-pairs of halves. A partial reduction has one part for each warp. Only for this operation, the elements of the result
-depend on a layout: the layout determines which elements a warp has.
+In a kernel, the layout determines the order in which elements are combined. The reference semantics always combine
+pairs of halves. The result of a partial reduction has one element for each warp. Only this result depends on a layout,
+which determines the elements of each warp.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from dsl.lowering.meaning.run import Run, meaning
 
 
 def _fold(run: Run, region: Block, parts: list[Array], axis: int) -> list[Array]:
-    """Reduces the elements along an axis by combining pairs of halves."""
+    """Reduces the elements along an axis by combining the two halves repeatedly."""
     rows = [np.moveaxis(np.asarray(p), axis, 0) for p in parts]
     if run.noise is not None:
         order = run.noise.permutation(rows[0].shape[0])
         rows = [r[order] for r in rows]
     while rows[0].shape[0] > 1:
         half = rows[0].shape[0] // 2
-        # no element or one element: extents are powers of two, except before `loop`
+        # `left` contains an element only if the extent is odd. Extents are powers of two, except before the pass
+        # `loop`.
         left = [r[2 * half :] for r in rows]
         joined = run.join(region, [r[:half] for r in rows], [r[half : 2 * half] for r in rows])
         made = [spread(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
@@ -49,7 +50,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
     _mark(run, op)
     axis, parts, layout = op.attrs["axis"], op.attrs["parts"], op.operands[0].tile.layout
     assert layout is not None
-    # Elements are reduced by warps, as in the kernel, because the parts are values that are compared.
+    # Elements are reduced by warps, as in the kernel, because the result of each warp is compared.
     part = _warps_along(layout, axis)
     done = [_fold(run, op.regions[0], [np.compress(part == p, v, axis) for v in x], axis) for p in range(parts)]
     return [np.stack([d[k] for d in done], axis) for k in range(len(x))]
@@ -57,7 +58,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @cache
 def _warps_along(layout: Layout, axis: int) -> np.ndarray:
-    """For each coordinate of an axis, the warp along the axis that holds it."""
+    """Maps each index along an axis to the warp that has it. Warps are numbered along the axis."""
     mask = layout.axis_mask(axis)
     stride = mask & -mask or 1
     inverse = layout.invert()
@@ -72,14 +73,14 @@ def _warps_along(layout: Layout, axis: int) -> np.ndarray:
 
 @meaning("scan")
 def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A scan: each element is combined with all elements before it. With `reverse`, each element is combined with all
-    elements after it."""
+    """A scan: each element is combined with all preceding elements, or with all following elements if `reverse` is
+    set."""
     _mark(run, op)
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
     if reverse:
         rows = [r[::-1] for r in rows]
-    if run.noise is None:  # a fixed order: log2 steps on whole arrays
+    if run.noise is None:  # a fixed order, with log2 steps on whole arrays
         step = 1
         while step < rows[0].shape[0]:
             joined = _joined(run, op.regions[0], [r[:-step] for r in rows], [r[step:] for r in rows])
@@ -99,8 +100,8 @@ def _joined(run: Run, region: Block, left: list[Array], right: list[Array]) -> l
 
 
 def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]:
-    """A scan along the first axis, which is divided into random parts. Each part is scanned first. Then the totals of
-    the parts are scanned by the same function and combined with the parts. Elements keep their order, because the
+    """A scan along the first axis, which is divided into parts of random length. First, each part is scanned. Then this
+    function scans the totals of the parts, and they are combined with the parts. Elements keep their order, because the
     function of a scan need not commute."""
     assert run.noise is not None
     extent = rows[0].shape[0]
@@ -127,14 +128,14 @@ def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]
 
 
 PARTS = (2, 3, 4, 8, 16)
-"""Numbers of elements that a scan combines one after another. A thread holds some elements, and a warp holds 32 times
+"""The numbers of elements that a scan combines one after another. A thread has some elements, and a warp has 32 times
 as many."""
 
 
 @meaning("shuffle")
 def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A shuffle: each element is replaced with a neighbour from its group along the axis. If there is no such
-    neighbour, the element stays as it is."""
+    """A shuffle: each element is replaced with a neighbour in its group along the axis. An element without such a
+    neighbour stays unchanged."""
     axis, mode, width = op.attrs["axis"], op.attrs["mode"], op.attrs["width"]
     distance = int(x[1]) if op.attrs["distance"] is None else op.attrs["distance"]
     extent = op.operands[0].tile.shape[axis]
@@ -148,8 +149,8 @@ def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("vote")
 def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A vote of the lanes of a warp, which hold 32 neighbours in row-major order. If the tile is smaller, several lanes
-    hold the same element."""
+    """A vote of the lanes of a warp, which have 32 neighbours in row-major order. If the tile is smaller, several lanes
+    have the same element."""
     mode, shape = op.attrs["mode"], np.shape(x[0])
     flags = np.asarray(x[0]).reshape(-1)
     active = np.ones(flags.shape, bool) if run.active is None else np.resize(run.active, flags.shape)

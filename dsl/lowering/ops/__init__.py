@@ -1,4 +1,4 @@
-"""The operations of the tile IR, by family. No other list contains their names."""
+"""The operations of the tile IR. Each file declares one family. There is no other list of the operations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Loops, branches, and the ends of regions.
 
-A value that goes through the regions of an operation has several names. In loops and branches, an operand at the end of
-each region and a result are such names. In loops, a start value (an operand) and an argument of each region are names,
-too.
+A value that passes through the regions of an operation has several names in the IR. In loops and branches, these names
+are a result of the operation and an operand of the last operation of each region. In loops, an operand of the loop (the
+initial value) and an argument of each region are names of the value, too.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ def _infer_if(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return list(attrs["types"])
 
 
-# Operands of `for`: start, stop, step, carried values. Operands of `while`: carried values. The regions of `while` are
-# condition and body.
+# The operands of `for` are start, stop, step and the carried values. The operands of `while` are the carried values.
+# The regions of `while` are the condition and the body.
 row("for", (3, None), _infer_for, "unroll", operands="whole whole whole tile", control=Control("counts", 3))
 row("while", (0, None), _infer_carried, control=Control("repeats"))
 row("if", 1, _infer_if, "types", operands="flag", control=Control("chooses", 1))
 row("yield", (0, None), nothing, control=Control("ends"))
-# Ends a condition region. Operands: the flag, then the arguments of the body.
+# `condition` ends the condition region of a loop. Its operands are the flag and the arguments of the body.
 row("condition", (1, None), nothing, operands="flag tile", control=Control("ends", 1))
 row("assert", 1, nothing, "message line", operands="flag", acts="checks")
 row("print", (0, 16), nothing, "format", acts="prints")
-# Each warp records that something begins or ends here (`passes/marks.py`).
+# At a `mark`, each warp records for the timeline that a section of the kernel begins or ends (`passes/marks.py`).
 row("mark", 0, nothing, "number begins kind name line", acts="records")
 
 
 def handed_on(region: Block) -> list[Value]:
-    """The values that the end of a region yields. They go to the next region or iteration, and to the results."""
+    """The values that the last operation of a region passes on to the next region or iteration, and to the results."""
     end = region.ops[-1]
     return end.operands[end.spec.control.leading :]
 
 
 def names(op: Op) -> Iterator[tuple[Value, ...]]:
-    """For each value that goes through the regions of an operation, all of its names."""
+    """Yields all names of each value that passes through the regions of an operation."""
     if not op.spec.control.flows:
         return
     columns = [op.results, *(handed_on(region) for region in op.regions)]
@@ -61,13 +61,13 @@ def names(op: Op) -> Iterator[tuple[Value, ...]]:
 
 
 def started(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Yields (start, argument of the body) for each value that a loop carries."""
+    """Yields (initial value, argument of the body) for each loop-carried value."""
     yield from zip(op.operands[op.spec.control.leading :], op.regions[-1].args[op.spec.control.counters :], strict=True)
 
 
 def parting(op: Op) -> Value | None:
-    """The condition of a branch or loop of single threads. The condition is a tile, and each thread decides by its own
-    elements. None if the operation does not separate the threads of the block.
+    """The condition of a branch or loop that each thread executes for itself. The condition is a tile, and each thread
+    decides by its own elements. Returns None if all threads of the block take the same path.
 
     The condition of a branch is known before the branch. The condition of a loop is known at the end of its first
     region, in each iteration.

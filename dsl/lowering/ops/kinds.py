@@ -1,5 +1,5 @@
-"""The kinds of operands and attributes, by name. Rows of operations refer to these names, and the verifier checks the
-kinds."""
+"""The kinds of operands and attributes, by name. The row that declares an operation refers to these names, and the
+verifier checks the kinds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OPERANDS: dict[str, tuple[Callable[[Value], bool], str]] = {
     "writable": (_of(TensorType, SharedType), "a tensor or a shared tile"),
     "memory": (_of(TensorType, SharedType, TableType), "a tensor, a shared tile or a table"),
 }
-"""Kind of operand → a check and a description of the expected value."""
+"""Maps each kind of operand to a check and a description of the expected value."""
 
 Reads = Callable[[Any], bool]
 
@@ -84,7 +84,8 @@ def _is_shape(value: Any) -> bool:
 
 
 def _rows(count: int) -> Reads:
-    """Checks for a tuple of rows. Each row is a tuple of `count` whole numbers."""
+    """Returns a function that checks whether a value is a tuple of rows. Each row must be a tuple of `count` whole
+    numbers."""
     whole = _each(lambda each: type(each) is int and abs(each) < MOST, (tuple,))
     return _each(lambda row: whole(row) and len(row) == count, (tuple,))
 
@@ -114,9 +115,9 @@ def words_or_none(*known: str) -> tuple[Reads, str]:
     return _or_none(_is_word(*known)), "none, or one of " + ", ".join(known)
 
 
-# Attribute → a check and a description of the expected value.
+# Maps each attribute to a check and a description of the expected value.
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
-    # ---- attributes that rows require ----
+    # ---- attributes that rows of operations require ----
     "axis": WHOLE,
     "axes": WHOLES,
     "shape": SHAPE,
@@ -195,12 +196,11 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
 }
 
 OF_PRODUCTS = {"shape": (_or_none(lambda value: isinstance(value, str)), 'none, or an instruction\'s: "m16n8k16"')}
-"""Attributes of matrix products whose names have another meaning in other operations."""
+"""Attributes of matrix products. In other operations, attributes with these names have another meaning."""
 
 
 def flaw_of_kinds(op: Op) -> str | None:
-    """Describes what is wrong with an operand or an attribute. Each one is checked separately. None if nothing is
-    wrong."""
+    """Describes the first operand or attribute that has the wrong kind. Returns None if there is none."""
     for name, value in op.attrs.items():
         reads, what = (op.spec.product and OF_PRODUCTS.get(name)) or ATTRIBUTES.get(name, ANY)
         if not reads(value):
@@ -236,9 +236,9 @@ def _flaw_of_named(op: Op) -> str | None:
 
 
 def _flaw_of_elements(op: Op) -> str | None:
-    """Checks that offsets, mask and moved tile have the same shape, and that the moved tile has the dtype of the
-    memory. A TMA store may have two shapes: it moves elements from places in swizzle atoms to equally many elements of
-    the tensor."""
+    """Describes a wrong shape or dtype of an access. The offsets, the mask and the moved tile must have the same shape,
+    and the moved tile must have the dtype of the memory. In a TMA store, the offsets in the swizzle atoms and the
+    offsets in the tensor may differ in shape, but not in number."""
     by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
     places = by_name.get("offset") or by_name.get("place")
     of_places = ("value", "other", "expected", "source", *(["mask"] if "offset" in by_name else []))
@@ -264,7 +264,7 @@ def shown(value: Any) -> str:
 
 
 def flaw_of_number(value: int | float | bool, dtype: DType) -> str | None:
-    """Why a number does not fit an element type. None if it fits."""
+    """Describes why a number does not fit an element type. Returns None if the number fits."""
     if dtype is I1:
         return None if isinstance(value, bool) or value in (0, 1) else f"{value} is no i1"
     if dtype.is_int:

@@ -55,14 +55,15 @@ def _place_dot(a: Placing, op: Op) -> Placed:
 
 
 def _along_dot(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """Rows come from the left operand and columns from the right operand. Along k, elements are added."""
+    """The rows of the result are the rows of the left operand, and its columns are the columns of the right operand.
+    Along k, elements are added."""
     left, right, total = op.operands
     if left is right or (value is left and axis == 1) or (value is right and axis == 0):
         return None
     return {left if axis == 0 else right: axis, total: axis, op.result: axis}
 
 
-# Operands: a, b, accumulator.
+# The operands are a, b and the accumulator.
 row(
     "dot",
     3,

@@ -2,7 +2,7 @@
 
 An access to a tensor has the tensor and a tile of element offsets as operands. An access to a shared tile has the tile,
 an optional stage, and a tile of element offsets within the stage. Some operands are optional, so the attribute `has`
-names the operands in order.
+contains the names of those that are present, in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def space_of(memory: Value) -> str:
 
 
 def operand(op: Op, name: str) -> Value | None:
-    """The operand with the name `name` in the attribute `has` of a memory operation, or None."""
+    """The operand of a memory operation that has this name in the attribute `has`. Returns None if there is no such
+    operand."""
     names = op.attrs["has"]
     return op.operands[names.index(name)] if name in names else None
 
@@ -56,8 +57,8 @@ def of_instruction(op: Op) -> list[AccessEffect]:
     """The effects in the row of the operation's instruction. Each effect is paired with the operand that is in its
     memory space.
 
-    Acquire and release count only if they concern other blocks. So they do not count in shared memory or with the scope
-    of a block.
+    Acquire and release are included only if they order accesses of other blocks: in global memory, with a wider scope
+    than a block.
     """
     becomes = op.spec.becomes
     rows = _kinds_of(becomes if isinstance(becomes, str) else becomes(op))
@@ -70,7 +71,7 @@ def of_instruction(op: Op) -> list[AccessEffect]:
 
 @cache
 def _kinds_of(name: str) -> tuple[tuple[ptx_templates.Effect, tuple[str, ...]], ...]:
-    """The effects in an instruction's row, each with its kinds of access."""
+    """The effects in an instruction's row. Each effect is paired with its kinds, such as "read" and "acquire"."""
     found = []
     for by in instruction(name).effects:
         bonds = _BONDS_OF.get(by.order, ()) if by.space == "global" and by.scope != "cta" else ()
@@ -86,7 +87,7 @@ _PARAM = ptx_templates.Effect("reads", space="param", order="constant")
 
 
 def _load_effects(op: Op) -> list[AccessEffect]:
-    """LLVM's own load reads a table, so the effects of that load come from no instruction's row."""
+    """The effects of a load. A table is read by LLVM's `load`, which has no row in `dsl.ptx_templates`."""
     table = op.operands[0]
     return [AccessEffect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
 
@@ -113,7 +114,7 @@ def writes(op: Op) -> bool:
 
 
 def only_copies(op: Op) -> bool:
-    """Whether all writes of an operation complete later, like the writes of copies."""
+    """Whether all writes of an operation complete after the operation, as those of asynchronous copies do."""
     effects = op.spec.access.effects(op)
     return all(e.by.completion != "at once" for e in effects if e.kind == "write")
 
@@ -141,8 +142,8 @@ def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
 
 
 def commutes(op: Op, used: Collection[Value]) -> str | None:
-    """The action of an access, if accesses with the same action need no order between them; else None. This holds for
-    atomics whose result is unused, and for stores with `order=none`, whose action is "store"."""
+    """The action of an access, if accesses with the same action may run in any order. Atomics with an unused result
+    may, and so may stores with `order=none`, whose action is "store". For any other access, the result is None."""
     action = op.attrs.get("action")
     if action is not None and action not in ("exchange", "cas") and op.result not in used:
         return str(action)
@@ -150,14 +151,14 @@ def commutes(op: Op, used: Collection[Value]) -> str | None:
 
 
 def counts_iterations(op: Op) -> bool:
-    """Whether an atomic needs no order between its own iterations in a loop of single threads. The atomic must be
-    relaxed, and its action must leave the same value in memory in any order. The atomic's result may depend on the
-    order: it is the value that memory holds at that time."""
+    """Whether the iterations of a loop that each thread executes for itself may execute an atomic in any order. The
+    atomic must be relaxed, and its action must leave the same value in memory in any order. The values that the atomic
+    returns may depend on the order."""
     return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
 
 
 def subject_of(op: Op) -> str:
-    """The name of an access as the subject of a choice, such as `x.load`."""
+    """The name of an access, such as `x.load`, for messages about a choice that the compiler makes for the access."""
     return f"{op.operands[0].name}.{op.name}"
 
 
@@ -183,28 +184,28 @@ def _place_copy(a: Placing, op: Op) -> Placed:
 
 
 def _place_tma_store(a: Placing, op: Op) -> Placed:
-    """One thread issues the store, unless `lower_copies` finds that each warp can issue its part."""
+    """One thread issues the store. `lower_copies` changes this if each warp can issue its own part of the store."""
     tiles = [o.tile.shape if isinstance(o.type, TileType) else () for o in op.operands]
     return [Layout.of_one(shape, a.warps) if shape else None for shape in tiles], []
 
 
 def _exchange_load(a: Exchanging, op: Op) -> bool:
-    """Lets one thread do a volatile load of global memory. Other blocks may write the memory meanwhile, so each thread
-    could otherwise read a different value."""
+    """Lets one thread do a volatile load of global memory for all threads. Otherwise each thread could read a different
+    value, because other blocks may write the memory at the same time."""
     changing = op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
     return changing and a.share(op, one_thread=True)
 
 
 def _takes(needs: str, **named: str) -> dict[str, Any]:
-    """The kinds of the named operands, and the names of those that are always present. `corner` and `tap` stand for one
-    operand per axis."""
+    """Two fields of a row: `named` has the kinds of the named operands, and `needs` has the names of the operands that
+    are always present. `corner` and `tap` stand for one operand per axis."""
     return {"named": {"memory": "writable", **named}, "needs": ("memory", *needs.split())}
 
 
 BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
-"""The flag of a TMA box without a mask: whether the box is accessed at all."""
+"""For a TMA box without a mask: a flag that decides whether the box is accessed."""
 ACCESS = Placement(alike, place=_place_access)
 _SAME_AXES = ElementFacts(along=same_axis)
 
@@ -234,13 +235,14 @@ row(
 )  # fmt: skip
 row(
     "copy", (4, 14), nothing, "has cache bytes", becomes="cp.async.ca.shared.global.4",
-    access=MemoryAccess(of_instruction, under_mask="falls"),  # `cp.async` can read only the first bytes of a vector
+    access=MemoryAccess(of_instruction, under_mask="falls"),  # `cp.async` can be limited to the first bytes of a vector
     placement=Placement(place=_place_copy),
     **_takes("offset tensor", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
 )  # fmt: skip
-# Stores the elements at `place` of a shared tile to `target` of a tensor, in TMA boxes. `corner` is the start of the
-# box along each axis of the tensor. The edges of the tensor clip the box. `mask` is a scalar that decides whether to
-# store at all. The threads that hold `place` issue the store.
+# Stores elements of a shared tile to a tensor, in TMA boxes. `place` contains the offsets in the shared tile, and
+# `target` contains the offsets in the tensor. `corner` is the start of the box along each axis of the tensor. The edges
+# of the tensor clip the box. `mask` is a scalar flag that decides whether anything is stored. The threads that have
+# elements of `place` issue the store.
 row(
     "tma_store", (5, 10), nothing, "has box at", becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
     access=MemoryAccess(of_instruction), placement=Placement(place=_place_tma_store),
@@ -256,15 +258,15 @@ def _synchronizes(name: str, becomes: str, waits: str = "", attrs: str = "") -> 
 _synchronizes("tma_commit", "cp.async.bulk.commit_group")
 # Waits until all groups of TMA stores except the newest `groups` have read their shared memory.
 _synchronizes("tma_wait", "cp.async.bulk.wait_group.read", "wait for stores", "groups")
-# Orders a thread's writes to shared memory before the reads of TMA stores behind the next barrier.
+# Makes a thread's earlier writes to shared memory visible to the TMA stores behind the next barrier.
 _synchronizes("tma_fence", "fence.proxy.async.shared::cta")
-# Attribute `own`: the compiler made the tile. The kernel's text does not access the tile, so even with `barriers
-# manual` the compiler inserts the barriers between accesses to the tile.
+# The attribute `own` is true if the compiler made the tile. The source of the kernel does not access such a tile. The
+# compiler therefore inserts the barriers between accesses to the tile, even with `barriers manual`.
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", acts="allocates")
 _synchronizes("commit", "cp.async.commit_group")
 _synchronizes("wait", "cp.async.wait_group", "wait for copies", "groups")
 _synchronizes("barrier", "bar.sync", "barrier of the {scope}", "scope")
-# `wait_for_launches` waits for the preceding launches. `let_next_start` lets the next launch start, as far as this
-# block is concerned (`passes/overlap.py`).
+# `wait_for_launches` waits for the preceding launches. `let_next_start` permits the next launch to start. That launch
+# starts when all blocks have permitted it (`passes/overlap.py`).
 _synchronizes("wait_for_launches", "griddepcontrol.wait", "wait for launches")
 _synchronizes("let_next_start", "griddepcontrol.launch_dependents")

@@ -3,15 +3,15 @@
 A pipeline is a ring of stages that producer warps fill and consumer warps read. Iterations are numbered from 0.
 Iteration e uses stage e mod `stages`. Each stage has two mbarriers in shared memory, `full` and `free`. `full`
 completes when all bytes of the stage's copies have arrived. Each warp arrives at `free` when it has read an iteration.
-The value of a pipeline is the shared tile of these mbarriers. With ping-pong, the tile has `pingpong` more mbarriers.
-Warp groups use them to take turns in each iteration.
+In the IR, the value of a pipeline is the shared tile that contains these mbarriers. With ping-pong, the tile has
+`pingpong` more mbarriers. Warp groups use these additional mbarriers to take turns in each iteration.
 
-Loops around the pipeline's loop may have pipelines, too. The mbarriers of these pipelines are in the same tile,
-starting at index `base`. `outer` has the numbers of their stages.
+Loops around the pipeline's loop may have pipelines, too. The same tile contains the mbarriers of these outer pipelines,
+starting at index `base`. `outer` lists how many stages each outer pipeline has.
 
-With the attribute `blocks`, that many blocks of a cluster copy for each other. Each block copies its part of a TMA box
-to the same place in all of these blocks. `full` then waits for the bytes of all parts, and `free` waits for the warps
-of all blocks.
+If the attribute `blocks` is set, `blocks` blocks of a cluster copy for each other. Each block copies its part of a TMA
+box to the same place in all of these blocks. `full` then waits for the bytes of all parts, and `free` waits for the
+warps of all blocks.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dsl.ptx_templates import instruction
 
 
 def roles_of(function: Function) -> Op | None:
-    """The operation that divides a kernel's warps into roles, or None if all warps do the same. A kernel has one at
-    most."""
+    """The operation that divides a kernel's warps into roles, or None if all warps do the same work. A kernel has at
+    most one such operation."""
     return next((op for op in function.body.ops if op.spec.control.concurrent), None)
 
 
@@ -34,7 +34,7 @@ def rings_of(roles: Op) -> tuple[int, ...]:
 
 
 def base_of(op: Op) -> int:
-    """How many mbarriers precede the mbarriers of an operation's pipeline."""
+    """The index of the first mbarrier of an operation's pipeline."""
     base: int = op.attrs.get("base", 0)
     return base
 
@@ -61,7 +61,7 @@ def copy_of(op: Op) -> str:
 
 
 def _effects(op: Op) -> list[AccessEffect]:
-    """The read of the box in the tensor, and the write to the shared tile."""
+    """The effects of a TMA copy: the read of the box in the tensor, and the write to the shared tile."""
     tensor = operand(op, "tensor")
     assert tensor is not None
     of: dict[str | None, Value] = {"global": tensor, "shared": op.operands[0]}
@@ -69,21 +69,22 @@ def _effects(op: Op) -> list[AccessEffect]:
     return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(copy_of(op)).effects]
 
 
-# The regions run at the same time. One thread of the `producers` warps, which have the highest numbers, runs the first
-# region. The consumer warps run the second region. The operand is the pipeline between them.
+# `warp_specialize` has two regions, which run at the same time. The last `producers` warps of the block are the
+# producers, and one of their threads runs the first region. The consumer warps run the second region. The operand is
+# the pipeline between producers and consumers.
 row(
     "warp_specialize", 1, nothing, "stages producers registers pingpong", operands="shared",
     control=Control("parallel", 1),
 )  # fmt: skip
-# Copies a TMA box of a tensor to the stage of an iteration, `at` elements behind the start of the stage. `corner` is
-# the index of the box's first element along each axis.
+# Copies a TMA box of a tensor into the stage of an iteration. `at` is the number of elements between the start of the
+# stage and the place of the box. `corner` is the index of the box's first element along each axis.
 row(
     "tma_copy", (4, 12), nothing, "has box at", access=MemoryAccess(_effects, at_pipeline="fill"),
     named={"memory": "shared", "stage": "index", "tensor": "tensor", "pipeline": "shared", **BOX},
     needs=("memory", "stage", "tensor", "pipeline"),
 )  # fmt: skip
-# The operands of this and the following operations are a pipeline and an iteration. `producer_acquire` waits until the
-# stage is free. The stage is full again when `bytes` have arrived.
+# This operation and the following operations have two operands: a pipeline and an iteration. `producer_acquire` waits
+# until the stage of the iteration is free. The stage is full again when `bytes` have arrived.
 row(
     "producer_acquire", 2, nothing, "bytes stages", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for a free stage", at_pipeline="fill"),
@@ -93,10 +94,10 @@ row(
     "consumer_wait", 2, nothing, "stages", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for a full stage", at_pipeline="wait"),
 )  # fmt: skip
-# States that this warp has read the stage of the iteration.
+# Signals that this warp has read the stage of the iteration.
 row("consumer_release", 2, nothing, "stages", operands="shared index", acts="synchronizes")
-# The warp groups run the operations between `pingpong_begin` and `pingpong_end` one after the other. Each of the
-# `groups` warp groups has an mbarrier, which follows the mbarriers of the stages.
+# The warp groups take turns: one after another, they run the operations between `pingpong_begin` and `pingpong_end`.
+# Each of the `groups` warp groups has an mbarrier. These mbarriers follow those of the stages.
 row(
     "pingpong_begin", 2, nothing, "stages groups", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for the turn", at_pipeline="begin"),

@@ -1,7 +1,7 @@
 """How layouts propagate through operations: the signatures of the rules in an operation's row.
 
-`spread` maps the layout of one value of an operation to the layouts of its other values. `takes` gives the layout of an
-operand if the operation is done in a given layout. `place` chooses the layouts in which the operation is done.
+`spread` maps the layout of one value of an operation to the layouts of its other values. `takes` returns the layout of
+an operand if the operation is done in a given layout. `place` chooses the layouts in which the operation is done.
 `exchange` replaces an operation that moves elements between threads.
 """
 
@@ -16,25 +16,26 @@ from dsl.lowering.layouts.layout import Layout
 
 
 class Placing(Protocol):
-    """A function that is rebuilt with the layouts of its values."""
+    """The pass that rebuilds a function with a layout for each value, as the functions `place` use it."""
 
     warps: int
     layouts: Mapping[Value, Layout]
 
     def chosen(self, value: Value) -> Layout | None:
-        """The layout of a value at the place of the operation."""
+        """The layout of a value where the current operation uses it."""
 
     def of_branch(self, value: Value) -> Layout | None:
-        """The layout that an enclosing branch of single threads gives to a value."""
+        """The layout that a value must have because of an enclosing branch that each thread executes for itself."""
 
     def is_cheap(self, value: Value) -> bool:
-        """Whether a value is recomputed in another layout instead of being converted."""
+        """Whether it is cheaper to recompute a value in another layout than to convert the value."""
 
     def access_layout(self, op: Op) -> Layout:
         """The layout that makes a memory access wide and coalesced."""
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
-        """A layout with the same elements in each thread, but in the order that allows the widest access."""
+        """A layout in which each thread has the same elements as in `layout`, in the register order that allows the
+        widest access."""
 
     def copy_layout(self, op: Op) -> Layout:
         """The layout of an asynchronous copy."""
@@ -48,17 +49,17 @@ Place = Callable[[Placing, Op], Placed]
 
 
 class Exchanging(Protocol):
-    """A function that is rewritten, so that data that crosses warps goes through shared memory. Each method returns
-    whether it replaced the operation."""
+    """The pass that rewrites operations whose data crosses warps, so that the data goes through shared memory. Each
+    method returns whether it replaced the operation."""
 
     def reduce(self, op: Op) -> bool:
-        """Lets each warp reduce its part, and then reduces all parts in registers."""
+        """Lets each warp reduce its own elements. The results of the warps are then reduced in registers."""
 
     def convert(self, op: Op) -> bool:
-        """Converts the operand to the layout that the attribute `layout` gives."""
+        """Converts the operand to the layout in the attribute `layout`."""
 
     def share(self, op: Op, one_thread: bool = False) -> bool:
-        """Lets one thread do an access for all threads that need its result. With `one_thread`, the access gets the
+        """Lets one thread do an access for all threads that need the result. With `one_thread`, the access gets the
         attribute `one_thread`."""
 
 
@@ -77,7 +78,7 @@ def apart(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
 
 
 def same(op: Op, value: Value, layout: Layout) -> Layout:
-    """Operands have the same layout as the result."""
+    """Each operand has the same layout as the result."""
     return layout
 
 
@@ -93,8 +94,8 @@ def in_one(op: Op, layout: Layout | None) -> Placed:
 
 
 def plain(a: Placing, op: Op) -> Placed:
-    """The operation is done in the layout of its first result that has one. If no result has a layout, the operation is
-    done in the layout of its first operand."""
+    """The operation is done in the layout of its first result for which a layout is known. If there is none, the
+    operation is done in the layout of its first operand."""
     for result in op.results:
         if result in a.layouts:
             return in_one(op, a.chosen(result))

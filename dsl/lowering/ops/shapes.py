@@ -103,8 +103,8 @@ def _spread_transpose(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
-    """The layout of a tile before a broadcast, if `layout` is the layout of the result. `shape` is the shape of the
-    tile."""
+    """The layout of the source of a broadcast, derived from the layout of its result. `shape` is the shape of the
+    source."""
     for axis, extent in enumerate(shape):
         if extent == 1 and layout.shape[axis] != 1:
             layout = layout.drop(axis, keep=True)
@@ -112,26 +112,27 @@ def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 def _spread_broadcast(op: Op, value: Value, layout: Layout) -> Spreading:
-    """Propagates only from the result to the source: many layouts of the result correspond to the same layout of the
-    source."""
+    """Propagates layouts only from the result to the source. The other direction is ambiguous, because many layouts of
+    the result correspond to one layout of the source."""
     source = op.operands[0]
     return [(source, _narrowed(layout, source.tile.shape))] if value is op.result and source.tile.shape else []
 
 
 def in_registers(layout: Layout, axis: int) -> bool:
-    """Whether only register bits move along an axis."""
+    """Whether only register bits change the index along an axis."""
     axis %= len(layout.shape)
     return layout.is_pure(axis) and not any(b & layout.axis_mask(axis) for b in layout.thread)
 
 
 def stacked(layout: Layout, count: int) -> Layout:
-    """The layout with a new last axis, which is in registers."""
+    """Adds a last axis to a layout. The elements along the new axis are in registers of the same thread."""
     bases = tuple(1 << i for i in range(count.bit_length() - 1))
     return layout.expand(len(layout.shape), count, bases)
 
 
 def _unpicked(op: Op, layout: Layout) -> Layout:
-    """A layout of the whole tile, if `layout` is the layout of the picked part. All parts lie in the same threads."""
+    """A layout of the whole tile, derived from the layout of the picked part. Each thread has the same elements of all
+    parts."""
     axis = op.attrs["axis"]
     count = op.operands[0].tile.shape[axis]
     return layout.expand(axis, count, tuple(1 << i for i in range(count.bit_length() - 1)))
@@ -144,7 +145,7 @@ def _spread_stack(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _place_stack(a: Placing, op: Op) -> Placed:
-    """The new axis must be in registers, because one thread holds all elements that are stacked together."""
+    """The new axis must be in registers, because one thread has all elements that are stacked together."""
     wanted, first, count = a.layouts[op.result], op.operands[0], len(op.operands)
     inside = a.of_branch(first)
     if inside is not None:
@@ -162,7 +163,7 @@ def _spread_pick(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _place_pick(a: Placing, op: Op) -> Placed:
-    """If the axis is in registers in the layout of the whole tile, the operation uses this layout, and no element
+    """If the whole tile has a layout with the axis in registers, the operation uses this layout. Then no element
     moves."""
     whole, axis = a.chosen(op.operands[0]), op.attrs["axis"]
     if whole is not None and in_registers(whole, axis):
@@ -172,7 +173,8 @@ def _place_pick(a: Placing, op: Op) -> Placed:
 
 
 def _split(whole: Layout, shape: tuple[int, ...]) -> Layout:
-    """The layout of the elements into which bytes are split. The elements of one byte are consecutive registers."""
+    """The layout of the elements into which bytes are split, derived from the layout of the bytes. The elements of one
+    byte are in consecutive registers."""
     parts = shape[-1] // whole.shape[-1]
     inner = tuple(1 << i for i in range(parts.bit_length() - 1))
     return Layout.registers(
@@ -184,8 +186,8 @@ def _split(whole: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 def _whole_of(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
-    """The inverse of `_split`: the layout of the bytes, if `layout` is the layout of their elements. None if no thread
-    holds all elements of a byte in order."""
+    """The inverse of `_split`: derives the layout of the bytes from the layout of their elements. Returns None if the
+    elements of a byte are not in consecutive registers of one thread."""
     parts = layout.shape[-1] // shape[-1]
     bits = parts.bit_length() - 1
     whole = Layout.registers(
@@ -236,14 +238,15 @@ def _takes_pick(op: Op, value: Value, layout: Layout) -> Layout:
 
 
 def _along_broadcast(op: Op, value: Value, axis: int) -> dict[Value, int]:
-    """The source has the same axis, unless the source is repeated along it."""
+    """The source has the same axis, unless the broadcast repeats the source along the axis."""
     source, whole = op.operands[0], op.result.shape
     repeated = not source.shape or source.shape[axis] != whole[axis]
     return {op.result: axis} if repeated else {op.result: axis, source: axis}
 
 
 def _along_reshape(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """The same axis in the other shape. None if the reshape splits the axis or joins it with another."""
+    """The axis of the other shape that corresponds to `axis`. Returns None if the reshape splits the axis or joins it
+    with another axis."""
     other = op.result if value is op.operands[0] else op.operands[0]
     before = prod(value.shape[:axis])
     same = [i for i, e in enumerate(other.shape) if e == value.shape[axis] and prod(other.shape[:i]) == before]
@@ -257,14 +260,14 @@ def _along_transpose(op: Op, value: Value, axis: int) -> dict[Value, int]:
 
 
 def _along_stack(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """Any axis except the last one, which counts the stacked tiles."""
+    """Returns None for the last axis, which counts the stacked tiles. All other axes stay the same."""
     if axis == len(op.result.shape) - 1:
         return None
     return {**dict.fromkeys(op.operands, axis), op.result: axis}
 
 
 def _along_split(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """Any axis except the last one, along which the result has more elements."""
+    """Returns None for the last axis, along which the result has more elements. All other axes stay the same."""
     return None if axis == len(value.shape) - 1 else {op.operands[0]: axis, op.result: axis}
 
 
@@ -284,7 +287,7 @@ def _transposed(op: Op, source: Layout, result: Layout) -> list[int] | None:
 
 
 def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
-    """The registers that hold the elements with the picked index. None if the axis is not in registers."""
+    """The registers that contain the elements with the picked index. Returns None if the axis is not in registers."""
     axis, index = op.attrs["axis"], op.attrs["index"]
     span, inner = BasisSpan(source.register), prod(source.shape[axis + 1 :])
     out = []
@@ -334,8 +337,8 @@ def _broadcast_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _reshape_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """Facts through a reshape. If the reshape only adds or removes axes of extent 1, all facts stay. If the reshape
-    splits or joins other axes, only the innermost axis keeps facts, limited to its new extent."""
+    """The facts of the result of a reshape. If the reshape only adds or removes axes of extent 1, all facts stay valid.
+    Otherwise, only the facts of the innermost axis stay valid, limited to its new extent."""
     a = an.of(op.operands[0])
     wide = [i for i, e in enumerate(op.operands[0].tile.shape) if e > 1]
     to = [i for i, e in enumerate(shape) if e > 1]
@@ -363,7 +366,7 @@ def _block_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _blocks_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    return unknown(shape, 1, an.bounds.most_blocks(op.attrs["axis"]))  # at least 1: the block that runs this code
+    return unknown(shape, 1, an.bounds.most_blocks(op.attrs["axis"]))  # at least 1: the current block
 
 
 def _cluster_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -407,7 +410,7 @@ row(
     "stack", (2, None), _infer_stack, elements=ElementFacts(along=_along_stack),
     placement=Placement(_spread_stack, _takes_stack, _place_stack, anywhere=False),
 )  # fmt: skip
-# Picks the part of a tile that has a given index along an axis.
+# Picks the elements of a tile that have a given index along an axis.
 row(
     "pick", 1, _infer_pick, "axis index", placement=Placement(_spread_pick, _takes_pick, _place_pick, picks=_picked)
 )  # fmt: skip

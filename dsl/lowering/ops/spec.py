@@ -1,6 +1,7 @@
-"""The row of an operation: operands, attributes, result types, effects on memory, and rules for layouts and facts.
+"""The declaration of an operation, called its row: operands, attributes, result types, effects on memory, and rules for
+layouts and facts.
 
-The verifier, dead-code removal and barrier insertion read these rows, so no pass has a list of operations.
+The verifier, dead-code removal and barrier insertion read the rows. No pass therefore has a list of operations.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dsl.lowering.ops.placing import Exchange, Place, Spread, Takes, alike, apar
 
 
 class Mismatch(Exception):
-    """Raised for operands that an operation does not accept. The message is for the user. `hint` says what the
+    """Raised for operands that an operation does not accept. The message is for the user. `hint` describes what the
     operation accepts."""
 
     def __init__(self, message: str, hint: str | None = None):
@@ -31,8 +32,8 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccessEffect:
-    """One access to memory. `by` is the corresponding effect in the row of the operation's instruction (order, scope,
-    proxy, completion). The effects of a `copy` happen between its issue and a `wait`.
+    """One access to memory. `by` is the corresponding effect in the row of the PTX instruction, with order, scope,
+    proxy and completion. The effects of a `copy` happen between its issue and a `wait`.
 
     An "acquire" or a "release" touches no memory itself. Such an effect orders the block's accesses to global memory
     with those of other blocks (PTX ISA 8, "Memory Consistency Model").
@@ -48,7 +49,7 @@ class AccessEffect:
 
 
 class Makes(Protocol):
-    """The part of the builder that folding rules use. `facts` is None if no facts are known."""
+    """The methods of the builder that folding rules use. `facts` is None if no facts are known."""
 
     facts: Analysis | None
 
@@ -63,40 +64,40 @@ class Makes(Protocol):
 
 
 Picks = Callable[[Op, Layout, Layout], list[int] | None]
-"""For each register of the result, the register of the operand that it equals. None if elements move to other
-threads."""
+"""Returns, for each register of the result, the number of the equal register of the operand. Returns None if elements
+move to other threads."""
 
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
 Effects = Callable[[Op], list[AccessEffect]]
 
 Fold = Callable[[Makes, Sequence[Value], dict[str, Any]], Value | None]
-"""Finds a value that equals an operation with these operands and attributes. None if the operation is needed."""
+"""Finds a value that equals an operation with these operands and attributes. Returns None if there is no such value."""
 FactsOf = Callable[[Analysis, Op, tuple[int, ...]], Facts]
 """The facts of the result, whose shape is the last argument."""
 Along = Callable[[Op, Value, int], dict[Value, int] | None]
-"""Maps a value of an operation and one of its axes to a dict: other value → the same axis in that value. None if the
-operation mixes elements along the axis."""
+"""The arguments are an operation, one of its values, and an axis of this value. Returns a dict from the operation's
+other values to the corresponding axes. Returns None if the operation mixes elements along the axis."""
 Form = Callable[[Forms, Op], Any]
 """Calls the method of `Forms` that describes the operation's result in terms of its operands."""
 
 
 def untouched(op: Op) -> list[AccessEffect]:
-    """No accesses to memory."""
+    """The effects of an operation that does not access memory."""
     return []
 
 
 @dataclass(frozen=True)
 class Control:
-    """The regions of an operation, and how values go through them (`ops/control.py`).
+    """The regions of an operation, and how values pass through the regions (`ops/control.py`).
 
     `kind`: what the operation does with its regions:
         "counts": the body runs for each number of a range;
-        "repeats": again and again, the first region decides whether the second region runs;
+        "repeats": in each iteration, the first region decides whether the second region runs;
         "chooses": one of the regions runs;
         "parallel": the regions run at the same time, each in different threads;
         "joins": the region combines two elements into one;
         "ends": the operation has no region, but ends one.
-    `leading`: the number of first operands that do not go through regions, such as bounds or a condition.
+    `leading`: the number of leading operands that do not pass through the regions, such as bounds or a condition.
     """
 
     kind: Literal["", "counts", "repeats", "chooses", "parallel", "joins", "ends"] = ""
@@ -109,13 +110,13 @@ class Control:
 
     @cached_property
     def flows(self) -> bool:
-        """Whether values go through the operation's regions: from iteration to iteration, or along one of several
-        paths."""
+        """Whether values pass through the operation's regions, either from iteration to iteration or along one of
+        several paths."""
         return self.kind in ("counts", "repeats", "chooses", "parallel")
 
     @cached_property
     def loops(self) -> bool:
-        """Whether the operation's regions run repeatedly. The loop may end behind each region except the last one."""
+        """Whether the operation's regions run repeatedly. The loop may end after any region except the last one."""
         return self.kind in ("counts", "repeats")
 
     @cached_property
@@ -140,12 +141,11 @@ class MemoryAccess:
 
     `effects`: the accesses to memory.
     `kind`: "read", "write", or "update" (both), if each thread moves its own elements between memory and registers.
-    `under_mask`: how a mask may change within the elements of one wide access, in the terms of `Facts`. "convex": the
-        flags at the ends tell whether all flags are on. "falls": flags may only go off. "same": the mask may not
-        change.
-    `waits`: a text that says what the threads wait for. Fields in the text refer to attributes.
-    `at_pipeline`: what the operation does in a pipeline: "fill" a stage, "wait" for a stage, or "begin" or "end" the
-        turn of a warp group.
+    `under_mask`: which masks one wide access allows, as the name of a field of `Facts`. "convex": all flags are on if
+        the first and the last flag are on. "falls": all flags behind an off flag are off. "same": all flags are equal.
+    `waits`: a text that names what the threads wait for. Replacement fields in the text refer to attributes.
+    `at_pipeline`: what the operation does in a pipeline. It may "fill" a stage, "wait" for a stage, or "begin" or "end"
+        the turn of a warp group.
     """
 
     effects: Effects = untouched
@@ -164,13 +164,13 @@ class MemoryAccess:
 class Placement:
     """How layouts propagate through an operation (`ops/placing.py`).
 
-    `spread`: the layouts of other values that follow from the layout of one value.
-    `takes`: the layout of an operand if the operation is done in a given layout.
-    `place`: the layouts in which the operation is done.
+    `spread`: a function from the layout of one value to the layouts of the operation's other values.
+    `takes`: a function that returns the layout of an operand if the operation is done in a given layout.
+    `place`: a function that returns the layouts of the operands and results.
     `anywhere`: True if the operation can be done in any layout, provided that it is pure.
     `exchange`: a function that replaces the operation if elements move to other threads.
-    `picks`: for operations that only rename registers. The function gives the operand's register for each register of
-        the result.
+    `picks`: for operations that only rename registers, a function that returns the operand's register for each register
+        of the result.
     """
 
     spread: Spread = apart
@@ -183,22 +183,23 @@ class Placement:
 
 @dataclass(frozen=True)
 class Algebra:
-    """The function that an operation computes, and the laws that hold for it.
+    """The function that an operation computes, and its algebraic laws.
 
     `computes`: the result for constants.
     `fold`: finds a value that equals the operation.
     `commutes`: True if the two operands may be swapped.
-    `mirror`: the name of the operation that gives the same result with swapped operands (> for <).
-    `sums`: (operand, name). This operation adds something to the operand with that number (None: to any operand).
-        Another operation, `name`, combines partial results.
+    `mirror`: the name of the operation that computes the same result with swapped operands (> for <).
+    `sums`: (operand, name), if the operation can accumulate. `operand` is the number of the operand that may be the
+        running total (None: any operand). `name` is the operation that combines partial results.
     `idempotent`: True if combining a number twice is the same as combining it once.
-    `starts`: the neutral number of a type; None if it is not known.
-    `unordered`: True if the operation reduces elements in an order that the language leaves open.
-    `masks`: "all" if the result is on where all operand masks are on, "any" if it is on where any operand mask is on.
-    `selects`: True if the first operand is a flag, which selects one of the other operands.
+    `starts`: a function from a type to its neutral element, or None if that is not known.
+    `unordered`: True if the operation reduces elements in an order that the language does not define.
+    `masks`: "all" if the result is true where all operand masks are true, "any" if it is true where any operand mask is
+        true.
+    `selects`: True if the first operand is a flag that selects one of the other operands.
     `keeps`: "number" if the result is the same number in another type, "bits" if it has the same bits in another type.
     `rounds`: the rounding mode, if the operation rounds to whole numbers: "rn", "rz", "rp" or "rm".
-    `lowest`: the result for -∞, if it is a number.
+    `lowest`: the result for -∞, if the result is a number.
     `divides`: True if the operation divides integers, which takes tens of instructions unless the divisor is constant.
     """
 
@@ -224,14 +225,16 @@ class ElementFacts:
 
     `facts`: divisibility, runs and ranges.
     `form`: the method of `Forms` that describes the result in terms of the operands.
-    `along`: a function that maps an axis of one value to the other values; None if no axis goes through the operation.
+    `along`: a function that maps an axis of one value to the corresponding axes of the other values, or None if no axis
+        of an operand corresponds to an axis of the result.
     `remainder`: (value, constant) if the result is value % constant.
-    `kind`: "number": each element is the attribute `value`. "equal": all elements are equal if the operand is a scalar.
+    `kind`: "number": each element is the attribute `value`. "equal": all elements are equal, provided that the operand
+        is a scalar.
         "places": each element is its own index along the only axis, whose extent is the attribute `extent`.
     `reshapes`: True if the result has the elements of the operand in another shape.
-    `of_grid`: the meaning of the result, if it is a number of the grid along the attribute `axis`. "block": the number
-        of the block. "blocks": the count of blocks. "cluster": the number of the cluster. "rank": the number of the
-        block in its cluster.
+    `of_grid`: the meaning of the result, if it describes the grid along the attribute `axis`. "block": the index of the
+        block. "blocks": the number of blocks. "cluster": the index of the cluster. "rank": the index of the block in
+        its cluster.
     """
 
     facts: FactsOf | None = None
@@ -244,7 +247,7 @@ class ElementFacts:
 
     @cached_property
     def splat(self) -> bool:
-        """Whether all elements are equal, provided that no operand is a tile."""
+        """Whether all elements of the result are equal if no operand is a tile."""
         return self.kind in ("number", "equal")
 
 
@@ -253,23 +256,23 @@ Acts = Literal["", "allocates", "checks", "records", "prints", "synchronizes", "
 
 @dataclass(frozen=True)
 class OpSpec:
-    """The row of one operation: its operands, results and attributes. Each of the five last fields groups further
+    """The row of one operation: its operands, results and attributes. The last five fields contain further groups of
     properties.
 
     `arity`: the number of operands, or (least, most). `most` is None if there is no limit.
-    `infer`: computes the result types from operands and attributes; raises Mismatch.
+    `infer`: computes the result types from operands and attributes, or raises Mismatch.
     `attrs`: the names of the attributes that the operation must have.
     `operands`: the kind of each operand (`ops/kinds.py`). The last kind applies to all further operands.
-    `named`: the kinds of the operands that the attribute `has` names. `needs`: the names that are always present.
-    `symbol`: the operator for the operation in a program, if the operation has no name there.
+    `named`: the kinds of the operands that the attribute `has` names. `needs`: the names that `has` always contains.
+    `symbol`: the operation's operator in a program, such as `+`, if the operation has no name in programs.
     `elementwise`: True if register i of the result comes from register i of the operands, all in the same layout.
-    `becomes`: the name of the operation's instruction in `dsl.ptx_templates`. If the operation has several
-        instructions, `becomes` names one of them: the rows of all of them have the same effects. If the instruction
-        depends on operands or attributes, `becomes` is a function of the operation.
-    `acts`: an effect other than on memory. An operation with such an effect is never removed or merged. Such an
-        operation "allocates" a shared tile, "checks" a condition, "records" the time for a timeline, "prints",
-        "synchronizes" threads or accesses, or "awaits" wgmma products. "meets" means that all lanes of a warp run it
-        together. "runs text" means that its effects are unknown.
+    `becomes`: the name of the operation's instruction in `dsl.ptx_templates`. If the operation has several instructions
+        with the same effects, `becomes` names one of them. If the instruction depends on operands or attributes,
+        `becomes` is a function of the operation.
+    `acts`: an effect other than a memory access. An operation with `acts` is never removed or merged. It "allocates" a
+        shared tile, "checks" a condition, "records" the time for a timeline, "prints", "synchronizes" threads or
+        accesses, or "awaits" wgmma products. "meets" means that all lanes of a warp must run the operation together.
+        "runs text" means that the operation is inline PTX with unknown effects.
     """
 
     name: str
@@ -291,7 +294,8 @@ class OpSpec:
 
     @cached_property
     def keep(self) -> bool:
-        """Whether the operation has an effect other than on memory. Such an operation is never removed or merged."""
+        """Whether the operation has an effect other than a memory access. Such an operation is never removed or
+        merged."""
         return bool(self.acts) or self.control.flows or self.control.ends
 
     @cached_property
@@ -306,8 +310,8 @@ class OpSpec:
 
     @cached_property
     def product(self) -> bool:
-        """Whether the operation is a matrix product on tensor cores, with operands a, b and accumulator. Its attribute
-        `instruction` names the instruction."""
+        """Whether the operation is a matrix product on tensor cores. Its operands are a, b and the accumulator. Its
+        attribute `instruction` names the instruction."""
         return "instruction" in self.attrs
 
     @cached_property
@@ -326,19 +330,20 @@ class OpSpec:
 
     @cached_property
     def joint(self) -> bool:
-        """Whether the lanes of a warp access memory together, so that a lane also accesses elements of other lanes."""
+        """Whether the lanes of a warp access memory together. A lane then also accesses elements of other lanes, as in
+        `ldmatrix`."""
         return (self.joins_lanes or self.leaves) and self.access.touches
 
     @cached_property
     def in_flight(self) -> bool:
-        """Whether the operation is a copy into shared memory. The accesses of such a copy happen later, at any time
-        until its threads wait for its group."""
+        """Whether the operation is an asynchronous copy into shared memory. Its accesses may happen at any time until
+        the threads wait for the group of the copy."""
         return self._completes_by("commit group")
 
     @cached_property
     def leaves(self) -> bool:
-        """Whether the operation is a TMA store. Like the accesses of a copy, its accesses happen later. TMA stores have
-        groups of their own, separate from those of copies. One lane issues a store for its whole warp."""
+        """Whether the operation is a TMA store. Its accesses happen later, as those of asynchronous copies do. The
+        groups of TMA stores are separate from the groups of copies. One lane issues a store for its whole warp."""
         return self._completes_by(_STORES)
 
     def _completes_by(self, groups: str) -> bool:
@@ -347,7 +352,7 @@ class OpSpec:
 
     @cached_property
     def orders(self) -> str | None:
-        """What the operation orders; None if nothing. "threads": it is a barrier. "group": it ends a group of copies.
+        """What the operation orders, or None. "threads": it is a barrier. "group": it ends a group of copies.
         "end": it waits for groups of copies. "stores": it ends a group of TMA stores. "their end": it waits for groups
         of TMA stores."""
         effects = self._row.effects if self._row is not None else ()
@@ -395,5 +400,5 @@ def nothing(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def same_types(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    """The result types of an operation with one result for each operand. Each result has the type of its operand."""
+    """The result types of an operation that has one result for each operand, of the operand's type."""
     return [o.tile for o in operands]

@@ -48,7 +48,7 @@ def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     extent, width = operands[0].shape[axis_of(operands[0], attrs)], attrs["width"]
-    # the width may exceed a warp; registers are renamed then
+    # the width may exceed a warp, because a shuffle may also rename registers
     if width is None or width & (width - 1) or width > extent:
         raise Mismatch(f"groups of {width} along an axis of {extent}: a power of two up to it")
     if (attrs["distance"] is None) != (len(operands) == 2):
@@ -88,8 +88,8 @@ def _reducible(a: Placing, op: Op) -> Layout:
 
 
 def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """A layout in which `axis` lies within a warp. A thread holds neighbours in its registers, and the next lane holds
-    the next neighbours. A scan then needs no shared memory."""
+    """A layout in which all elements along `axis` are in one warp. Each lane has consecutive elements in its registers,
+    and the next lane has the following elements. A scan in this layout needs no shared memory."""
     rest = [e if i != axis else 1 for i, e in enumerate(shape)]
     lanes = [1] * len(shape)
     lanes[axis] = min(WARP, shape[axis])
@@ -104,7 +104,7 @@ def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
             left //= lanes[i]
             rows[i] = min(count, rest[i] // lanes[i])
             count //= rows[i]
-    lanes[axis] *= left  # the remaining lanes hold copies
+    lanes[axis] *= left  # the remaining lanes have copies of elements
     rows[axis] *= count
     return Layout.blocked(shape, tuple(vector), tuple(lanes), tuple(rows))
 
@@ -121,8 +121,8 @@ def _place_scan(a: Placing, op: Op) -> Placed:
 
 
 def _place_vote(a: Placing, op: Op) -> Placed:
-    """Chooses a layout in which the lanes of a warp hold 32 neighbours. For a ballot, the neighbours must be in order:
-    bit i of the result belongs to the i-th neighbour."""
+    """Chooses a layout in which the lanes of a warp contain 32 neighbours. For a ballot, lane i must contain the i-th
+    neighbour, because its flag becomes bit i of the result."""
     (layout,), _ = plain(a, op)
     default = Layout.default(op.result.tile.shape, a.warps)
     if layout is not None and (
@@ -133,7 +133,7 @@ def _place_vote(a: Placing, op: Op) -> Placed:
 
 
 def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """Each group of 32 neighbours in row-major order has the same result."""
+    """The result is the same for each group of 32 neighbours in row-major order."""
     same, left = [], WARP
     for extent in reversed(shape):
         same.append(min(extent, left))
@@ -143,7 +143,7 @@ def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _along_reduce(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """Any axis except the reduced one."""
+    """All axes except the reduced axis."""
     gone = op.attrs["axis"]
     if value in op.results:
         axis += gone <= axis
@@ -159,7 +159,7 @@ row(
     placement=Placement(_spread_reduce, place=_place_reduce, exchange=lambda a, op: a.reduce(op)),
     elements=ElementFacts(along=_along_reduce),
 )  # fmt: skip
-# The result has one part for each warp along the axis.
+# Along the axis, the result has one element for each warp.
 row(
     "partial_reduce", (1, None), _infer_partial, "axis parts", control=Control("joins"),
     algebra=Algebra(unordered=True),

@@ -31,15 +31,14 @@ def stage_bytes(type: SharedType) -> int:
 
 
 def masked_groups(analysis: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Along each axis, the number of contiguous elements that one access may have under the mask of a memory
-    operation."""
+    """The number of contiguous elements, along each axis, that the mask of a memory operation permits in one access."""
     mask = operand(op, "mask")
     return shape if mask is None else getattr(analysis.of(mask), op.spec.access.under_mask)
 
 
 def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layout: Layout | None) -> int:
-    """Number of elements of one access. The elements must be contiguous in registers and in memory, and aligned. The
-    mask must be equal for all elements."""
+    """The number of elements of one access. The elements must be contiguous in registers and in memory, and they must
+    be aligned. The mask must be equal for all elements of the access."""
     if layout is None:
         return 1
     facts = analysis.of(offset)
@@ -58,8 +57,8 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
 
 
 def neighbours(analysis: Analysis, op: Op, under: str) -> int:
-    """Number of elements that one access of a load from global memory may move if the layout allows it. The elements
-    are contiguous and aligned. `under` names the fact of the mask that limits their number."""
+    """The number of contiguous, aligned elements that a load from global memory may move with one access if its layout
+    allows this. `under` is the field of the mask's `Facts` that limits the number."""
     offset, mask, memory = operand(op, "offset"), operand(op, "mask"), op.operands[0]
     assert offset is not None
     facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
@@ -70,8 +69,8 @@ def neighbours(analysis: Analysis, op: Op, under: str) -> int:
 
 
 def access_width(analysis: Analysis, op: Op) -> int:
-    """Number of elements that one access of a load, store or asynchronous copy moves. Both sides of a copy limit this
-    number."""
+    """The number of elements that a load, store or asynchronous copy moves with one access. In a copy, both the source
+    and the destination limit this number."""
     offset, source, tensor = operand(op, "offset"), operand(op, "source"), operand(op, "tensor")
     assert offset is not None
     width = vector_width(analysis, op, offset, op.operands[0], offset.tile.layout)
@@ -81,7 +80,7 @@ def access_width(analysis: Analysis, op: Op) -> int:
 
 
 def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
-    """Whether the mask of `op` may be true for only some elements of one access of `width` elements."""
+    """Whether, in an access of `width` elements, the mask of `op` may be true for only some of the elements."""
     mask = operand(op, "mask")
     if mask is None or mask.tile.layout is None:
         return False
@@ -90,8 +89,8 @@ def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
 
 
 def lies_along(analysis: Analysis, value: Value, axis: int, starts: Mapping[Value, Value]) -> bool:
-    """Whether a tile is loaded from memory that is contiguous along `axis`. `starts` maps each value that a loop
-    carries to its start value."""
+    """Whether a tile is loaded from memory in which neighbours along the tile's `axis` are contiguous. `starts` maps
+    each loop-carried value to its initial value."""
     op = starts.get(value, value).op
     while op is not None and not op.spec.access.kind:
         tiles = [operand for operand in op.operands if operand.tile.shape]

@@ -1,6 +1,8 @@
-"""Offsets within shared tiles that are stored in runs: first `run` elements of each row, then the next run of each row.
+"""Offsets within shared tiles that are stored in blocks of columns: first `run` columns of all rows, then the next
+`run` columns.
 
-TMA and wgmma have rows of at most 128 bytes. A wider tile consists of swizzle atoms with such rows.
+TMA and wgmma allow rows of at most 128 bytes. A wider tile is divided into swizzle atoms whose rows have at most 128
+bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ MOST_OF_ROW = 128
 
 
 def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
-    """The offsets of a tile's elements in row-major order. With `run`, the first `run` columns of all rows come first,
-    then the next `run` columns."""
+    """The offset of each element of a tile. The tile is stored in row-major order. With `run`, the first `run` columns
+    of all rows are stored first, then the next `run` columns."""
     if run not in (0, shape[-1]):
         columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
         block = b.broadcast(b.index(prod(shape[:-1]) * run), shape[-1:])
@@ -38,7 +40,8 @@ def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
 
 
 def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
-    """The same offsets as `offsets_within`, with two axes for the columns: atoms, and columns within an atom."""
+    """The same offsets as `offsets_within`, but with two axes for the columns: one counts the swizzle atoms, the other
+    counts the columns of an atom."""
     # With two axes the offsets are linear. With one axis, the offset of a column needs a division.
     *rows, columns = shape
     if run == columns:
@@ -54,9 +57,9 @@ def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
 
 
 def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | None:
-    """The constant start of a tile with these offsets, in elements. Returns None if `offset` is not the sum of a
-    constant and the offsets of `offsets_within`."""
-    # The offsets are compared by their operations with offsets that are built for the comparison.
+    """The constant, in elements, that `offset` adds to the offsets of `offsets_within`. Returns None if `offset` is no
+    such sum."""
+    # The offsets of `offsets_within` are built anew, and their operations are compared with those of `offset`.
     b = Builder(Loc(Source("", ""), 0, 0))
     with b.region(Block()):
         whole = offsets_within(b, shape, run)
@@ -69,10 +72,10 @@ def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | Non
 
 
 def _same(a: Value, b: Value, seen: set[tuple[Value, Value]]) -> bool:
-    """Whether equal operations compute two values from constants alone."""
+    """Whether two values are computed from constants by the same operations."""
     if (a, b) in seen:
         return True
-    seen.add((a, b))  # each pair once: every path to shared operands would compare them again
+    seen.add((a, b))  # compare each pair only once, even if several paths lead to it
     one, other = a.op, b.op
     return (
         one is not None

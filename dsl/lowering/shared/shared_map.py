@@ -1,6 +1,7 @@
 """Addresses of accesses to shared tiles: byte offsets as linear maps over F2, swizzles, and bank conflicts.
 
-A byte offset in a ring counts from the start of the stage. Any other byte offset counts from the start of the tile.
+If a tile is a ring of stages, byte offsets count from the start of the stage. Otherwise, they count from the start of
+the tile.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WORD = 4
 
 
 def swizzled(offset: int, swizzle: Swizzle) -> int:
-    """The byte offset in shared memory of the byte at `offset` of a stage."""
+    """The byte offset after swizzling. `offset` is the byte offset before swizzling."""
     for bit, mask in swizzle:
         if offset >> bit & 1:
             offset ^= mask
@@ -35,9 +36,9 @@ def swizzled(offset: int, swizzle: Swizzle) -> int:
 
 
 def row_swizzle(width: int) -> Swizzle:
-    """The swizzle that TMA and wgmma have for rows of `width` bytes (PTX ISA, "Swizzling Modes"). The result is empty
-    unless `width` is 32, 64 or 128."""
-    # The swizzle moves pieces of 16 bytes so that eight rows of one column use all banks.
+    """The swizzle that TMA and wgmma apply to rows of `width` bytes (PTX ISA, "Swizzling Modes"). If `width` is not 32,
+    64 or 128, the result is empty."""
+    # The swizzle permutes the 16-byte pieces of each row. An access to one column of eight rows then uses all banks.
     return tuple((7 + i, 16 << i) for i in range((width // 16).bit_length() - 1)) if width in (32, 64, 128) else ()
 
 
@@ -45,9 +46,9 @@ def row_swizzle(width: int) -> Swizzle:
 class SharedMap:
     """Byte offsets of the elements of one access, before the swizzle.
 
-    An offset is the XOR of `constant` and of the bases of all bits that are set in register, lane and warp numbers,
-    plus the sum of `terms`. The terms are scalars with factors. `aligned` is a power of two that divides the sum of the
-    terms.
+    Each bit of the register, lane and warp numbers has a base. The offset of an element is the XOR of `constant` and
+    the bases of all set bits, plus the sum of `terms`. Each term is a scalar times a factor. `aligned` is a power of
+    two that divides the sum of the terms.
     """
 
     register: tuple[int, ...]
@@ -74,15 +75,15 @@ class SharedMaps:
         self.affines = AffineOffsets()
 
     def of(self, op: Op, layout: Layout | None) -> SharedMap | None:
-        """The map of an access to a shared tile, by threads that hold its elements in `layout`. Returns None if the map
-        is not linear."""
+        """The map of an access to a shared tile. `layout` is the layout of the accessed elements in registers. Returns
+        None if the map is not linear."""
         memory, offset, stage = op.operands[0], operand(op, "offset"), operand(op, "stage")
         assert offset is not None and isinstance(memory.type, SharedType)
         affine = self.affines.of(offset)
         if affine is None or layout is None or not free_of_carries(affine, layout.shape):
             return None
         size = memory.dtype.bytes
-        # The order is fixed because the same text must give the same PTX in every process.
+        # The order is fixed, because compilation must be deterministic across processes.
         in_order = sorted(affine.terms, key=lambda term: self.affines.ranks[term[0]])
         terms = {self.affines.scalars[name]: factor * size for name, factor in in_order}
         constant = affine.constant * size
@@ -107,16 +108,16 @@ class SharedMaps:
 
 
 def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
-    """The bases of the lane bits that select the addresses of an `ldmatrix` or `stmatrix`: rows first, then
-    matrices."""
+    """The bases of the lane bits in the row addresses of an `ldmatrix` or `stmatrix`. The bits that select the row come
+    first, then the bits that select the matrix."""
     rows = (map.register[0], *map.lane[:2]) if op.attrs["trans"] else map.lane[2:]
     return (*rows, *(*matrix_registers(op, map), 0, 0)[:2])
 
 
 def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
     """The bases of the register bits that count matrices."""
-    # `ldmatrix.trans` moves pairs of bytes. A transposed matrix of bytes therefore gives half of each of two words, and
-    # the bit that moves by one byte selects the word.
+    # `ldmatrix.trans` moves pairs of bytes. A transposed matrix of bytes therefore fills half of each of two words. The
+    # register bit that moves by one byte selects the word.
     bits = word_bits(op)
     if op.attrs["trans"] and bits == 2:
         return tuple(b for b in map.register[1:] if b != 1)
@@ -133,15 +134,16 @@ def word_bits(op: Op) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Lanes that shared memory serves together. `lanes` has the offset that each lane bit adds. `bytes` is the number
-    of bytes of each lane."""
+    """Lanes that shared memory serves together. `lanes` contains the byte offset that each lane bit adds. `bytes` is
+    the number of bytes that each lane accesses."""
 
     lanes: tuple[int, ...]
     bytes: int
 
     def passes(self, swizzle: Swizzle) -> int:
-        """Number of passes over the banks, which is the greatest number of words in one bank."""
-        # All maps are linear over F2, so each bank has the same number of words: 2^(rank of words - rank of banks).
+        """The number of passes over the banks. It equals the greatest number of accessed words in one bank."""
+        # The offsets are linear over F2, so each used bank has the same number of words: 2^(rank of words - rank of
+        # banks).
         inside = [WORD << i for i in range((self.bytes // WORD).bit_length() - 1)]
         moved = [swizzled(b, swizzle) & -WORD for b in self.lanes]
         words, banks = BasisSpan(inside), BasisSpan(inside)
@@ -152,8 +154,9 @@ class Phase:
 
 
 def lanes_together(size: int) -> int:
-    """Number of lane bits of one phase, if each lane accesses `size` bytes."""
-    # A pass over the banks gives 128 bytes: 8 lanes of 16 bytes, 16 lanes of 8 bytes, otherwise the whole warp.
+    """The binary logarithm of the number of lanes in one `Phase`, if each lane accesses `size` bytes."""
+    # A pass over the banks serves 128 bytes: 8 lanes of 16 bytes, or 16 lanes of 8 bytes. If the lanes access fewer
+    # bytes, a pass serves the whole warp.
     return {16: 3, 8: 4}.get(size, 5)
 
 
@@ -165,7 +168,7 @@ def access_layout_of(op: Op) -> Layout | None:
 
 
 def access_bytes(analysis: Analysis, op: Op) -> int:
-    """Number of bytes that one lane moves by one instruction of an access."""
+    """The number of bytes that one instruction of an access moves for one lane."""
     memory = op.operands[0]
     if op.spec.joint:
         return 16
@@ -174,12 +177,12 @@ def access_bytes(analysis: Analysis, op: Op) -> int:
 
 
 def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
-    """One phase of an access. All other phases are the same, at other offsets."""
+    """One `Phase` of an access. All other phases differ only in their offsets."""
     size = access_bytes(analysis, op)
     lanes = matrix_lanes(op, map) if op.spec.joint else map.lane
     lanes = lanes[: lanes_together(size)]
     layout = access_layout_of(op)
-    if writes(op) and not op.spec.joint and layout is not None:  # one lane stores for all lanes that hold an element
+    if writes(op) and not op.spec.joint and layout is not None:  # one lane stores for all lanes that have the element
         free = layout.replicated["lane"]
         lanes = tuple(b for i, b in enumerate(lanes) if not free >> i & 1)
     return Phase(lanes, size)
@@ -193,16 +196,16 @@ def shared_accesses(ops: Iterable[Op]) -> Iterator[Op]:
 
 
 def conflicts(maps: SharedMaps, op: Op) -> int | None:
-    """Number of extra passes over the banks for each phase of an access. Returns None if the number depends on data or
-    masks."""
+    """The number of extra passes over the banks for each `Phase` of an access. Returns None if the number depends on
+    data or masks."""
     memory, offset = op.operands[0], operand(op, "offset")
     assert offset is not None and isinstance(memory.type, SharedType)
     layout = access_layout_of(op)
     if not offset.tile.shape:
         return 0
     mask = operand(op, "mask")
-    # A mask removes lanes from a phase, so the count would be too high. A masked copy writes zeros, so all its lanes
-    # take part.
+    # A mask removes lanes from a `Phase`, so the computed number would be too high. In a masked copy all lanes take
+    # part, because masked lanes write zeros.
     if not op.spec.in_flight and mask is not None and constant_of(mask) is not True:
         return None
     map = maps.of(op, layout)
@@ -213,10 +216,10 @@ def conflicts(maps: SharedMaps, op: Op) -> int | None:
 
 
 MOST_ALIGNMENT = 1024
-"""Alignment of a block's shared memory, regardless of `.align`. On an H200 (driver 580) shared memory starts at 0x400,
-even with `.align 2048`."""
+"""The alignment of a block's shared memory, even if `.align` is greater. On an H200 (driver 580) shared memory starts
+at 0x400, even with `.align 2048`."""
 
 
 def period(swizzle: Swizzle) -> int:
-    """Number of bytes after which a swizzle repeats."""
+    """The number of bytes after which a swizzle repeats."""
     return max((2 << bit for bit, _ in swizzle), default=1)

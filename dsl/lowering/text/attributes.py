@@ -25,7 +25,8 @@ def _by_subject(reads: Reads) -> Reads:
 
 
 def _row(*kinds: Reads) -> Reads:
-    """Checks for a tuple of values of these kinds."""
+    """Returns a function that checks whether a value is a tuple. The elements must pass the checks `kinds`, in
+    order."""
 
     def reads(value: Any) -> bool:
         return (
@@ -82,4 +83,4 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "pingpong": FLAGS,
     "unroll": COUNTS,
 }
-"""Attribute → a check and a description of the expected value."""
+"""Maps each attribute to a check and a description of the expected value."""

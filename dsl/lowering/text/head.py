@@ -1,4 +1,4 @@
-"""Reads the head of the text: the kernel with its launch and schedule, its parameters, and its layouts."""
+"""Reads the head of an IR text: the kernel with its launch and schedule, its parameters, and its layouts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from dsl.lowering.text.rows import TextRow
 from dsl.lowering.text.values import Values, flat, inside, integers
 
 MAX_BASES = 12
-"""The maximum number of bases for the registers of a layout. So many bases give 4,096 elements per thread. A thread has
-255 registers."""
+"""The maximum number of register bases of a layout. 12 bases mean 4,096 elements per thread. A thread has at most 255
+registers."""
 
 
 class FunctionHead(Values):
-    """Reads the rows of the head. Each kind of row has a method. `names` maps a name in the text to its value."""
+    """Reads the rows of the head. Each kind of row has a method. `names` maps the names of values in the text to the
+    values."""
 
     def __init__(self, source: Source):
         super().__init__(source)
@@ -118,7 +119,7 @@ class FunctionHead(Values):
     def row_attribute(self, row: TextRow) -> None:
         loc, name = row.loc, self.new(row, self.attributes)
         at, value = row.loc, self.value(row)
-        if name not in ATTRIBUTES and not current().added:  # a directive of a plug-in has an attribute of its own
+        if name not in ATTRIBUTES and not current().added:  # directives of plug-ins may have other attributes
             row.fail(f"a kernel has no attribute '{name}'", closest(name, ATTRIBUTES) or ", ".join(ATTRIBUTES), loc)
         if name in ATTRIBUTES and not ATTRIBUTES[name][0](value):
             row.fail(f"the attribute '{name}' is {ATTRIBUTES[name][1]}", None, at)
@@ -164,7 +165,7 @@ class FunctionHead(Values):
         self.void.append((row.name(), self.place(row)))
 
     def row_layout(self, row: TextRow) -> None:
-        # All parts are checked here: a wrong layout would otherwise cause an error much later, in a pass, without a
+        # The whole layout is checked here. Otherwise, a wrong layout would cause an error in a later pass, without a
         # location in the text.
         name = row.take("layout", "a layout's name")
         row.need("=")
@@ -189,7 +190,7 @@ class FunctionHead(Values):
             row.fail(f"a layout has at most {MAX_BASES} bases of registers", None, loc)
         try:
             self.layouts[name] = Layout(shape, tuple(places))
-            self.layouts[name].invert()  # raises LayoutError if an element has no place in the layout
+            self.layouts[name].invert()  # raises LayoutError if an element has no position in the layout
         except LayoutError as error:
             row.fail(str(error), None, loc)
 
@@ -245,7 +246,7 @@ class FunctionHead(Values):
         self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value, align))
 
     def new(self, row: TextRow, known: dict[str, Any]) -> str:
-        """Reads a name that has no row yet, and the `=` that follows."""
+        """Reads a name that no earlier row has defined, and the following `=`."""
         loc, name = row.loc, row.name()
         if name in known:
             row.fail(f"a second row of '{name}'", None, loc)
@@ -265,8 +266,8 @@ class FunctionHead(Values):
 
 
 def user_name(token: str) -> str | None:
-    """The user's name of a value in the text. `%x#2` is the second value with the name x. A value whose token is a
-    number has no name."""
+    """The user's name of a value, taken from its token in the text. `%x#2` is the second value with the name x. A token
+    that is a number, such as `%7`, means that the user gave no name."""
     name = token[1:]
     if name[0].isdigit():
         return None

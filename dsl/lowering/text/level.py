@@ -1,4 +1,4 @@
-"""A kernel after some passes, with all data that its text contains."""
+"""A kernel after some passes, with all data that its IR text contains."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dsl.lowering.ir.targets import Target
 VERSION = 1
 """The version of the text format. The reader rejects other versions."""
 FIRST = f"tile-ir {VERSION}"
-"""The first line of a text."""
+"""The first line of an IR text."""
 
 
 def is_ir(text: str) -> bool:
-    """Whether a text is the IR of a kernel, judged by its first line that is not a comment."""
+    """Whether a text is the IR of a kernel. The first line that is not a comment decides."""
     # Comments may precede the first line.
     head = next((line for line in text.splitlines() if line.strip() and not line.startswith("//")), "")
     return head.split(" ")[0] == FIRST.split()[0]
@@ -24,7 +24,8 @@ def is_ir(text: str) -> bool:
 
 @dataclass(slots=True)
 class LevelCondition:
-    """A condition of the variant that becomes an entry of `requires` in the header."""
+    """A condition that a launch must meet to use the kernel variant. It becomes an entry of `requires` in the PTX
+    header."""
 
     expr: Any
     text: str

@@ -1,4 +1,4 @@
-"""The printer. The printer writes a kernel after any pass as text, with one line for each operation."""
+"""The printer writes a kernel after any pass as IR text, with one line for each operation."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ COMMON_NAN = struct.pack(">d", float("nan"))
 
 
 class PrintedNames:
-    """The names of values, layouts and sources. If one instance is used for several levels, equal things have equal
-    names in all of them. A value that replaces another value takes over its name."""
+    """The names of values, layouts and sources. One instance may serve several levels (texts after different passes).
+    Values, layouts and sources that occur in several levels then have the same name in each text. A value that replaces
+    another value takes over the name of the replaced value."""
 
     def __init__(self) -> None:
         self.sources: dict[Source, int] = {}
         self.layouts: dict[Layout, str] = {}
         self.values: dict[Value, str] = {}
-        self.same: dict[str, int] = {}  # name → the number of values that have had it
+        self.same: dict[str, int] = {}  # maps a name to the number of values that have had it
         self.unnamed = 0
         self.present: set[Value] = set()  # the values of the printed level, which keep their names
 
     def of(self, value: Value) -> str:
-        """The name of a value. The first value called x is `%x`, and the second one is `%x#2`. A value without a user's
-        name gets a number: `%7`."""
+        """The name of a value. The first value called x is `%x`, and the second value called x is `%x#2`. A value that
+        the user has not named gets a number: `%7`."""
         known = self.values.get(value)
         if known is None:
             known = self.values[value] = self.inherited(value) or self.new(value)
@@ -45,7 +46,7 @@ class PrintedNames:
         while origin is not None and origin not in self.values:
             origin = origin.origin
         if origin is None or origin in self.present or origin.name != value.name:
-            return None  # the original value still exists and keeps its name, or the two have different names
+            return None  # the original value still exists and keeps its name, or the two user names differ
         return self.values.pop(origin)
 
     def new(self, value: Value) -> str:
@@ -58,7 +59,7 @@ class PrintedNames:
 
 
 def printed(level: Level, names: PrintedNames | None = None) -> str:
-    """The text of a kernel at a level. `read` converts it back to an equal kernel."""
+    """The text of a kernel at a level. `read` converts the text back to an equal kernel."""
     return _Printer(level, names or PrintedNames()).text()
 
 
@@ -68,7 +69,7 @@ def quoted(text: str) -> str:
 
 
 def word(name: str) -> str:
-    """A name, in quotes unless it is a word."""
+    """A name as text. A name that is not a word is put in quotes."""
     return name if WORD.fullmatch(name) else quoted(name)
 
 
@@ -89,8 +90,8 @@ class _Printer:
             head += map(self.workspace, self.level.function.workspaces)
             body: list[str] = []
             self.block(self.level.function.body, INDENT, body)
-        # Built after the body, because printing the body adds layouts to the table. In the text, the layouts come
-        # first.
+        # The head is printed after the body, because printing the body adds layouts to the table. In the text, the
+        # layouts come first.
         layouts = [f"layout {name} = {list(layout.shape)}: {layout}" for layout, name in self.layouts.items()]
         return "\n".join([FIRST, *head, *layouts, "body {", *body, "}", *self.quoted_sources()]) + "\n"
 
@@ -129,8 +130,8 @@ class _Printer:
         raise TypeError(f"the IR's text has no form for {type(value).__name__}")
 
     def number(self, value: float) -> str:
-        """A float as text. The text contains a point, an exponent or a word, so that it does not read as an integer. A
-        NaN other than the common one is written with all its bits."""
+        """A float as text. The text contains a point, an exponent or a word, so that the reader does not take it for an
+        integer. A NaN other than the default NaN is written with all its bits."""
         raw = struct.pack(">d", value)
         return repr(value) if value == value or raw == COMMON_NAN else f"bits(0x{raw.hex()})"
 
@@ -155,8 +156,8 @@ class _Printer:
         return self.layouts.setdefault(layout, f"#{len(self.layouts)}")
 
     def place(self, loc: Loc) -> str:
-        """LINE:COLUMN+LENGTH. Unless the location is in the kernel's file, the number of the source precedes the
-        location. The locations of inlined calls follow."""
+        """A location as LINE:COLUMN+LENGTH. If the location is not in the kernel's file, the number of the source
+        precedes it. The locations of inlined calls follow."""
         parts = []
         for each in (loc, *loc.callers):
             source = self.sources.setdefault(each.source, len(self.sources))
@@ -173,7 +174,8 @@ class _Printer:
         level, f = self.level, self.level.function
         head = f"kernel {word(f.name)} arch {level.target.arch} warps {f.warps} index {f.index_bits}"
         rows = [self.placed(head, f.loc), f"passes [{', '.join(level.passes)}]"]
-        # Sorted, here and for `branches`: the order of sets differs between processes, and texts must be comparable.
+        # The sets here and in `branches` are sorted, because their order differs between processes, and texts must be
+        # comparable.
         rows += [f"holds [{', '.join(map(quoted, sorted(f.holds)))}]"] if f.holds else []
         rows += [f"schedule {quoted(level.schedule)}"] if level.schedule is not None else []
         rows += [f"constant {word(name)} = {self.value(value)}" for name, value in level.constants.items()]
@@ -231,8 +233,8 @@ class _Printer:
             out.append(row)
 
     def quoted_sources(self) -> list[str]:
-        """The texts of all files with locations. A kernel that is read back can then quote these files in its
-        errors."""
+        """The texts of all files to which locations refer. After the IR is read back, error messages can then quote
+        these files."""
         out = []
         for source, number in self.sources.items():
             out.append(f"source {number} {quoted(source.name)}")

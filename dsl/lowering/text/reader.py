@@ -1,5 +1,5 @@
-"""The reader converts the printer's text, possibly edited by hand, back to a kernel. Each error has a location in the
-text."""
+"""The reader converts the printer's text back to a kernel. The text may be edited by hand. Each error has a location in
+the text."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from dsl.lowering.text.rows import TextRow
 
 
 def read(text: str, name: str) -> Level:
-    """The kernel that a text describes. Raises TileError `ir` with a location in `text`. `name` is the name of the
-    text's file."""
+    """Reads the kernel from a text. Raises TileError `ir` with a location in `text`. `name` is the name of the text's
+    file."""
     return _Reader(Source(name, text)).level()
 
 
@@ -59,7 +59,8 @@ class _Reader(FunctionHead):
         if 0 not in self.sources:
             row.fail("the text has no source 0, the file of the kernel")
         (name, target, warps, bits, loc), rows = self.rows["kernel"], self.rows
-        # The same order as in `Function.body`: pointers, scalars and tables, then strides, dims and workspaces.
+        # The arguments have the same order as in `Function.body`: pointers, scalars and tables, then strides, dims and
+        # workspaces.
         body.args = [
             *(p.value for p in self.parameters if p.value is not None),
             *(stride for p in self.parameters for stride in p.strides),
@@ -93,7 +94,7 @@ class _Reader(FunctionHead):
     def body(self, rows: list[TextRow], opening: TextRow) -> Block:
         """Reads the operations up to the end of the body. Returns their block."""
         block = Block()
-        open: list[_Open] = []  # operations with a region that has not ended
+        open: list[_Open] = []  # the enclosing operations, whose regions have not ended
         for i, row in enumerate(rows):
             if not row.has("}"):
                 if len(self.ops) == MAX_OPERATIONS:  # the same limit as for a kernel that is built from a `.tile` file
@@ -122,7 +123,7 @@ class _Reader(FunctionHead):
         (open[-1].row if open else opening).fail("this has no end", "a line '}' ends it")
 
     def region(self, row: TextRow, of: _Open) -> Block:
-        """Begins the next region of an operation. The region's arguments follow its opening brace."""
+        """Begins the next region of an operation. In the text, the region's arguments follow the opening brace."""
         self.names = dict(of.names)  # a copy, because values of a region are not known behind the region
         region = Block(row.several("(", ")", lambda: self.argument(row)) if row.token == "(" else ())
         of.op.regions.append(region)
@@ -135,8 +136,8 @@ class _Reader(FunctionHead):
         return self.names[token]
 
     def op(self, row: TextRow) -> tuple[Op, list[tuple[str, Value]]]:
-        """Reads an operation without its regions. Returns the operation, and its results with their names in the
-        text."""
+        """Reads an operation without its regions. Returns the operation and a list of its results with their names in
+        the text."""
         results: list[str] = []
         if row.kind == "value":
             while True:
@@ -176,7 +177,7 @@ class _Reader(FunctionHead):
             if (flaws := flaw(op, laid_out)) is not None:
                 raise TileError("ir", loc, f"{op.name}: {flaws}")
             unknown = [name for name in op.attrs if name not in ATTRIBUTES]
-            if unknown and not current().added:  # plug-ins may have attributes of their own
+            if unknown and not current().added:  # plug-ins may add attributes
                 found = f"no operation has an attribute '{unknown[0]}'"
                 raise TileError("ir", loc, f"{op.name}: {found}", closest(unknown[0], ATTRIBUTES))
 

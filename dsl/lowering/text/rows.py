@@ -1,4 +1,4 @@
-"""Splits a line of the text into tokens."""
+"""Splits a line of the IR text into tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TextRow:
         self.next()
 
     def next(self) -> None:
-        """Goes to the next token."""
+        """Advances to the next token."""
         while True:
             self.first = self.at
             found = TOKEN.match(self.text, self.at)
@@ -68,7 +68,7 @@ class TextRow:
         return token
 
     def has(self, token: str) -> bool:
-        """Whether the next token is this mark or word. If it is, the token is consumed."""
+        """Whether the next token is this mark or word. If so, the token is consumed."""
         if self.token != token or self.kind not in ("mark", "word"):
             return False
         self.next()
@@ -91,7 +91,7 @@ class TextRow:
             self.next()
 
     def name(self) -> str:
-        """Consumes a word, or any text in quotes."""
+        """Consumes and returns a name: a word, or any text in quotes."""
         return self.string() if self.kind == "string" else self.take("word", "a name")
 
     def integer(self, least: int = 0) -> int:
@@ -104,7 +104,7 @@ class TextRow:
         return number
 
     def several(self, open: str, close: str, item: Callable[[], T]) -> list[T]:
-        """Consumes items that are separated by commas. A comma after the last item is allowed."""
+        """Consumes and returns items separated by commas. A comma after the last item is allowed."""
         self.need(open)
         out: list[T] = []
         while not self.has(close):

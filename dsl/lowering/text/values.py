@@ -1,4 +1,4 @@
-"""Reads values: locations, numbers, types, layouts."""
+"""Reads values in an IR text: locations, numbers, types, layouts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MOST_DIGITS = 40  # the maximum number of digits of an integer
 
 
 class Values:
-    """The tables that values refer to. `sources` maps the number of a source, as used in locations, to its file.
-    `layouts` maps a name in the text to a layout."""
+    """Reads values. `sources` maps the number of a source, which locations use, to the file. `layouts` maps a name in
+    the text to a layout."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -71,7 +71,7 @@ class Values:
                 row.fail(f"there is no source {of[0] if of else 0}")
             if not 1 <= line <= len(source.starts):
                 row.fail(f"{source.name} has no line {line}")
-            # Clamped, because a location that was edited by hand may lie behind the end of the file.
+            # The location is clamped to the file, because it may have been edited by hand.
             start = min(source.starts[line - 1] + column - 1, len(source.text))
             loc = Loc(source, start, min(start + int(length), len(source.text)), loc)
         row.next()
@@ -81,7 +81,7 @@ class Values:
 
     def value(self, row: TextRow) -> Any:
         row.depth += 1
-        if row.depth > MAX_REGIONS:  # gives an error with a location, before Python's recursion limit is reached
+        if row.depth > MAX_REGIONS:  # report an error with a location before Python's recursion limit is reached
             row.fail("values are nested too deeply")
         try:
             return self.one(row)
@@ -139,7 +139,7 @@ class Values:
         return number
 
     def tree(self, row: TextRow) -> Any:
-        """Reads an expression that the launch evaluates: a number, a name, or an operation with its operands."""
+        """Reads an expression that is evaluated at launch: a number, a name, or an operation with its operands."""
         loc, value = row.loc, self.value(row)
         if not is_tree(value):
             row.fail('an expression is a finite number, a name, or ["+", "n", 1]', None, loc)
@@ -218,7 +218,7 @@ class Values:
         return TileType(shape, dtype, layout)
 
     def counted(self, row: TextRow, what: str) -> tuple[DType, int]:
-        """Reads `(TYPE, WHAT COUNT)`."""
+        """Reads `(TYPE, WHAT COUNT)` and returns the type and the count."""
         row.need("(")
         dtype = self.dtype(row)
         row.need(",")

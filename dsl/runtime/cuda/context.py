@@ -5,7 +5,7 @@ context remembers the kernels launched since the last synchronisation, and the e
 context refuses further launches.
 
 A kernel that never ends can only be stopped by ending its process. Inside `time_limit`, a wait for the device raises an
-error when the time is over, and the context is poisoned."""
+error when the time is over. The error poisons the context."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ class Context:
         return values[0] if len(values) == 1 else tuple(values)
 
     def add_record(self, kernel: str) -> int:
-        """Allocates a zeroed assert record for `kernel` and returns its address. A failed `assert` writes to it."""
+        """Allocates a zeroed assert record for `kernel` and returns its address. A failed `assert` writes to this
+        record."""
         cuda = driver.bindings()
         with self.current():
             pointer = int(self.call(cuda.cuMemAlloc, 4 * RECORD_WORDS))
@@ -119,10 +120,10 @@ class Context:
         Raises DeviceError for another failure, or if the wait takes longer than the `time_limit`."""
         self._wait(_limit.get())
         with self.current():
-            # Only records of launched kernels are read, because each reading copies from the device.
+            # Only records of launched kernels are read, because each read copies from the device.
             records = [record for record in self.records if record[0] in self.launched]
             failed = [found for kernel, pointer in records if (found := self._failed(kernel, pointer))]
-        # Cleared before the raise, so that a failed assert is not reported twice.
+        # The launched kernels are cleared before the raise, so that a failed assert is not reported twice.
         self.launched.clear()
         if failed:
             raise failed[0]
@@ -172,7 +173,7 @@ _lock = threading.Lock()
 
 
 def context(ordinal: int) -> Context:
-    """The context of a device. It is retained at first use. Raises DeviceError `no-gpu` or `cuda`."""
+    """The context of a device. The context is retained at first use. Raises DeviceError `no-gpu` or `cuda`."""
     if driver.forked():
         raise driver.after_fork_error()
     with _lock:
@@ -202,7 +203,8 @@ def _facts(device: Any) -> DeviceFacts:
         name=driver.call(cuda.cuDeviceGetName, 256, device).split(b"\0")[0].decode(),
         arch=f"sm_{major}{minor}",
         sms=get("MULTIPROCESSOR_COUNT"),
-        # OPTIN: a kernel must request more than 48 KiB of dynamic shared memory. `load_function` does this.
+        # OPTIN: a kernel that uses more than 48 KiB of dynamic shared memory must request it. `load_function` does
+        # this.
         shared_per_block=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         shared_per_sm=get("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
         reserved_shared=get("RESERVED_SHARED_MEMORY_PER_BLOCK"),

@@ -43,7 +43,7 @@ def _initialise() -> tuple[int, str | None]:
 
 
 def unavailable() -> str | None:
-    """The reason why there is no GPU. None if there is a GPU. The first call starts the driver."""
+    """The reason why there is no GPU. The result is None if there is a GPU. The first call starts the driver."""
     return _initialise()[1]
 
 

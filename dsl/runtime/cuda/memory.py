@@ -62,7 +62,7 @@ class Allocation:
 
 
 class HostCopy:
-    """A copy of a host array on the device, for one launch. The addresses of array and copy are equal modulo
+    """A copy of a host array on the device, for one launch. The addresses of the array and of the copy are equal modulo
     HOST_ALIGNMENT.
 
     `pointer` is the argument that the kernel gets. `copy_back` writes the elements to the host array.
@@ -95,7 +95,8 @@ class HostCopy:
 class DeviceArray:
     """A row-major array in device memory, for programs without a GPU framework.
 
-    `to_device(numpy_array)` makes a DeviceArray with the contents of the numpy array. `.numpy()` copies it to the host.
+    `to_device(numpy_array)` makes a DeviceArray with the contents of the numpy array. `.numpy()` copies a DeviceArray
+    to the host.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str, device: int = 0) -> None:

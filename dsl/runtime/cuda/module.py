@@ -69,7 +69,8 @@ class LoadedKernel:
     says_cluster: bool
     """Whether launches need no cluster attribute: the text states the cluster size, or there are no clusters."""
     timeline: int = 0
-    """Address of the memory to which warps write records at marks. It has no room if no records were requested."""
+    """Address of the memory to which warps write records at marks. If no records were requested, this memory has no
+    room for records."""
 
     def attributes(self) -> Attributes:
         """The properties of this kernel, as the driver reports them."""
@@ -132,7 +133,7 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
     line if the driver refuses the text."""
     _check_device(context.facts, code)
     cuda = driver.bindings()
-    # The key holds a digest of 64 bytes instead of the text, which may have 240 KB.
+    # The key contains a digest of 64 bytes instead of the text, which may have 240 KB.
     key = (hashlib.sha256(ptx.encode()).hexdigest(), context.ordinal, code.maxnreg)
     with context.current():
         with _lock:
@@ -152,7 +153,7 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
 
 def variable(context: Context, function: Any, name: str) -> tuple[int, int]:
     """The address and the size in bytes of a variable in the function's module. The size is 0 if the driver does not
-    know the variable."""
+    find the variable."""
     cuda = driver.bindings()
     with context.current():
         code, *found = cuda.cuModuleGetGlobal(context.call(cuda.cuFuncGetModule, function), name.encode())

@@ -16,7 +16,7 @@ all types."""
 TYPES = {"s32": "INT32", "s64": "INT64", "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"}
 """Our element type → the driver's type. A map names the type for reductions, which compute with elements."""
 SMALL = 1 << 17
-"""Drivers up to version FAULTY set a wrong bit in the map of an array with fewer bytes than this."""
+"""Drivers up to version FAULTY set a wrong bit in the map of an array with fewer bytes than this number."""
 FAULTY = 13010
 SMALL_BIT = 1 << 21
 """The wrong bit. It is in the second word of a map."""
@@ -24,8 +24,8 @@ SMALL_BIT = 1 << 21
 
 MOST_OBJECTS = 1024
 _objects: dict[tuple[int, TensorMap], Any] = {}
-"""(device, map) → the driver's object for this map. For another array only the address in the object is replaced. A
-thread removes an object while it uses the object, so that no two threads use the same object."""
+"""(device, map) → the driver's object for this map. For another array, only the address in the object is replaced.
+While a thread uses an object, the object is not in this dict, so that no two threads use the same object."""
 
 
 def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
@@ -40,7 +40,7 @@ def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
             context.call(cuda.cuTensorMapReplaceAddress, made, pointer)
     words = [int(word) for word in made.opaque]
     if tensor_map.span < SMALL and driver_version() <= FAULTY:
-        # These drivers set this bit for small arrays by mistake. Copies by such maps may be wrong.
+        # These drivers set this bit for small arrays by mistake. Copies with this bit set may be wrong.
         words[1] &= ~SMALL_BIT
     if len(_objects) < MOST_OBJECTS:
         _objects[key] = made

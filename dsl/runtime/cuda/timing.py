@@ -31,8 +31,8 @@ def measure(
     """Calls `launch` `repeats` times and returns the device time of each call in microseconds.
 
     `launch` must launch on the stream with the raw handle `stream`. Each launch is queued between two events. All
-    launches are queued before the first wait. So the host's time does not count, unless it exceeds the device's time.
-    If `launch` has a `renew` (`dsl.runtime.renewed`), `renew` is called before the first event of each launch."""
+    launches are queued before the first wait. So the host's time does not count if it is shorter than the device's
+    time. If `launch` has a `renew` (`dsl.runtime.renewed`), `renew` is called before the first event of each launch."""
     return measure_rounds([launch], repeats, device=device, stream=stream, warmups=warmups, flush_l2=flush_l2)[0]
 
 
@@ -116,7 +116,7 @@ def renewal_of(launch: Callable[[], object], stream: int) -> Callable[[], None]:
 
 
 def flush_l2(device: int = 0) -> None:
-    """Overwrites the L2, so that the next launch starts with a cold L2. Waits for the end."""
+    """Overwrites the L2, so that the next launch starts with a cold L2. Waits until the L2 is overwritten."""
     owner = context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes)
     with owner.current():

@@ -1,8 +1,8 @@
 """Workspaces: memory that the blocks of a launch share. The launches of a stream use the same memory in turn.
 
-Memory that must be zero at a launch is zeroed only once, because each launch leaves zeros. Memory is never freed, since
-running launches and captured graphs may hold its address. If a stream needs more memory, the new piece is at least
-twice as large as the old piece.
+Memory that must be zero at a launch is zeroed only once, because each launch leaves zeros in this memory. Memory is
+never freed, since running launches and captured graphs may hold its address. If a stream needs more memory, the new
+piece is at least twice as large as the old piece.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class StreamWorkspaces:
         self.lock = threading.Lock()
 
     def addresses(self, header: Header, counts: Mapping[str, int]) -> dict[str, int]:
-        """The addresses of the workspaces of a launch, by name. `counts` are their numbers of elements."""
+        """The addresses of the workspaces of a launch, by name. `counts` maps each name to the workspace's number of
+        elements."""
         found: dict[str, int] = {}
         # Two threads may launch on one stream.
         with self.lock:

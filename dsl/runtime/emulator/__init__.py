@@ -6,25 +6,25 @@ code.py        operands to frame entries           spaces.py     bounds, alignme
 program.py     segments, order, register slots     shadow.py     races, uninitialised reads
 instructions/  one closure for each instruction    ordering.py   happens-before
 launch.py      arguments, waves, results           copies.py     asynchronous operations
-wave.py        which threads run next              rendezvous.py who waits for whom
+wave.py        which threads run next              rendezvous.py warp and block barriers
 group.py       threads that run together           mbarriers.py  mbarrier objects
 counters.py, traffic.py  what is counted           landings.py   copies that mbarriers complete
-products.py    wgmma in flight, proxy fences       descriptors.py  where its operands lie
+products.py    wgmma in flight, proxy fences       descriptors.py  layout of wgmma operands
 sums_in_flight.py  registers of products in flight   alike.py  stores that write the same
 tensor_maps.py, tensor_copies.py  TMA copies        register_counts.py  setmaxnreg
 undefined.py, undefined_bits.py  registers that nobody wrote
-guesses.py     loads that a swap checks            findings.py    what is reported
+guesses.py     loads that atom.cas checks          findings.py    what is reported
 relaxed.py     fences beside relaxed arrivals      scratch.py    workspaces of a call
 provenance.py  what stores may reach               printf.py     vprintf
-inlining.py    calls                               order.py      preference of blocks
-legal/         what the ISA allows, form by form   limits.py     how much a text may ask for
-liveness.py    registers that live at a block's start
-arguments.py   bytes and arrays of the parameters  allocation.py  freed memory stays
+inlining.py    calls                               order.py      order of basic blocks
+legal/         what the ISA allows, form by form   limits.py     limits of the accepted PTX
+liveness.py    registers live at a block's start
+arguments.py   bytes and arrays of the parameters  allocation.py  keeps freed memory
 origins.py     threads and lines of stamps         spinning.py   launches that do not end
 numerics.py, integers.py, matrix.py  arithmetic
-overlap.py     launches that start before those in front end
+overlap.py     launches that overlap earlier launches
 reductions.py, reductions_in_flight.py  reductions in memory  deliveries.py  copies within a cluster
-map_proxy.py   maps that kernels make
+map_proxy.py   tensor maps that kernels write
 ```
 """
 

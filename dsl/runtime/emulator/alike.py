@@ -41,8 +41,8 @@ def is_constant(item: Operand, step: RegisterStep) -> bool:
 
 
 def as_the_last(index: Any, values: Any, warps: Any) -> Any:
-    """For each lane of a store: does it store the same bytes as the last lane that stores to the same place, and do
-    both lanes belong to one warp?"""
+    """A mask of the lanes of a store. A lane is in the mask if the last lane that stores to the same address belongs to
+    the same warp and stores the same bytes."""
     _, which = np.unique(index, return_inverse=True)
     last = np.empty(len(index), np.int64)
     last[which] = np.arange(len(index))

@@ -1,7 +1,7 @@
 """Finds the instructions that depend on the result of an mbarrier wait or of a strong read.
 
-`mbarrier.test_wait` and `try_wait` may answer "no" although the phase is complete: `test_wait` tests only once, and
-`try_wait` has a time limit (PTX ISA 9.7.13.15.16). A thread that goes on after a "no" has not synchronised with the
+`mbarrier.test_wait` and `try_wait` may return false ("no") although the phase is complete: `test_wait` tests only once,
+and `try_wait` has a time limit (PTX ISA 9.7.13.15.16). A thread that goes on after a "no" has not synchronised with the
 phase's arrivals. So the emulator puts each wait of the PTX text into one of three classes:
 
 - REPEATS: after a "no", a thread only returns to the wait or ends the launch by a trap. So a "no" changes nothing. The
@@ -24,8 +24,8 @@ REPEATS, DOUBTED, IGNORED = "repeats", "doubted", "ignored"
 READS = {"ld", "atom"}
 STRONG = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
 AMONG_LANES = {"vote", "shfl", "elect", "match", "redux", "activemask"}  # these access no memory and order nothing
-# Largest number of places that one walk through the text visits. A wait whose walk is longer counts as DOUBTED, the
-# stricter class.
+# Largest number of program points that one walk through the PTX visits. A wait whose walk is longer counts as DOUBTED,
+# the stricter class.
 MOST_PLACES = 500
 
 Known = dict[str, int]  # registers whose values follow from the answer
@@ -87,7 +87,8 @@ class Answers:
         seen: set[tuple[int, int, frozenset[tuple[str, int]]]] = set()
         while work:
             number, first, known = work.pop()
-            # The key contains the known registers, since a second visit with other values may take another branch.
+            # The key of a visit contains the known registers, since a second visit with other values may take another
+            # branch.
             place = number, first, frozenset(known.items())
             if place in seen:
                 continue

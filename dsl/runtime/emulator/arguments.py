@@ -93,8 +93,7 @@ class Arguments:
                 array.reshape(-1).view(np.uint8)[...] = self.bytes_at(position)
 
     def release(self, others: list[EmulatedAllocation]) -> None:
-        """Frees the allocations of the launch, the latest first, so that the space at the end of memory is used
-        again."""
+        """Frees the allocations of the launch, the latest first, so that the memory at the end can be reused."""
         for allocation in others[::-1] + self.temporary[::-1]:
             self.memory.free(allocation)
 

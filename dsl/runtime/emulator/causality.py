@@ -4,8 +4,8 @@ A thread *knows* an access if the access is ordered before all that the thread d
 accesses, accesses that barriers have ordered before it, and accesses that it has acquired. The write of a release
 pattern publishes all accesses that its thread knew at the pattern's first operation. An acquire pattern makes the
 published accesses known to its own thread only. Other threads learn of acquired accesses only at a barrier with the
-acquiring thread. A release and an acquire synchronise only if the scope of each includes the thread of the other. The
-same must hold for each write between the two and the read that observes this write.
+acquiring thread. A release and an acquire synchronise only if the scope of each includes the thread of the other. If
+other writes come between the two, the same must hold for each such write and the read that observes it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Causality:
     def forget(self) -> None:
         serials = np.concatenate([self.known, *(each.known for each in self.fences.values())])
         self.held = {serial: self.held[serial] for serial in np.unique(serials).tolist() if serial}
-        # The limit is twice the number of values in use, so that this search costs little for each new value.
+        # The limit becomes twice the number of values in use, so that the search for unused values costs little for
+        # each new value.
         self.kept = 2 * len(self.held) + 64
 
     def end(self) -> None:
@@ -235,7 +236,8 @@ class Causality:
         items = found.items
         if self.ordering.time is not None:
             self.ordering.time.reach(lanes, found.came)
-        # A read whose value no instruction uses orders nothing, unless an earlier read has seen the same items.
+        # If no instruction uses the value, the read counts only for threads in which an earlier read has observed the
+        # same items.
         if not strong.heard:
             lanes = lanes[[self.has_read(int(lane), items) for lane in lanes]]
             if not len(lanes):
@@ -371,7 +373,7 @@ class Causality:
         accesses.
         """
         before = self.clock.tick()
-        # After a fence.sc, no earlier write is late for the block.
+        # After a fence.sc, the block's loads no longer return old values (`delays.py`).
         if sequential:
             self.ordering.learned[lanes // self.block_lanes] = self.clock.now
         if acquires and self.pending:
@@ -411,8 +413,8 @@ class Causality:
     # Questions
 
     def ordered(self, ok: Any, time: Any, thread: Any, level: Any, blocks: Any, addresses: Any, lanes: Any) -> None:
-        """Sets `ok` for each earlier access of which the later thread has learned. `lanes` has the later thread for
-        each earlier access, as a position in the wave."""
+        """Sets `ok` for each earlier access of which the thread of the later access has learned. For each earlier
+        access, `lanes` has this thread, as a position in the wave."""
         rest = np.flatnonzero(~ok)
         serials = self.known[lanes[rest]]
         for serial in np.unique(serials).tolist():

@@ -57,8 +57,8 @@ LAUNCH_SPECIALS = {
 }
 
 
-# All memory instructions after the first 4,095 share this stamp. Races with such an instruction are found. If it was
-# the earlier one in the race, the report cannot name it.
+# All memory instructions after the first 4,095 share this stamp. Races with such an instruction are found. If its
+# access is the earlier one of the race, the report cannot name the instruction.
 LAST_STAMP = (1 << SITE_BITS) - 1
 
 
@@ -75,8 +75,8 @@ class OperandEntry(NamedTuple):
 class Site:
     """An instruction, as findings and counters refer to it. `number` is unique in the program.
 
-    `stamp` numbers the instructions that access memory. It is at most the largest number that a stamp can hold
-    (`ordering.py`). `in_loop` is true if control may return to the instruction.
+    `stamp` numbers the instructions that access memory, up to the largest number that the stamp of an access can
+    contain (`ordering.py`). `in_loop` is true if control may return to the instruction.
     """
 
     number: int
@@ -274,13 +274,13 @@ class Code:
         return self.constant(bits, type_name)
 
     def fixed_value(self, operand: Operand) -> int | None:
-        """The value of an integer operand if the text states it for all threads, else None."""
+        """The value of an integer operand if it is a constant of the text, else None."""
         if isinstance(operand, Register) and operand.name in self.known:
             return self.known[operand.name][0]
         return operand.value if isinstance(operand, Integer) else None
 
     def known_constant(self, bits: int, width: int, type_name: str) -> int:
-        """The entry of a register that never holds anything but one constant, seen as `type_name`."""
+        """The entry of a register that only ever contains one constant, seen as `type_name`."""
         wanted = 8 * TYPE_BYTES[type_name]
         if wanted > width:
             raise self.error(f"a constant of {width} bits cannot be read as .{type_name}")

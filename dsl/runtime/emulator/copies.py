@@ -25,7 +25,7 @@ from .stamps import U
 # This constant has the type of the counters, since numpy's `add.at` is fast only for equal types.
 ONE_READER = np.int32(1)
 
-Source = tuple[Any, SpacePlace]  # positions in `Operation.threads`, and what each thread there reads
+Source = tuple[Any, SpacePlace]  # positions in `Operation.threads`, and the place that each of these threads reads
 
 
 @dataclass
@@ -88,7 +88,7 @@ def granule(space: Space) -> int:
 
 
 class Sources:
-    """The granules of one memory space that copies in flight are reading. The copies of all waves count."""
+    """The granules that copies in flight are reading in one memory space. The copies of all waves count."""
 
     def __init__(self, count: int, size: int):
         self.granule = size
@@ -261,7 +261,8 @@ class Copies:
             self.most_landed = 64 + 2 * len(self.landed)
 
     def settle(self, operation: Operation) -> None:
-        """Records that the threads of `operation` have waited for it. An mbarrier has completed its copies earlier."""
+        """Records that the threads of `operation` have waited for its copies, which an mbarrier has completed
+        earlier."""
         shadow = operation.memory.shadow
         assert shadow is not None
         current = is_current(operation, self.wave)

@@ -113,8 +113,8 @@ class Counters:
         return self if factor == 1 else Counters(**{name: getattr(self, name) * factor for name in NAMES})
 
     def settle(self) -> None:
-        """Sets `global_ideal_sectors`. The bytes of all loads, stores and atomic operations must have been counted
-        before."""
+        """Sets `global_ideal_sectors`. The bytes of all loads, stores and atomic operations must be counted before this
+        call."""
         # Loads, stores and atomic operations move sectors separately, so each sum of bytes is rounded up by itself.
         kinds = self.global_load_bytes, self.global_store_bytes, self.global_atomic_bytes
         self.global_ideal_sectors = sum(-(-each // SECTOR) for each in kinds)

@@ -2,14 +2,14 @@
 
 The threads of a wave run in lockstep, so all of them would load the same value of a flag. On a GPU, each thread loads
 the flag at its own time. So the emulator keeps the value that a strong write replaces. A thread's first load after the
-write may still give the old value, unless something orders the load after the write. With a seed, random threads get
-the old value. Without a seed, the threads whose number has an odd count of one bits get the old value. If a thread got
-the old value, its next load gives the new value.
+write may still return the old value, unless something orders the load after the write. With a seed, random threads get
+the old value. Without a seed, the threads whose number has an odd number of 1 bits get the old value. If a thread got
+the old value, its next load returns the new value.
 
-The memory model allows the old value for three reasons (PTX ISA 8.10). First, the write is not before the load in
-causality order. Second, the write follows the write that made the old value directly in coherence order. Third, the
-thread cannot have observed the write in another way. The emulator checks the third reason for whole blocks, by time.
-Since the write, the block must not have read an old value or learned anything through synchronisation.
+The memory model allows the old value under three conditions (PTX ISA 8.10). First, the write is not before the load in
+causality order. Second, the write directly follows the write of the old value in coherence order. Third, the thread
+cannot have observed the write in another way. The emulator checks the third condition for whole blocks, by time. Since
+the write, the block must not have read an old value or learned anything through synchronisation.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .shadow import PLAIN_WRITE, AccessKind, SpacePlace
 from .spaces import Space
 from .stamps import LAST_TIME, U, threads_of, times
 
-# For each thread of a block: has its number an odd count of one bits? This differs between the two lanes of an aligned
-# pair, so they never load the same value.
+# For each thread of a block: does its number have an odd number of 1 bits? The answer differs between the two lanes of
+# an aligned pair, so the two lanes never load the same value.
 ODD = np.array([bin(thread).count("1") & 1 for thread in range(1024)], bool)
 
 
@@ -72,8 +72,8 @@ class Delays:
         return (before, self.choose(lanes, g)) if lanes.any() else (None, None)
 
     def late(self, place: SpacePlace, g: Any, count: int) -> Any:
-        """Mask [lanes, count] of the elements for which the lane may still get the value before the last strong write.
-        None if there is no such element."""
+        """Mask [lanes, count] of the elements for which the lane may still get the value from before the last strong
+        write. None if there is no such element."""
         met = place.take(self.stamps, self.shadow.granule).reshape(g.n, -1)
         if not met.any():
             return None

@@ -27,8 +27,8 @@ STEP = 32
 # Number of address bits that a swizzle XORs, by the descriptor's mode. Mode 0 is no swizzle. Modes 1, 2 and 3 are
 # swizzles of 128, 64 and 32 bytes.
 BITS = {0: 0, 1: 3, 2: 2, 3: 1}
-# Mask of the address field of a descriptor. The field's 14 bits count units of 16 bytes, so the field can hold a shared
-# address of 18 bits.
+# Mask of the address field of a descriptor. The field's 14 bits count units of 16 bytes, so the field can contain a
+# shared address of 18 bits.
 ADDRESS = (1 << 14) - 1
 
 
@@ -38,15 +38,15 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Pattern:
-    """The layout that descriptors share if they differ only in the start. `chunks` has the offsets of chunks in bytes:
-    [rows, 2] if K runs along the rows, else [16, rows / 8]. `bits` is the number of address bits that the swizzle
-    XORs."""
+    """The layout that descriptors share if they differ only in the start address. `chunks` has the offsets of chunks in
+    bytes: [rows, 2] if K runs along the rows, else [16, rows / 8]. `bits` is the number of address bits that the
+    swizzle XORs."""
 
     chunks: Any
     bits: int
 
     def addresses(self, starts: Any, chunks: Any) -> Any:
-        """The addresses of `chunks` for each start, [starts, chunks]. `chunks` has offsets in bytes."""
+        """The addresses of `chunks` for each start address, [starts, chunks]. `chunks` has offsets in bytes."""
         found = starts[:, None] + chunks
         return found ^ ((found >> 7 & (1 << self.bits) - 1) << 4)
 
@@ -57,7 +57,7 @@ def starts_of(descriptors: Any) -> Any:
 
 
 def rest_of(descriptors: Any) -> Any:
-    """The descriptors without their starts."""
+    """The descriptors without their start addresses."""
     return descriptors & ~np.uint64(ADDRESS)
 
 

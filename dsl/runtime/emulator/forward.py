@@ -1,7 +1,7 @@
 """Finds loops that may wait for another block, and orders the rehearsal that shows whether such loops can hang.
 
 A device starts blocks in the order of their numbers, as many at once as it has room for. A block that waits for a later
-block keeps its place while it waits. If all running blocks wait for later blocks, the later blocks never start. Such a
+block stays resident while it waits. If all running blocks wait for later blocks, the later blocks never start. Such a
 wait is a fault even if an empty device could run all blocks of the launch at once. The wait is also a fault if the
 emulator happened to run the later block first.
 
@@ -22,14 +22,15 @@ from .provenance import spaces_of
 # Number of clusters in a rehearsal. If each block of a launch waits for the next one, these clusters already stand
 # still. So a hang of 5,000 blocks is found in 0.2 s.
 FEW = 32
-# Largest number of steps in a rehearsal. So many steps take about 0.4 s. A rehearsal that needs more steps ends without
-# a result. With 50,000 steps here, the litmus tests took 167 s.
+# Largest number of steps in a rehearsal. This many steps take about 0.4 s. A rehearsal that needs more steps ends
+# without a result. With 50,000 steps here, the litmus tests took 167 s.
 MOST_STEPS = 10_000
 WAITS_FOR_LATER = (
     "waits for a block that comes later in the grid and may not have started: let a block wait for earlier ones only, "
     "or let blocks take numbers from a counter"
 )
-# Instructions that may be in a loop that only waits. They leave global memory unchanged, always or sometimes.
+# Instructions that a loop may contain if it only waits. Each of them leaves global memory unchanged, at least
+# sometimes.
 HARMLESS = {*AMONG_LANES, *READS, "bar", "barrier", "fence", "membar", "nanosleep", "mbarrier"}
 
 

@@ -1,9 +1,9 @@
 """A group: threads of a wave that run the same basic block together, with their registers.
 
 The wave has one row for each register slot, with one element for each thread. A group of all threads works on these
-rows directly. A smaller group works on copies of its threads' elements. A smaller group fetches a copy when a basic
-block first reads the register. The group keeps the copies while its threads stay the same. It writes the copies back
-when it splits or meets another group.
+rows directly. A smaller group works on copies of its threads' elements. It fetches the copy of a register when a basic
+block first reads this register. The group keeps the copies while its threads stay the same. It writes the copies back
+when it splits or merges with another group.
 """
 
 from __future__ import annotations

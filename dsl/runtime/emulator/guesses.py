@@ -64,7 +64,7 @@ class LoadedWords:
 
     def __init__(self, steps: list[RegisterStep]):
         definitions = Counter(name for step in steps for name in step.writes)
-        self.symbols: dict[str, tuple[str, int]] = {}  # by register that always has the address of one variable
+        self.symbols: dict[str, tuple[str, int]] = {}  # keys: registers that always have the address of one variable
         for step in steps:
             if step.ins.opcode[0] == "mov" and step.guard is None and not step.uses and len(step.writes) == 1:
                 source, target = step.ins.operands[1], step.writes[0]

@@ -65,7 +65,7 @@ class Inliner:
     Arguments are passed by value. A formal `.reg` parameter becomes a register of its own. An argument is copied to its
     register before the body, and a result is copied from its register after the body. A formal `.param` variable is
     either only read (an argument) or only written (a result). So a formal `.param` variable becomes the caller's
-    variable, unless the caller passes that variable both as an argument and as a result.
+    variable. The exception is a variable that the caller passes both as an argument and as a result.
     """
 
     def __init__(self, module: PtxModule):
@@ -149,7 +149,7 @@ class Inliner:
         whole = [*before, *inlined, after, *behind]
         if ins.guard is not None:
             around = (Register(skipped.name),)
-            opcode = ("bra", *ins.opcode[1:])  # a call.uni becomes a bra.uni: threads may diverge at neither
+            opcode = ("bra", *ins.opcode[1:])  # a call.uni becomes a bra.uni: threads must not diverge there
             skip = replace(jump, opcode=opcode, operands=around, guard=ins.guard, guard_negated=not ins.guard_negated)
             whole = [skip, *whole, skipped]
         return whole

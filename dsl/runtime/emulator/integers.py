@@ -163,8 +163,8 @@ def dp2a(a: Array, b: Array, c: Array, a_type: str, b_type: str, mode: str) -> A
 
 
 def bfe(a: Array, b: Array, c: Array, dtype: str) -> Array:
-    """`bfe`: the bit field of a with position b and length c, both taken modulo 256. It is sign-extended if `dtype` is
-    signed."""
+    """`bfe`: the bit field of a with position b and length c, both taken modulo 256. The field is sign-extended if
+    `dtype` is signed."""
     width, kind = _width(dtype), _UNSIGNED[_width(dtype)]
     position, length = b & np.uint32(0xFF), c & np.uint32(0xFF)
     taken = np.minimum(length, np.uint32(width) - np.minimum(position, np.uint32(width)))
@@ -186,7 +186,7 @@ def bfi(a: Array, b: Array, c: Array, d: Array, dtype: str) -> Array:
 
 
 def _bit_length(x: Array) -> Array:
-    """Number of bits up to the highest set bit, as uint32. It is 0 for 0."""
+    """Number of bits up to the highest set bit, as uint32. The result is 0 for 0."""
     width = x.dtype.itemsize * 8
     filled, step = x, 1
     # numpy has no integer logarithm, so all bits below the highest set bit are set and then counted.
@@ -210,7 +210,7 @@ def bfind(a: Array, dtype: str, shiftamt: bool = False) -> Array:
 
 
 def clz(a: Array, dtype: str) -> Array:
-    """`clz`: the number of leading zeros, as uint32. For 0 it is the width."""
+    """`clz`: the number of leading zeros, as uint32. For 0, the result is the width."""
     return np.uint32(_width(dtype)) - _bit_length(a)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 CTA, CLUSTER, GPU = range(3)  # scopes (PTX ISA 8.5); a launch is on one device, so .sys counts as .gpu
-Pages = dict[int, Any]  # by block, the times of its threads; arrays are never modified, so values can share them
-# A value remembers up to this many of the earlier values that it contains. Joining a value with one of these earlier
-# values costs nothing.
+Pages = dict[int, Any]  # for each block, the times of its threads; arrays are never modified, so they can be shared
+# A `Knowledge` value remembers up to this many of the earlier values that it contains. Joining it with one of these
+# earlier values costs nothing.
 MOST_COVERED = 16
 
 
@@ -30,7 +30,7 @@ def scope_of(words: tuple[str, ...]) -> int:
 def joined(one: Pages, other: Pages) -> Pages:
     if one is other or not other:
         return one
-    # The loop runs over the smaller one.
+    # The loop runs over the smaller of the two.
     if len(one) < len(other):
         one, other = other, one
     found = dict(one)
@@ -49,8 +49,8 @@ class Knowledge:
 
     `until` has one time for each block. The value contains all accesses of the block's threads up to this time.
     `threads` has such times for single threads. For each address, `writes` has such times for strong writes to that
-    address alone. A fence made these strong writes a release. They come after the fence, and so after the accesses that
-    the fence publishes.
+    address alone. A fence made these strong writes a release. These writes come after the fence, and so after the
+    accesses that the fence publishes.
     """
 
     serials = itertools.count(1)
@@ -77,7 +77,7 @@ class Knowledge:
             writes = dict(writes)
             for address, pages in other.writes.items():
                 writes[address] = joined(writes[address], pages) if address in writes else pages
-        # If both values have the same array, it is shared and not copied.
+        # If both values have the same array, the array is shared and not copied.
         until = self.until if self.until is other.until else np.maximum(self.until, other.until)
         return Knowledge(until, joined(self.threads, other.threads), writes, self, other)
 
@@ -94,9 +94,9 @@ def with_time(pages: Pages, block: int, thread: int, blank: Any, time: int) -> P
     return {**pages, block: page}
 
 
-# What release patterns publish, by (block, scope) of each pattern's first operation. An acquire pattern learns from a
-# release pattern if the last operation of the acquire pattern is morally strong with the first operation of the release
-# pattern. If a program names no scope below .gpu, there is only the key ANYBODY.
+# What release patterns publish. The keys are the (block, scope) of each pattern's first operation. An acquire pattern
+# learns from a release pattern if the last operation of the acquire pattern is morally strong with the first operation
+# of the release pattern. If a program names no scope below .gpu, there is only the key ANYBODY.
 Items = dict[tuple[int, int], Knowledge]
 ANYBODY = (-1, GPU)
 
@@ -119,8 +119,8 @@ class Published:
     """The last strong write to an address through which threads synchronise, and the knowledge that this write
     publishes.
 
-    `own` is the writer's part of `items`. `previous` is the earlier write that this write has replaced. Threads that
-    see this write late read the value of the earlier write.
+    `own` has the items that the writer itself publishes. `previous` is the earlier write that this write has replaced.
+    Threads that see this write late read the value of the earlier write.
     """
 
     time: int

@@ -55,14 +55,14 @@ class Landing:
 
 class Landings:
     """For each granule of a shadow memory: the number of the copy that filled the granule last, and the number of that
-    copy's landing. The number 0 means that there is none."""
+    copy's landing. The number 0 means that there is no copy or no landing."""
 
     def __init__(self, count: int, block_lanes: int):
         self.copies = np.zeros(count, np.int64)
         self.landing = np.zeros(count, np.int32)
         self.list: list[Landing] = []
         self.block_lanes = block_lanes
-        # A table has the threads that have waited, since all threads of a block may wait for each of many landings.
+        # A table keeps the threads that have waited, since all threads of a block may wait for each of many landings.
         self.waited = np.zeros((64, block_lanes), bool)  # by landing and thread of the mbarrier's block
         self.blocks = np.zeros(64, np.int64)
 

@@ -42,19 +42,19 @@ from .wave import Wave, WaveRegisters
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
 TIME_LIMIT = 300.0  # seconds
-# Largest number of bytes of registers in a wave. With 3 MiB, the registers would fit a second-level cache. But a launch
-# would have more waves, and the smaller numpy operations of these waves cost more than the cache saves.
+# Largest number of bytes of registers in a wave. With 3 MiB, the registers would fit in a second-level cache. But the
+# launch would have more waves with smaller numpy operations, which cost more than the cache saves.
 ROWS_BYTES = 12 << 20
 RESIDENT_WAVES = 16
-# Number of threads that run at once on the largest device known here, an H100 or H200 with 132 multiprocessors. If so
-# many threads wait for blocks that have not started, these blocks cannot start. The wait is then a deadlock.
+# Number of threads that run at once on the largest device known here, an H100 or H200 with 132 multiprocessors. If this
+# many resident threads wait for blocks that have not started, those blocks can never start, which is a deadlock.
 RESIDENT_LANES = 132 * 2048
 # With a seed, a launch is cut into at most this many waves. When all waves spin, one turn of each wave costs some
 # milliseconds.
 WAVES_BY_CHANCE = 4
 SPINS = 4  # number of turns that a wave spins before it lets another wave run
-# Findings that a wait would have prevented. The report names the wait that the thread did not repeat after the answer
-# "no".
+# Kinds of findings that a wait would have prevented. If the thread did not repeat an mbarrier wait that returned false,
+# the report names this wait.
 NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}
 Extent = int | Sequence[int]
 # Grid, block, cluster, and (bytes, alignment) of the dynamic shared memory.
@@ -63,10 +63,10 @@ Shape = tuple[Extent, Extent, Extent, tuple[int, int]]
 
 @dataclass
 class Result:
-    """The result of a launch. `findings` is empty unless findings are collected. `output` is the text that the kernel
-    printed. For each watched address, `writers` has the last writer of each byte of the allocation there. `notes` has
-    faults in the strict sense that do no harm. `touched` has the memory that this launch accessed. Launches that
-    overlap this launch need it."""
+    """The result of a launch. `findings` is filled only if findings are collected. `output` is the text that the kernel
+    printed. For the allocation at each watched address, `writers` has the last writer of each byte. `notes` describes
+    code that is strictly faulty but does no harm. `touched` has the memory that this launch accessed. Overlapping
+    launches are checked against `touched`."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
@@ -91,12 +91,12 @@ def align(offset: int, to: int) -> int:
 
 
 class BudgetSpent(Exception):
-    """The launch stops here. The reason is already reported."""
+    """Raised to stop the launch after the reason was reported."""
 
 
 class StandsStillError(Exception):
-    """Every thread of a rehearsal repeats its loop, and nothing changes. `finding` is the finding to report if there
-    are blocks that have not started yet."""
+    """Every thread of a rehearsal (`forward.py`) repeats its loop, and nothing changes. `finding` is the finding to
+    report if there are blocks that have not started yet."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
@@ -179,7 +179,7 @@ class RunningLaunch:
 
     @cached_property
     def map_proxy(self) -> MapProxy:
-        """The releases and acquires of tensor maps in global memory by the launch's threads."""
+        """Records which threads have released and acquired tensor maps in global memory."""
         return MapProxy(self)
 
     @cached_property
@@ -218,8 +218,9 @@ class RunningLaunch:
             else:
                 self.reserve(variable)
         self.shared_start = SHARED_START
-        # Dynamic shared memory begins at an odd multiple of the alignment that the text or the launch states. So a text
-        # that relies on more alignment is found. Triton relies on the driver's 1024 (`shared_alignment`).
+        # Dynamic shared memory begins at an odd multiple of the alignment that the PTX or the launch states. So the
+        # emulator finds PTX that relies on a larger alignment. Triton relies on the driver's alignment of 1024
+        # (`shared_alignment`).
         dynamic_start = align(shared, 2 * dynamic) + dynamic if dynamic > 1 else shared
         for variable in variables:
             if variable.space == "shared" and variable.external:
@@ -229,7 +230,7 @@ class RunningLaunch:
         self.dynamic_bytes = shared_bytes
         self.arena = align(self.shared_end, 1024)
         self.local_bytes = align(local, 64)
-        # The padding that the emulator puts before the dynamic part does not count.
+        # The padding that the emulator puts before dynamic shared memory is not counted.
         asked = shared - SHARED_START + shared_bytes
         if asked > MOST_SHARED:
             raise LaunchRefusedError(f"a block has {asked} bytes of shared memory, of {MOST_SHARED} at most")
@@ -254,7 +255,7 @@ class RunningLaunch:
         self.addresses[variable.name] = allocation.address
 
     def set_arguments(self, arguments: list[bytes]) -> None:
-        """Puts the parameters into memory, one after another and aligned, and makes the constants of the launch."""
+        """Puts the parameters into memory, one after another and aligned. Also makes the constants of the launch."""
         image, offset = bytearray(), 0
         offsets = {}
         for variable, data in zip(self.program.function.params, arguments, strict=True):
@@ -271,8 +272,8 @@ class RunningLaunch:
         # np.frombuffer may read past the end of the last parameter.
         padded = bytes(image) + bytes(64)
         self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
-        # A tensor map may have smaller elements than any load of the text. Then a granule of the shadow has the size of
-        # such an element.
+        # A tensor map may have smaller elements than any load of the PTX. Then a granule of the shadow memory has the
+        # size of such an element.
         global_granule = min([self.program.granules["global"], *self.map_granules(arguments)])
         shadow = Shadow(
             "global", self.memory.top, global_granule, False, False, self.finding, 0, self.program.has_chains
@@ -300,7 +301,8 @@ class RunningLaunch:
         return {address for name in names for address in self.pointed_to(name, image, offsets)}
 
     def pointed_to(self, name: str, image: bytes, offsets: dict[str, int]) -> set[int]:
-        """Start addresses of the allocations that the parameter or variable `name` lies in or points to."""
+        """Start addresses of the allocations that contain the variable `name`, or to which the parameter `name`
+        points."""
         reached = [self.memory.find(self.addresses[name])] if name in self.addresses else []
         size = next((variable.size for variable in self.program.function.params if variable.name == name), 0)
         if size:
@@ -319,7 +321,7 @@ class RunningLaunch:
         if site.number not in self.meant:
             names = self.program.accessed_through(site.ins)
             found = {address for name in names for address in self.pointed_to(name, *self.parameters)}
-            # The allocation of the parameters only holds the pointer. It is not the array.
+            # The allocation of the parameters contains the pointer, not the array.
             found.discard(self.parameter_memory.address)
             self.meant[site.number] = self.memory.find(found.pop()) if len(found) == 1 else None
         return self.meant[site.number]
@@ -359,8 +361,8 @@ class RunningLaunch:
         return name in self.program.variables and self.program.variables[name].space == "shared"
 
     def special(self, name: str) -> int | None:
-        """The value of a special register that is the same for all threads of the launch. None for all other special
-        registers. Counts of the device are those of an H100: 132 multiprocessors with 64 warps each."""
+        """The value of the special register `name` if it is the same for all threads of the launch, else None. Counts
+        of multiprocessors and warps are those of an H100: 132 multiprocessors with 64 warps each."""
         shapes = {
             "%ntid": self.block,
             "%nctaid": self.grid,
@@ -390,21 +392,22 @@ class RunningLaunch:
         """Number of blocks in a wave. A wave has whole clusters: as many as `ROWS_BYTES` of registers allow, but at
         least one."""
         row_bytes = sum(self.program.slot_bytes) + 64
-        # `ROWS_BYTES` does not limit a wave to fewer than 4,096 lanes, since small numpy operations cost less in large
-        # waves.
+        # `ROWS_BYTES` does not limit a wave to fewer than 4,096 lanes, since a numpy operation costs less per lane in a
+        # large wave.
         lanes = min(max(ROWS_BYTES // row_bytes, 4096), 32768)
         lanes = min(lanes, (64 << 20) // max(self.local_bytes, 1))
         cluster_lanes = self.block_lanes * self.cluster_size
         clusters = max(lanes // cluster_lanes, 1)
-        # Vector clocks have a word for each pair of threads of a cluster. They take at most 32 MiB.
+        # The vector clocks of a wave have a word for each pair of threads of a cluster, and take at most 32 MiB.
         if self.program.needs_clocks:
             clusters = max(min(clusters, (32 << 20) // (4 * cluster_lanes**2)), 1)
         clusters = max(min(clusters, (64 << 20) // (self.arena * self.cluster_size)), 1)
         return clusters * self.cluster_size
 
     def fewer(self, size: int, clusters: int) -> int:
-        """Number of blocks in a wave. The seed chooses it so that there are a few waves. Blocks of a later wave find
-        the work of an earlier wave done. In a single wave, each block would find the work of all others in progress."""
+        """Number of blocks in a wave. The seed chooses this number so that there are a few waves. Then blocks of a
+        later wave find the results of an earlier wave complete. In a single wave, each block would find the results of
+        all other blocks incomplete."""
         least, most = max(-(-clusters // WAVES_BY_CHANCE), 1), size // self.cluster_size
         doublings = max(min(most, clusters) // least, 1).bit_length()
         return min(least << int(self.random.integers(doublings)), most) * self.cluster_size
@@ -432,10 +435,11 @@ class RunningLaunch:
         self.end_scratch()
 
     def rehearse(self, phases: list[Any]) -> bool:
-        """Runs the phases one after another, and the clusters of a phase together. Returns True if all clusters end,
-        and False if the rehearsal reaches a limit first. Raises StandsStillError if the clusters stand still."""
-        # Waves get short turns, unless the program has mbarriers. Each wait at an mbarrier may first answer "no" 128
-        # times (`mbarriers.py`).
+        """Runs the phases one after another. A phase is an array of clusters, which run together. Returns True if all
+        clusters end, and False if the rehearsal reaches a limit first. Raises StandsStillError if the clusters stand
+        still."""
+        # Waves get short turns if the program has no mbarriers. A wait at an mbarrier needs longer turns, since the
+        # wait may first return false 128 times (`mbarriers.py`).
         self.rehearses, self.hurries = True, not self.program.has_mbarriers
         size = self.wave_blocks()
         with np.errstate(all="ignore"), suppress(BudgetSpent):
@@ -502,9 +506,9 @@ class RunningLaunch:
         vars(wave).clear()
 
     def dissolve(self) -> None:
-        """Drops all that the launch holds. The launch and its waves refer to each other. So without this call, their
-        arrays and the program would stay until a garbage collection. Without this call, the tests of matrix products
-        left 8.4 million objects to the garbage collector. With this call, they leave 2.5 million."""
+        """Drops all objects that the launch refers to. The launch and its waves refer to each other. So without this
+        call, their arrays and the program would stay until a garbage collection. Without this call, the tests of matrix
+        products left 8.4 million objects to the garbage collector. With this call, they leave 2.5 million."""
         for wave in self.active:
             vars(wave).clear()
         vars(self).clear()
@@ -531,7 +535,8 @@ class RunningLaunch:
     def report(
         self, kind: Kind, message: str, g: Any, lane: int, site: Site | None, last_writer: str | None = None
     ) -> None:
-        """Raises a finding, or keeps the first finding of each kind for each instruction."""
+        """Raises the finding if `on_finding` is "raise". Otherwise keeps the first finding of each kind for each
+        instruction."""
         finding = self.described(kind, message, g, lane, site, last_writer)
         if self.on_finding == "raise":
             raise EmulatorError(finding)
@@ -541,8 +546,8 @@ class RunningLaunch:
             self.findings.append(finding)
 
     def note(self, kind: Kind, message: str, g: Any, lane: int, site: Site, last_writer: str | None) -> None:
-        """Keeps the first note of each kind for each instruction. A note describes what strictly is a fault but does no
-        harm."""
+        """Keeps the first note of each kind for each instruction. A note describes code that is strictly faulty but
+        does no harm."""
         if (kind, -2 - site.number) not in self.seen:
             self.seen.add((kind, -2 - site.number))
             self.notes.append(self.described(kind, message, g, lane, site, last_writer))
@@ -624,9 +629,9 @@ class RunningLaunch:
         return found
 
     def count_ptx_lines(self, result: LaunchCounters) -> None:
-        """Adds counters by line of the PTX to `result`. This takes a loop over all instructions, so only launches with
-        `ptx_lines` pay for it. One kernel has 10,581 instructions, but only 1,137 kinds of instructions by source line.
-        The waits of atomics must have been counted before."""
+        """Adds the counters of each PTX line to `result`. This function loops over all instructions, so only launches
+        with `ptx_lines` call it. For comparison, one kernel has 10,581 instructions, but only 1,137 pairs of a source
+        line and a kind of instruction. The waits of atomics must be counted before this call."""
         found, runs = result.by_ptx_line, result.runs_of_ptx_lines
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
@@ -683,22 +688,22 @@ class RunningLaunch:
         return Result(self.counted(ptx_lines), self.findings, output, writers, self.notes, self.touched())
 
     def touched(self) -> list[Touched]:
-        """The memory that this launch has accessed and other launches may access."""
+        """The memory that this launch has accessed and that other launches may also access."""
         if self.overlap is None or not self.overlap.keeps:
             return []
         shared = [each for each in self.memory.allocations if not each.read_only]
         return self.overlap.touched(shared, self.program.function.name)
 
     def main_file(self) -> str | None:
-        """The file of the kernel. This is the file of the first instruction with a `.loc`. If that instruction was
-        inlined, it is the file that it was inlined into."""
+        """The source file of the kernel: the file of the first instruction with a `.loc`. If that instruction was
+        inlined, the result is the file of its outermost caller."""
         located = (site.location.chain()[-1].file for site in self.program.code.sites if site.location)
         return next(located, None)
 
 
 def line_in(location: Location | None, file: str | None) -> int | None:
-    """The innermost line of `location`'s chain of inlined calls that lies in `file`. Compilers write line 0 for "no
-    line", so line 0 is skipped."""
+    """The line of `location` in `file`. In a chain of inlined calls, this is the innermost line in `file`. Compilers
+    write line 0 for "no line", so line 0 is skipped."""
     if location is None:
         return None
     return next((place.line for place in location.chain() if place.file == file and place.line), None)
@@ -728,7 +733,7 @@ def emulate(
     keeps: bool = False,
     divisions: bool = False,
 ) -> Result:
-    """Runs one entry of a PTX text. Writes its array arguments back, unless there is a finding.
+    """Runs one entry of a PTX text. If there is no finding, writes the array arguments back.
 
     `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, and pointers and
     tensor maps (`TensorMapArgument`) in a `Memory`. `shared_bytes` is the size of a block's dynamic shared memory. This
@@ -739,12 +744,12 @@ def emulate(
     kind and instruction is kept, and the run goes on where it can. A fault that does no harm becomes a note of the
     result. For the allocation at each address of `watch`, the result states the last writer of each byte. With
     `divisions`, uses of integers divided by 0 are reported, too. Raises `PtxError` for PTX that cannot be read or is
-    not supported. Raises LaunchRefusedError for a target that `arch` does not run.
+    not supported. Raises LaunchRefusedError if `arch` does not run PTX for the text's target.
 
-    With `blocks`, only that many of the grid's first blocks run, in whole clusters. With `from_middle`, they are taken
-    from the middle of the grid. `barriers` describes mbarriers, by their offsets in dynamic shared memory. With
-    `ptx_lines`, the result also has counters by line of the PTX. `after` has the memory touched by earlier launches
-    that may still run (`overlap.py`). With `keeps`, the result has the memory that this launch touched.
+    With `blocks`, only the first `blocks` blocks of the grid run, in whole clusters. With `from_middle`, these blocks
+    are taken from the middle of the grid. `barriers` describes mbarriers, by their offsets in dynamic shared memory.
+    With `ptx_lines`, the result also has counters by line of the PTX. `after` has the memory touched by earlier
+    launches that may still run (`overlap.py`). With `keeps`, the result has the memory that this launch touched.
     """
     keep_freed_memory()
     limits = seed, budget, on_finding, blocks, time_limit, from_middle
@@ -807,9 +812,9 @@ def run_once(
 
 @dataclass
 class Rehearsed:
-    """The end of a rehearsal. `found` is the finding if the rehearsal stands still. `output` is the text that the
-    kernel had printed. `has_ended` is true if all blocks have ended. `begun` is the number of clusters that have
-    started."""
+    """The result of a rehearsal. `found` is the finding if the rehearsal ended in a standstill. `output` is the text
+    that the kernel had printed. `has_ended` is true if all blocks have ended. `begun` is the number of clusters that
+    have started."""
 
     found: Finding | None
     output: str
@@ -826,7 +831,7 @@ def rehearsed(
     phases: list[Any],
 ) -> Rehearsed:
     """Runs the clusters of `phases`, one phase after another, and restores memory. The result reports only a
-    standstill. All other findings are left to the launch itself."""
+    standstill. The launch itself reports all other findings."""
     arguments = Arguments(program, args)
     memory = arguments.memory
     before = memory.data[: memory.top].copy()
@@ -851,8 +856,8 @@ def rehearsed(
 def wait_for_later(
     program: EmulatedProgram, args: Sequence[Any], shape: Shape, limits: tuple[Any, ...], barriers: Mapping[int, str]
 ) -> Rehearsed | None:
-    """Finds the place where the first blocks of a launch stand still because they wait for later blocks. None if no
-    block stands still, or if the later blocks also wait for the first blocks."""
+    """Returns the rehearsal if the first blocks of a launch stand still because they wait for later blocks. Returns
+    None if no block stands still, or if the later blocks also wait for the first blocks."""
     told = program, args, shape, limits, barriers
     cluster = program.function.required_cluster or shape[2]
     clusters = np.arange(volume(extent(shape[0])) // volume(extent(cluster)))
@@ -876,7 +881,7 @@ def program_of(ptx: str, entry: str, divisions: bool = False) -> EmulatedProgram
 
 
 def check_target(target: str, arch: str) -> None:
-    """PTX for sm_90 runs on sm_90 and later. PTX for sm_90a runs on nothing else. PTX for sm_100f runs on later devices
+    """PTX for sm_90 runs on sm_90 and later. PTX for sm_90a runs only on sm_90a. PTX for sm_100f runs on later devices
     of its family, too (PTX ISA 11.1.2)."""
     if not target:
         return

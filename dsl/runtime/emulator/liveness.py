@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 
 class Living:
-    """For each basic block, the registers that are live at its start. Some path from there reads them before it writes
+    """For each basic block, the registers that are live at its start: some path from there reads them before it writes
     them.
 
     `exposed` has the registers that a block reads before it writes them. `written` has all registers that it writes.
     `targets` has the numbers of the blocks that may follow it. Sets of registers are integers with one bit for each
-    register, since there are hundreds of registers in hundreds of blocks. With sets as integers, 14 kernels of
-    attention and matmul are built in 1.35 s instead of 1.75 s.
+    register, since there are hundreds of registers in hundreds of blocks. With integers, building 14 kernels of
+    attention and matmul takes 1.35 s instead of 1.75 s.
     """
 
     def __init__(self, exposed: list[set[str]], written: list[set[str]], targets: list[list[int]]):

@@ -50,5 +50,5 @@ class LogicalTime:
         blocks[slots] = blocks[slots].max(1, keepdims=True)
 
     def passed(self, g: Any, instructions: int) -> None:
-        """Adds turns to the warps of a group that has run a basic block or has come to a barrier."""
+        """Adds turns to the warps of a group that has run a basic block or has arrived at a barrier."""
         self.of_warps[slice(None) if g.threads is None else g.warp_rows()[0]] += instructions

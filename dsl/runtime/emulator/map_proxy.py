@@ -31,8 +31,8 @@ class MapRelease:
     """A release by one thread. The release covers the thread's own writes and the writes that barriers have ordered
     before the release.
 
-    `whole_warp` is true if all lanes of the thread's warp release together. `row` has the times of the threads of the
-    cluster, if there are vector clocks.
+    `whole_warp` is true if all lanes of the thread's warp release together. `row` is the thread's vector clock, if
+    there are vector clocks.
     """
 
     thread: int
@@ -77,7 +77,7 @@ class MapProxy:
         self.launch = launch
         # By cluster, the last release of each thread and scope.
         self.releases: dict[int, dict[tuple[int, int], MapRelease]] = {}
-        self.copied: dict[int, dict[int, MapRelease]] = {}  # by `tensormap.cp_fenceproxy`; keys: address, warp
+        self.copied: dict[int, dict[int, MapRelease]] = {}  # releases by `tensormap.cp_fenceproxy`; keys: address, warp
         self.acquired: dict[int, dict[int, MapAcquire]] = {}  # by address and thread
 
     # Fences
@@ -145,7 +145,7 @@ class MapProxy:
         return found
 
     def check_use(self, address: int, g: Any, site: Site) -> None:
-        """Reports the first lane that uses the map at `address` without an acquire of it."""
+        """Reports the first lane that uses the map at `address` without having acquired the map."""
         writes, acquired = self.writes_at(address), self.acquired.get(address, {})
         for lane in range(g.n):
             own = acquired.get(int(g.lane("gid")[lane]))
@@ -173,7 +173,7 @@ class MapProxy:
 
 
 def ordered(threads: list[int], at: list[int], g: Any, lane: int) -> Any:
-    """`at` has one time for each thread of `threads`. For each thread: is what the thread did at this time ordered
-    before the current instruction of `lane`?"""
+    """`at` has one time for each thread of `threads`. For each thread: is its access at this time ordered before the
+    current instruction of `lane`?"""
     stamps = np.array(threads, U) << U(THREAD_SHIFT) | np.array(at, U) << U(TIME_SHIFT)
     return g.ordering.ordered(stamps, np.zeros(len(stamps), np.int64), g, np.full(len(stamps), lane))

@@ -1,8 +1,9 @@
-"""mbarrier objects (PTX ISA 9.7.13.15). A phase completes when the expected arrivals and bytes have come.
+"""mbarrier objects (PTX ISA 9.7.13.15). A phase completes when the expected arrivals and bytes have arrived.
 
-The 64 bits of an object in shared memory are opaque. So the emulator keeps the object's state in a separate table, by
-the object's place. For the shadow memory, `init` is a plain write, and every other operation is strong. So an operation
-that is not ordered after `init` is a race. Only mbarrier instructions may access the bytes of a valid object.
+The 64 bits of an object in shared memory are opaque. So the emulator keeps the object's state in a separate table,
+whose keys are the objects' positions in shared memory. For the shadow memory, `init` is a plain write, and every other
+operation is strong. So an operation that is not ordered after `init` is a race. Only mbarrier instructions may access
+the bytes of a valid object.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ MOST = (1 << 20) - 1
 PHASE_SHIFT, OBJECT_SHIFT = 20, 44
 PHASE_MASK = (1 << OBJECT_SHIFT - PHASE_SHIFT) - 1
 OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
-# Index in `arriving` and `published` of knowledge that is for copies alone. If an arrival at another block's object
-# does not name the scope .cluster, it publishes at this index. PTX does not state that such an arrival orders copies,
-# but all such code relies on it. The reason is that with `.release.cluster`, ptxas 13.0 emits MEMBAR.ALL.GPU in each
-# iteration.
+# Index in `arriving` and `published` of accesses that are known only to copies. If an arrival at another block's object
+# does not name the scope .cluster, the arrival publishes at this index. PTX does not state that such an arrival orders
+# copies, but all code with such arrivals relies on this. The code avoids `.release.cluster` because ptxas 13.0 then
+# emits MEMBAR.ALL.GPU in each iteration.
 COPIES = CLUSTER + 1
-# A wait makes the copies of the last completed phases known. This is the number of these phases.
+# A wait makes the copies of this many completed phases known.
 KEPT_LANDINGS = 4
-# How often a DOUBTED wait first answers "no", even if the phase is complete. A program may count its tries and then go
-# on. With three such answers, a loop that gave up after ten tries was never found.
+# How often a DOUBTED wait (`answers.py`) first returns false ("no"), even if the phase is complete. A program may count
+# its tries and then go on. With only three forced answers "no", a loop that gave up after ten tries was never found.
 DENIALS = 128
-# If a thread has got 1,024 such answers at one wait, it gets only three such answers in each later phase. So a wait in
-# a long loop stays cheap.
+# After 1,024 forced answers "no" at one wait, a thread gets only three in each later phase. So a wait in a long loop
+# stays cheap.
 FEW_DENIALS, MOST_DENIALS = 3, 1024
 
 
 class ArrivingCopy(Protocol):
     """A copy whose bytes an mbarrier counts."""
 
-    part: Any  # the threads that started it
+    part: Any  # the threads that started the copy
     site: Site
     began: int  # the logical time
 
@@ -63,8 +64,8 @@ class ArrivingCopy(Protocol):
 
 @dataclass(frozen=True)
 class ArrivalOrder:
-    """How an arrival or a wait synchronises. `reach` states the threads with which it synchronises. If `relaxed` is
-    true, the operation orders accesses only together with a fence."""
+    """How an arrival or a wait synchronises. `reach` is the scope of the threads with which the operation synchronises.
+    If `relaxed` is true, the operation orders accesses only together with a fence."""
 
     reach: int = BLOCK
     relaxed: bool = False
@@ -80,8 +81,9 @@ class Mbarrier:
     pending: int
     phase: int = 0
     bytes: int = 0
-    # What the threads that arrived in this phase know, and what the completed phases have published. Each list has
-    # three entries: for waits of block scope, for waits of cluster scope, and for copies that are started after a wait.
+    # `arriving` has the accesses known to the threads that arrived in this phase. `published` has the accesses that the
+    # completed phases have published. Each list has three entries: for waits of block scope, for waits of cluster
+    # scope, and for copies that are started after a wait.
     arriving: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     published: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
@@ -92,8 +94,8 @@ class Mbarrier:
     came: int = 0  # the same for the last complete phase
 
     def join(self, known: Snapshot | None, reach: int) -> None:
-        """Adds what an arriving thread knows. If the thread belongs to another block, `reach` is CLUSTER, and waits of
-        block scope learn nothing from the thread."""
+        """Adds `known`, the accesses that an arriving thread knows. If the thread belongs to another block, `reach` is
+        CLUSTER, and waits of block scope learn nothing from the thread."""
         if known is None:
             return
         for each in range(reach, max(reach, CLUSTER) + 1):
@@ -133,17 +135,17 @@ class Mbarriers:
         self.objects: dict[int, Mbarrier] = {}
         self.made = 0
         self.waiting: set[int] = set()
-        # By DOUBTED wait and thread: the number of forced answers "no" (see `denials`). `denied` counts those since the
-        # last "yes", and `denied_before` counts those before it.
+        # For each DOUBTED wait and each thread, the number of forced answers "no" (see `denials`). `denied` counts the
+        # answers since the last "yes", and `denied_before` counts the earlier answers.
         self.denied: dict[int, Any] = {}
         self.denied_before: dict[int, Any] = {}
-        # By thread: the wait that gave a forced "no" and that the thread has not repeated. The report of a later race
-        # names this wait.
+        # For each thread, the wait that returned a forced "no" and that the thread has not repeated. The report of a
+        # later race names this wait.
         self.doubt = np.full(wave.lanes, -1)
         self.refused = np.zeros(wave.lanes, bool)  # has the lane waited for an invalid object?
 
     def state(self) -> list[tuple[int, ...]]:
-        """For each object, the values that decide whether threads that wait for it go on."""
+        """For each object, the values that decide whether its waiting threads go on."""
         return [
             (key, one.pending, one.phase, one.bytes, len(one.deferred), len(one.loads))
             for key, one in sorted(self.objects.items())
@@ -190,8 +192,8 @@ class Mbarriers:
         return keys
 
     def touch(self, kind: int, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Records the access of an mbarrier instruction. During this access, the shadow memory does not report accesses
-        to valid objects."""
+        """Records an mbarrier instruction's access. For this access, the shadow memory omits the check that forbids
+        accesses to valid objects."""
         shadow = memory.shadow
         assert shadow is not None
         reserved, shadow.reserved = shadow.reserved, None
@@ -222,7 +224,7 @@ class Mbarriers:
         for lane, key in enumerate(keys.tolist()):
             found = self.objects.pop(key, None)
             if found is not None and (found.deferred or found.loads or key in self.waiting):
-                # A later arrival would write to memory that may hold something else by then.
+                # A later arrival would write to memory that may contain something else by then.
                 is_early = found.deferred or found.loads
                 what = "asynchronous copies are still to arrive" if is_early else "threads wait"
                 g.launch.report(Kind.BARRIER_MISUSE, f"invalidates an mbarrier at which {what}", g, lane, site)
@@ -355,8 +357,8 @@ class Mbarriers:
                 self.wave.wake_waiters()
 
     def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0, by_proxy: bool = True) -> Any:
-        """Each lane's copy will arrive at an object. Returns the number of this object's place for each lane. If the
-        copy uses the async proxy, a fence must come between the object's init and the copy.
+        """Checks the object at which each lane's copy will arrive. Returns the number of the object's place for each
+        lane. If the copy uses the async proxy, a fence must come between the object's init and the copy.
 
         `away` has the distance in blocks from each lane's block to the object's block. The object lies at the same
         place in that other block.
@@ -414,7 +416,7 @@ class Mbarriers:
             self.advance(found)
 
     def end(self) -> None:
-        """Reports copies for which no thread has waited when the wave ends."""
+        """At the end of the wave, reports copies for which no thread has waited."""
         for found in self.objects.values():
             # If a landing has no waiters, no thread has waited for its copies.
             landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
@@ -483,8 +485,8 @@ class Mbarriers:
         self.doubt[index[done]] = -1
 
     def in_doubt(self, thread: int) -> str | None:
-        """A text that names the wait that gave `thread` (a position in the wave) a "no" and that `thread` did not
-        repeat. None if there is no such wait."""
+        """A text that names the wait that returned a forced "no" and that `thread` did not repeat. None if there is no
+        such wait. `thread` is a position in the wave."""
         number = int(self.doubt[thread])
         if number < 0:
             return None
@@ -496,7 +498,8 @@ class Mbarriers:
         )
 
     def ready(self, g: Any, keys: Any, state: Any, parity: bool, site: Site) -> Any:
-        """For each lane that would wait: may it go on? Lanes with an invalid wait go on and are reported later."""
+        """For each waiting lane, whether the lane may go on. Lanes with an invalid wait go on and are reported
+        later."""
         done = np.ones(g.n, bool)
         denied = np.broadcast_to(self.denials(g, site), g.n)
         for start, end in runs(keys, state, denied):
@@ -598,8 +601,8 @@ def wrong_state(found: Mbarrier, state: int) -> str:
 
 def runs(*columns: Any) -> list[tuple[int, int]]:
     """(first, end) of each run of neighbouring lanes that are equal in all columns. An object is looked up only once
-    for each run. This saves much time, since often all threads of a block wait for the same phase. One look-up for each
-    lane took a million look-ups in a matrix product of 1024 x 1024 x 1024 by TMA."""
+    for each run. This saves much time, since often all threads of a block wait for the same phase. With one look-up for
+    each lane, a matrix product of 1024 x 1024 x 1024 by TMA took a million look-ups."""
     changes = np.zeros(len(columns[0]) - 1, bool)
     for column in columns:
         changes |= column[1:] != column[:-1]

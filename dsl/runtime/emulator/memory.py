@@ -20,17 +20,17 @@ GLOBAL_WINDOW = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7FE0_0000_0000
 LOCAL_WINDOW = 0x7FF0_0000_0000
 WINDOW_BYTES = 1 << 32
-# The bits of a shared::cluster address from this bit on hold 1 + the block's rank. 0 means the thread's own block.
+# The bits of a shared::cluster address from this bit on contain 1 + the block's rank. 0 means the thread's own block.
 RANK_SHIFT = 24
 # A device keeps the first 1,024 bytes of shared memory for itself, so no variable has address 0.
 SHARED_START = 0x400
 # The emulator aligns shared memory to at most this many bytes, since an H200 (driver 580.159.04) puts a variable at
-# 0x400 even with `.align 8192`. When the emulator allowed more alignment, it accepted a swizzle that read past the
+# 0x400 even with `.align 8192`. When the emulator allowed a larger alignment, it accepted a swizzle that read past the
 # block's memory on the device.
 MOST_ALIGNMENT = 1024
 ALIGNMENT = 256
 # If an address is further from an array than this many bytes, the message says that the array's index is negative or
-# overflown. An index that is off by a row or two does not lead so far away.
+# has overflowed. An index that is off by a row or two does not lead so far away.
 FAR = 1 << 30
 # Number of bytes between allocations. Because of this gap, an index that is off by a row or two does not reach another
 # array.
@@ -89,7 +89,7 @@ class EmulatedAllocation:
 
 
 def after(start: int, size: int) -> int:
-    """The start of the allocation that follows one of `size` bytes at `start`."""
+    """The start of the allocation that follows an allocation of `size` bytes at `start`."""
     return -(-(start + size + GAP) // ALIGNMENT) * ALIGNMENT
 
 
@@ -138,7 +138,7 @@ class Memory:
             self.data = grown
 
     def free(self, allocation: EmulatedAllocation) -> None:
-        """Removes an allocation. Later allocations use the space at the end of memory again."""
+        """Removes an allocation. If it was the last one in memory, later allocations reuse its bytes."""
         self.allocations.remove(allocation)
         self.starts.remove(allocation.address)
         self.own.discard(allocation.address)
@@ -157,8 +157,8 @@ class Memory:
         return None
 
     def nearest(self, address: int, meant: EmulatedAllocation | None = None) -> str:
-        """A text that states where an address out of bounds lies. The place is relative to the allocation `meant`. If
-        `meant` is None, it is relative to the closest allocation."""
+        """A text that states where an out-of-bounds address lies, relative to the allocation `meant`. If `meant` is
+        None, the text refers to the closest allocation."""
         if not self.allocations:
             return "there is no allocation"
 

@@ -235,8 +235,8 @@ def rcp(
 def sqrt(
     a: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False, out: Array | None = None
 ) -> Array:
-    """`sqrt.rnd{.ftz}`: the square root, rounded once (IEEE 754). It is NaN for negative input and -0 for -0. PTX ISA,
-    "sqrt"."""
+    """`sqrt.rnd{.ftz}`: the square root, rounded once (IEEE 754). The result is NaN for negative input and -0 for -0.
+    PTX ISA, "sqrt"."""
     if ftz:
         a = flush(a, dtype)
     if dtype == "f64":
@@ -327,8 +327,8 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
-    """a * b + c in float64, rounded once (Boldo and Melquiond 2008). Near the limits of the range it uses Python
-    integers."""
+    """a * b + c in float64, rounded once (Boldo and Melquiond 2008). Near the limits of float64's range, Python
+    integers are used."""
     a, b, c = np.broadcast_arrays(a, b, c)
     p, p_low = _two_product(a, b)
     u, u_low = _two_sum(c, p_low)
@@ -353,7 +353,7 @@ def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
 
 
 def _ordered(x: Array, dtype: str) -> Array:
-    """The bits as signed integers whose order is the order of the numbers. -0 is just below +0."""
+    """The bit patterns as signed integers that sort like the numbers. -0 is just below +0."""
     row = FORMATS[dtype]
     bits = x.view(row.signed)
     key = bits >> row.signed(row.width - 1)
@@ -368,7 +368,7 @@ def _extreme(
     row = FORMATS[dtype]
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
-    # The fast path uses numpy alone. It is right unless a result is NaN, or a zero that may have either sign.
+    # The fast path uses numpy alone. It is right if no result is NaN and no result is a zero that may have either sign.
     if dtype == "f32" and not xorsign_abs:
         propagating, avoiding = (np.maximum, np.fmax) if larger else (np.minimum, np.fmin)
         r = np.asarray((propagating if nan else avoiding)(a, b))
@@ -437,7 +437,7 @@ def minimum(
     ftz: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """`min{.ftz}{.NaN}{.xorsign.abs}`. It is like `maximum`, but gives the smaller operand. PTX ISA, "min"."""
+    """`min{.ftz}{.NaN}{.xorsign.abs}`. Like `maximum`, but returns the smaller operand. PTX ISA, "min"."""
     return _extreme(a, b, dtype, nan, xorsign_abs, ftz, out, larger=False)
 
 
@@ -490,8 +490,7 @@ def neg(a: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def _quiet(r: Array, a: Array, dtype: str) -> Array:
-    """Fixes NaN results in place. They become canonical, but in f64 they become the operand's NaN with the quiet bit
-    set."""
+    """Replaces NaN results in place: by the canonical NaN, or in f64 by the operand's NaN with the quiet bit set."""
     if dtype != "f64":
         return canonicalise(r, dtype)
     nan = np.isnan(a)

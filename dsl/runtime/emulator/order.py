@@ -8,8 +8,8 @@ def weak_topological_order(successors: list[list[int]]) -> list[int]:
 
     Strongly connected components come in topological order. Each component begins with the block where it is entered.
     If it has several such blocks, it begins with the first one in the text. In a loop that the compiler has rotated,
-    other blocks stand earlier in the text. All other blocks of the component are ordered in the same way, without the
-    edges back to its first block.
+    other blocks of the component come earlier in the text. All other blocks of the component are ordered in the same
+    way, without the edges back to its first block.
     """
     order: list[int] = []
     predecessors: list[list[int]] = [[] for _ in successors]
@@ -55,8 +55,8 @@ def components(nodes: list[int], successors: list[list[int]]) -> list[list[int]]
                 stack.append(node)
                 on_stack.add(node)
             edges = [target for target in successors[node] if target in inside]
-            # The jump is visited before the fall-through. So the fall-through comes before the jump in the reversed
-            # order.
+            # The jump's target is visited before the fall-through block. So in the reversed order the fall-through
+            # block comes first.
             for at in range(position, len(edges)):
                 target = edges[at]
                 if target not in index:

@@ -1,11 +1,11 @@
 """Happens-before: which accesses of memory are ordered before the current access of a thread.
 
 The stamp of an access has the time of the launch (a count of synchronisation events), the thread, and the instruction.
-Barriers advance the knowledge of blocks, warps and clusters. A program may synchronise fewer than all threads of a
-block or warp, by named barriers, mbarriers, clusters, or partial `bar.warp.sync`. Then each thread has a vector clock.
-For each other thread, this clock holds the time up to which that thread's accesses are known. `causality.py` keeps the
-knowledge that a thread gets from memory by release and acquire. This knowledge, too, passes from thread to thread at
-barriers.
+A barrier makes the earlier accesses of a block, warp or cluster known to its threads. A program may synchronise fewer
+than all threads of a block or warp, by named barriers, mbarriers, clusters, or partial `bar.warp.sync`. Then each
+thread has a vector clock. For each other thread, this clock contains the time up to which that thread's accesses are
+known. `causality.py` keeps the knowledge that a thread gets from memory by release and acquire. This knowledge, too,
+passes from thread to thread at barriers.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from .stamps import (
 
 
 class History:
-    """The stamps of several blocks at one granule. The record of a granule holds only the last of these stamps. This
-    last stamp has level GRID."""
+    """For each granule that several blocks have accessed, the stamps of these accesses. The record of such a granule
+    has only the last of these stamps, with level GRID."""
 
     def __init__(self) -> None:
         self.fresh: list[tuple[Any, Any]] = []
@@ -99,16 +99,16 @@ class Ordering(BarrierTimes):
         """`blocks` are linear numbers. `narrow` states whether the program names a scope below .gpu. `timed` states
         whether the program reads a clock."""
         super().__init__(clock, blocks, block_lanes, cluster, exists, vector, timed)
-        # Clocks that hold only for the copies that a thread starts, and not for its other accesses. An arrival from
+        # Clocks that apply only to the copies that a thread starts, and not to its other accesses. An arrival from
         # another block without cluster scope orders only copies.
         self.freed: Any = None
-        self.copies = False  # whether questions are about copies that start now
+        self.copies = False  # whether queries are about copies that start now
         self.causality = Causality(clock, self, blocks, narrow)
 
     # Synchronisation
 
     def blocks_joined(self, slots: Any) -> None:
-        """All threads of these blocks have met at a barrier."""
+        """Records that all threads of these blocks have met at a barrier."""
         before = self.clock.tick()
         self.block_since[slots] = self.clock.now
         self.limit.reshape(-1, self.block_lanes)[slots] = U(self.clock.now << TIME_SHIFT)
@@ -122,7 +122,7 @@ class Ordering(BarrierTimes):
                 self.meet(rows, slice(start, start + self.block_lanes), before)
 
     def warps_joined(self, warps: Any) -> None:
-        """All threads of these warps have met."""
+        """Records that all threads of these warps have met."""
         before = self.clock.tick()
         self.warp_since[warps] = self.clock.now
         self.causality.share_warps(warps)
@@ -132,7 +132,7 @@ class Ordering(BarrierTimes):
                 self.meet(self.clocks[cluster], slice(start, start + 32), before)
 
     def lanes_joined(self, lanes: Any) -> None:
-        """These lanes of one cluster have met. Needs vector clocks."""
+        """Records that these lanes of one cluster have met. Needs vector clocks."""
         self.causality.share(lanes)
         self.meet(*self.members(lanes), self.clock.tick())
 
@@ -179,7 +179,7 @@ class Ordering(BarrierTimes):
             self.causality.learn(lanes, what.knowledge)
 
     def learn_for_copies(self, lanes: Any, what: Snapshot) -> None:
-        """Like `learn`, but the knowledge holds only for copies that these lanes start from now on."""
+        """Like `learn`, but the knowledge applies only to copies that these lanes start from now on."""
         if self.freed is None:
             self.freed = np.zeros_like(self.clocks)
         within = np.asarray(lanes) % self.cluster_lanes
@@ -188,7 +188,7 @@ class Ordering(BarrierTimes):
 
     @contextmanager
     def of_copies(self, in_bulk: bool = True) -> Iterator[None]:
-        """A context in which questions ask which accesses are ordered before copies that the lanes start."""
+        """A context in which `ordered` states which accesses are ordered before copies that the lanes start now."""
         self.copies = in_bulk and self.freed is not None
         try:
             yield
@@ -205,8 +205,8 @@ class Ordering(BarrierTimes):
 
     def known_of_all(self, cluster: Any, mine: Any, run: Any, width: int) -> Any:
         """The times up to which the threads `mine` know the accesses of all `width` threads of a run. A run is a warp
-        or a block of their cluster. A run is read as a whole, not thread by thread. A matrix product of 1024 x 1024 x
-        1024 by TMA asks for 340,000 runs. Reading whole runs took it from 3.86 to 3.28 s."""
+        or a block of their cluster, and is read as a whole, not thread by thread. A matrix product of 1024 x 1024 x
+        1024 by TMA reads 340,000 runs. Reading whole runs shortened this product from 3.86 to 3.28 s."""
         shape = (*self.clocks.shape[:2], -1, width)
         known = self.clocks.reshape(shape)[cluster, mine, run]
         if self.copies:
@@ -214,11 +214,11 @@ class Ordering(BarrierTimes):
         return known.min(1)
 
     def ordered(self, stamps: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """Whether the access of each stamp is ordered before the current access of the lane that meets the stamp. The
-        stamps have levels below GRID. `lanes` are positions in the group.
+        """Whether the access of each stamp is ordered before the current access of a lane. The stamps have levels below
+        GRID. `lanes` are positions in the group.
 
-        `addresses` are the places where the lanes met the stamps. Knowledge that a thread got from memory may hold for
-        one address only.
+        `addresses` are the addresses of the lanes' accesses. Knowledge that a thread got from memory may apply to one
+        address only.
         """
         time, thread, level = times(stamps), threads_of(stamps), levels(stamps)
         me = g.lane("gid")[lanes]
@@ -249,16 +249,15 @@ class Ordering(BarrierTimes):
         known = self.known(index, mine, theirs).astype(U)
         for several, width in ((WARP, 32), (BLOCK, self.block_lanes)):
             chosen = np.flatnonzero(level == several)
-            # Mostly there are few such stamps or none. They are handled in parts of 4,096, since each row of clocks is
-            # as wide as a block.
+            # Mostly there are few stamps of this level or none. They are handled in parts of 4,096, since each row of
+            # clocks is as wide as a block.
             for start in range(0, len(chosen), 4096):
                 part = chosen[start : start + 4096]
                 known[part] = self.known_of_all(index[part], mine[part], theirs[part] // width, width)
         return together & (level <= BLOCK) & (time <= known)
 
     def beyond(self, scope: int, stamps: Any, mine: Any) -> Any:
-        """Whether the thread of each stamp is outside of the scope that is named by `scope` and contains the thread in
-        `mine`."""
+        """Whether the thread of each stamp is outside of the scope `scope` of the thread in `mine`."""
         width = U(self.block_lanes if scope == CTA else self.cluster_lanes)
         if scope == GPU:
             return np.zeros(stamps.shape, bool)

@@ -46,7 +46,7 @@ class Origins:
         return (block[0], block[1], block[2]), (x, y, z)
 
     def site_of(self, stamp: int) -> Site | None:
-        """The instruction of a stamp. None if its number is too large for a stamp."""
+        """The instruction of a stamp. None if the instruction's number is too large for a stamp."""
         number = stamp & SITE_MASK
         return self.stamped[number] if number < len(self.stamped) else None
 
@@ -81,7 +81,7 @@ class Writers:
 
 
 def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins) -> Writers:
-    """The last writers of an allocation. It must be called while the records of the launch still exist."""
+    """The last writers of an allocation. Call this function while the records of the launch still exist."""
     granule = shadow.granule
     start = (allocation.address - GLOBAL_WINDOW) // granule
     end = -(-(allocation.end - GLOBAL_WINDOW) // granule)

@@ -1,6 +1,6 @@
 """Launches that overlap: checks what a launch reads and writes while earlier launches of its stream may still run.
 
-A launch with the attribute of programmatic stream serialisation may start before the previous launch has ended. It
+A launch with the attribute "programmatic stream serialization" may start before the previous launch has ended. It
 starts once all blocks of the previous launch have executed `griddepcontrol.launch_dependents` or ended (CUDA
 programming guide, "Programmatic Dependent Launch and Synchronization"). Then only `griddepcontrol.wait` orders
 accesses. A thread continues after the wait when the earlier grids have completed, and sees their writes (PTX ISA,
@@ -28,15 +28,15 @@ from .origins import Origins
 from .shadow import SpacePlace
 from .stamps import U, threads_of
 
-# For a thread that has not waited, at most this many waits by other threads of its block are tried, earliest first.
+# For a thread that has not waited, at most this many waits by other threads of its block are checked, earliest first.
 MOST_ASKED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
     """The accesses of a launch from address `start` to `end`. Each granule has the stamp of its last read and of its
-    last write, or 0 if there was none. The first granule begins at `base`. `origins` names the threads of the stamps.
-    It is None if they are not known."""
+    last write, or 0 if there was none. The first granule begins at `base`. `origins` names the threads of the stamps,
+    or is None if the threads are not known."""
 
     start: int
     end: int
@@ -74,8 +74,8 @@ class Touched:
 
 
 class Overlap:
-    """The accesses of a launch. They are kept for the next launch. `before` has the accesses of the earlier launches
-    that this launch overlaps.
+    """The accesses of a launch, kept for the next launch. `before` has the accesses of the earlier launches that this
+    launch overlaps.
 
     `before` is None if the launch begins after all earlier launches have ended.
     """

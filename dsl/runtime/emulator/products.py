@@ -60,7 +60,7 @@ class TilePlace(SpacePlace):
 
 class Products(Copies):
     """The wgmma products in flight of a wave. `issued` has a hash of all products of each warp. `sites` has the last
-    instruction of each warp group. `places` caches the places of operands by their descriptors."""
+    product instruction of each warp group. `places` caches the places of operands by their descriptors."""
 
     def __init__(self, wave: Any):
         super().__init__(wave)
@@ -87,7 +87,7 @@ class Products(Copies):
         self.sites.update(dict.fromkeys((warps // GROUP).tolist(), site))
 
     def end(self) -> None:
-        """Reports warp groups whose warps have not issued the same products. It is called at the end of the wave."""
+        """At the end of the wave, reports warp groups whose warps have not issued the same products."""
         if not self.sites:
             return
         per_block = self.wave.block_lanes // 32
@@ -110,12 +110,12 @@ class Products(Copies):
 
 
 class Readings:
-    """The reads of a wave's shared memory by products, with the time of the last wait for each.
+    """The products' reads of a wave's shared memory, with the time of the last wait for each read.
 
     A product belongs to a warp. A thread may write the operands once it knows that any lane of the warp has waited. So
-    the reads are kept by warp and not by lane. With this rule, one arrival by a lane of each warp frees a pipeline
-    stage. `stamps` is an array [warps of a block, chunks of 16 bytes]. Each stamp is of the last wait for the chunk,
-    and names lane 0 of the warp.
+    the reads are kept by warp and not by lane. Then one arrival by a lane of each warp frees a pipeline stage. `stamps`
+    is an array [warps of a block, chunks of 16 bytes]. Each stamp is of the last wait for the chunk, and names lane 0
+    of the warp.
     """
 
     def __init__(self, wave: Any):
@@ -178,8 +178,8 @@ class ProxyFences:
         self.block[who] = ordering.block_since[g.lane("slot")]
 
     def unfenced(self, met: Any, g: Any) -> Any:
-        """A mask of the stamps in `met` that no fence separates from the lanes that meet them. The stamps are of
-        writes."""
+        """A mask of the stamps in `met` that no fence separates from the accesses of the current lanes. The stamps are
+        of writes."""
         who, when = threads_of(met).astype(np.int64), times(met)
         mine = g.lane("gid").astype(np.int64)
         behind = self.block[mine]
@@ -189,9 +189,9 @@ class ProxyFences:
         return (met != 0) & (when > self.own[who]) & ~((who // lanes == mine // lanes) & (when < behind))
 
     def in_flight(self, met: Any, g: Any) -> Any:
-        """A mask of the stamps in `met` whose reads may finish after their threads have signalled the end of the reads.
-        A barrier of the block waits for the loads of its threads, so reads before the barrier have finished. Copies out
-        of shared memory are excluded, since they read through the asynchronous proxy."""
+        """A mask of the reads (stamps in `met`) that may finish after their thread has signalled that it has finished
+        reading. A barrier of the block waits for the loads of its threads, so reads before the barrier have finished.
+        Copies out of shared memory are excluded, since they read through the asynchronous proxy."""
         since = g.wave.ordering.block_since[g.lane("slot")]
         late = times(met) > (since[:, None] if met.ndim == 2 else since)
         sites = {int(stamp): g.launch.site_of(int(stamp)) for stamp in np.unique(met[late])}
@@ -199,10 +199,10 @@ class ProxyFences:
         return late & ~np.isin(met, by_copies)
 
     def check(self, memory: Space, place: SpacePlace, g: Any, site: Site, does: str, overwrites: bool = False) -> None:
-        """Reports bytes written by ordinary stores that an access through the asynchronous proxy may not see. With
-        `overwrites`, bytes read by ordinary loads are reported, too. An `ldmatrix` may finish after its thread's
-        arrival at an mbarrier, and then a copy overtakes it. On an H100 such copies made 3 of 2,971 random kernels
-        wrong (ptxas 13.0).
+        """Reports bytes that ordinary stores have written and that an access through the asynchronous proxy may not
+        see. With `overwrites`, bytes that ordinary loads have read are reported, too. An `ldmatrix` may finish after
+        its thread's arrival at an mbarrier, and then a copy overtakes it. On an H100 such copies made 3 of 2,971 random
+        kernels wrong (ptxas 13.0).
 
         `does` names the access, with its verb.
         """

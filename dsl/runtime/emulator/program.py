@@ -50,13 +50,13 @@ from .sums_in_flight import check_sums
 from .tensor_maps import TYPES, bytes_of_type
 from .undefined import Undefined, is_division, step_of
 
-# Most bytes of each space in one kernel (CUDA C++ guide, compute capability). For `.shared` it is the limit of ptxas.
-# For targets with an `a` the limit is all the shared memory that a multiprocessor gives a block (ptxas 13.0 to 13.5; 64
-# KiB were launched on an H200).
+# Maximum number of bytes of each space in one kernel (CUDA C++ guide, compute capability). For `.shared`, this is the
+# limit of ptxas. For targets with an `a`, the limit is a block's maximum shared memory (ptxas 13.0 to 13.5; 64 KiB were
+# launched on an H200).
 MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "local": 512 << 10}
 
 
-# The shared memory that a block can have, for each target with an `a`. The keys are the numbers of the targets.
+# A block's maximum shared memory in bytes, for each target with an `a`. The keys are the numbers of the targets.
 MOST_OF_ONE_MACHINE = {
     90: MOST_SHARED,
     100: MOST_SHARED,
@@ -68,7 +68,7 @@ MOST_OF_ONE_MACHINE = {
 
 
 def most_static(space: str, target: str) -> int:
-    """Most bytes of a space that a kernel may declare or name."""
+    """The maximum number of bytes of a space that a kernel may declare or name."""
     if space == "shared" and target.endswith("a"):
         return MOST_OF_ONE_MACHINE.get(number_of(target), MOST_STATIC[space])
     return MOST_STATIC[space]
@@ -89,7 +89,7 @@ class End:
 
 @dataclass
 class Segment:
-    """A basic block, or the part of a basic block that begins with a rendezvous."""
+    """A basic block, or the part of a basic block that begins with a rendezvous (`rendezvous.py`)."""
 
     number: int
     ops: list[Op] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Segment:
     written_slots: frozenset[int] = frozenset()
     counters: list[tuple[Site, str, WarpProduct]] = field(default_factory=list)
     steps: list[RegisterStep] = field(default_factory=list)
-    arrival: list[Op] = field(default_factory=list)  # these run when threads come to the rendezvous
+    arrival: list[Op] = field(default_factory=list)  # these run when threads arrive at the rendezvous
     mask_name: str = ""
     size: int = 0
     only_leaves: bool = False
@@ -114,8 +114,8 @@ class Segment:
 
     @cached_property
     def alike(self) -> list[tuple[Location | None, Counter[tuple[str, WarpProduct]]]]:
-        """The number of instructions of each kind at each source location. In one kernel 1,137 kinds stand for 10,581
-        instructions."""
+        """The number of instructions of each kind at each source location. In one kernel, 1,137 such counts stand for
+        10,581 instructions."""
         found: dict[int, tuple[Location | None, Counter[tuple[str, WarpProduct]]]] = {}
         for site, kind, product in self.counters:
             found.setdefault(id(site.location), (site.location, Counter()))[1][kind, product] += 1
@@ -141,7 +141,7 @@ class Raw:
 
 class EmulatedProgram:
     """One entry of a module, ready to run: segments in execution order, entries, and register slots. With `divisions`
-    the program tracks where the result of a division by 0 goes."""
+    the program tracks all values that depend on the result of a division by 0."""
 
     def __init__(self, module: PtxModule, entry: str, divisions: bool = False):
         if entry not in module.functions or not module.functions[entry].is_entry:
@@ -155,7 +155,7 @@ class EmulatedProgram:
         self.code = Code(inliner.registers, self.variables, self.function)
         self.code.uses = count_uses(body)
         self.code.known = constant_registers(body, inliner.registers)
-        # Shared variables that no instruction uses take no room, as for ptxas.
+        # Shared variables that no instruction uses take no memory, as with ptxas.
         self.variables = {
             name: variable
             for name, variable in self.variables.items()
@@ -252,7 +252,7 @@ class EmulatedProgram:
             row = row_of(item)
             if row is not None and row.sync:
                 if item.guard is not None:
-                    # A jump around a guarded rendezvous replaces its guard, so that the rendezvous starts a new
+                    # The guard of a rendezvous is replaced by a jump around the rendezvous, which then starts a new
                     # segment.
                     label = f"after {len(raws)}"
                     around = replace(item, opcode=("bra",), operands=(Register(label),))
@@ -324,8 +324,8 @@ class EmulatedProgram:
                 op = merged_by_guard(op, guard, ins.guard_negated, list(record.written_entries))
             record.reads += record.writes  # where the guard is false, the old value remains
         segment.steps.append(step_of(self.code, record, ins, site, row.effect, len(segment.ops)))
-        # Reads of a register that only ever holds one constant use the constant. So the register's `mov` need not run,
-        # but the `mov` still counts.
+        # If a register only ever contains one constant, its reads use the constant. So the register's `mov` need not
+        # run, but the `mov` is still counted.
         if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
             segment.ops.append(op)
             segment.places.append(segment.size)
@@ -345,7 +345,7 @@ class EmulatedProgram:
         return isinstance(source, Integer | Float) or self.code.is_register(source)
 
     def close(self, segment: Segment, raw: Raw, number: int, labels: dict[str, int]) -> None:
-        """Adds the terminator of a segment. Every segment must already have its place."""
+        """Adds the terminator of a segment. Every segment must already have its position."""
         following = self.place.get(number + 1)
         ins = raw.end
         if ins is None:
@@ -384,7 +384,7 @@ class EmulatedProgram:
 
     def allocate_slots(self) -> None:
         """Computes liveness and allocates slots by a linear scan. Registers whose live ranges do not overlap share a
-        row. The registers of a wave take 12 MiB, so fewer rows leave room for more threads."""
+        row. The registers of a wave take at most 12 MiB, so fewer rows leave room for more threads."""
         exposed, written = exposed_and_written(self.segments)
         living = Living(exposed, written, [segment.end.targets for segment in self.segments])
         first, last = self.lives(living)
@@ -431,8 +431,8 @@ class EmulatedProgram:
                 behind |= living.at_starts[target]
             places.append((position, behind))
             position += 1
-        # Most registers that are live at a place are also live at the next one. So only registers that become live
-        # there are visited.
+        # Most registers that are live at one position are also live at the next position. So only registers that become
+        # live are visited.
         for ends, better, order in ((first, min, places), (last, max, reversed(places))):
             known = 0
             for position, found in order:
@@ -444,8 +444,8 @@ class EmulatedProgram:
     # Facts about the text
 
     def smallest_accesses(self, body: list[PtxInstruction | Label]) -> dict[str, int]:
-        """The size in bytes of the smallest access to each space. This is the granule size of the space's shadow.
-        Generic accesses count for all spaces."""
+        """The size in bytes of the smallest access to each space. This is the granule size of the space's shadow
+        memory. Generic accesses count for all spaces."""
         smallest = {"global": 16, "shared": 16, "local": 16}
         for item in body:
             if not isinstance(item, PtxInstruction) or item.opcode[0] not in ACCESSES:
@@ -468,7 +468,7 @@ class EmulatedProgram:
         return smallest
 
     def has_partial_synchronisation(self, body: list[PtxInstruction | Label]) -> bool:
-        """Whether the text has a synchronisation of fewer than all threads of a block or a warp. Then each thread needs
+        """Whether any synchronisation in the text is for only some threads of a block or a warp. Then each thread needs
         a vector clock."""
         for item in body:
             if not isinstance(item, PtxInstruction):
@@ -555,7 +555,7 @@ def access_bytes(ins: PtxInstruction) -> int | None:
 
 
 def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
-    """Whether the text acquires tensor maps in memory, and the element sizes in bytes that `tensormap.replace` gives to
+    """Whether the text acquires tensor maps in memory, and the element sizes in bytes that `tensormap.replace` sets in
     maps."""
     instructions = [item for item in body if isinstance(item, PtxInstruction)]
     acquires = any("tensormap::generic" in ins.opcode and "acquire" in ins.opcode for ins in instructions)

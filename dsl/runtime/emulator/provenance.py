@@ -1,5 +1,5 @@
-"""Finds the kernel parameters and module variables through which a kernel may store to global memory. It uses only the
-text of the kernel.
+"""Finds the kernel parameters and module variables through which a kernel may store to global memory. The analysis uses
+only the text of the kernel.
 
 Memory that no store can reach needs no record of its reads, as nothing in the launch can race with them. A register's
 provenance is the set of names that it may be computed from, over all its definitions. A 64-bit value may point anywhere
@@ -108,9 +108,9 @@ def accessed_through(
 def sources_of_addresses(
     instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
 ) -> dict[str, set[str]]:
-    """The sources of each register from which `addresses` come. A kernel has thousands of registers, but these are few.
-    The result mostly has them in the order of the text, those computed from parameters first. So one pass over the
-    result finds everything."""
+    """The sources of each register from which `addresses` come. A kernel has thousands of registers, but only a few
+    such registers. The result mostly has them in the order of the text, where registers computed from parameters come
+    first. So one pass over the result mostly finds everything."""
     definitions: dict[str, list[PtxInstruction]] = {}
     for ins in instructions:
         for name in names_in(ins.operands[0]):

@@ -19,7 +19,7 @@ from .constants import STARTS, integer, read_constant
 from .findings import Location, PtxError
 from .limits import MOST_ALIGNMENT, MOST_DEPTH, MOST_REGISTERS, MOST_TEXT, MOST_VARIABLE
 
-# The most frequent kinds come first, as the pattern tries them in order. Only blanks lie between matches.
+# The most frequent kinds of tokens come first, as the pattern tries them in order. Only blanks lie between matches.
 KINDS = {
     "word": r"[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*",
     "mark": r"<<|>>|[<>=!]=|&&|\|\||[-+!@|:;,{}()\[\]<>=*&~^?]|/(?![/*])",
@@ -183,8 +183,8 @@ MOVES, VECTORS = {"ld", "ldu", "st", "mov"}, {"v2", "v4", "v8"}
 
 
 def without_braces(operand: Operand) -> Operand:
-    """The operand x in place of `{x}`. ptxas accepts such braces in loads, stores and moves of bits, if these are not
-    vector instructions. Triton writes the braces."""
+    """The operand x in place of `{x}`. ptxas accepts such braces in loads, stores and moves of bits that are not vector
+    instructions. Triton writes the braces."""
     return operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
 
 
@@ -264,7 +264,7 @@ PARTS = {"b0", "b1", "b2", "b3", "h0", "h1"}
 MEMBERS = {2: ("xy", "rg"), 4: ("xyzw", "rgba")}  # the members of a vector register (PTX ISA 5.4.2)
 # Number of integers that a performance directive takes (PTX ISA 11.4). The directives in EXTENTS take one to three.
 DIRECTIVES = {".minnctapersm": 1, ".maxnctapersm": 1, ".maxnreg": 1, ".maxclusterrank": 1, ".explicitcluster": 0}
-# The PTX version that brought each target. It is the first version with which ptxas 13.5 accepts the target (PTX ISA 13
+# The PTX version that introduced each target: the first version with which ptxas 13.5 accepts the target (PTX ISA 13
 # states the same version for most targets).
 TARGETS = {
     **dict.fromkeys(("sm_10", "sm_11"), (1, 0)),
@@ -280,8 +280,8 @@ TARGETS = {
     **{"sm_120": (8, 7), "sm_120a": (8, 7), "sm_120f": (8, 8), "sm_121": (8, 8), "sm_121a": (8, 8), "sm_121f": (8, 8)},
 }
 TARGET_OPTIONS = {"texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"}
-# In instructions of the first row `w[3]` is the element. In instructions of the second row `w[3]` is the element's
-# address. No other instruction accepts such an operand (ptxas 13.5).
+# In the instructions of `TAKES_ELEMENTS`, `w[3]` is the element. In the instructions of `TAKES_ADDRESSES`, `w[3]` is
+# the element's address. No other instruction accepts such an operand (ptxas 13.5).
 TAKES_ELEMENTS = {"ld", "ldu", "st"}
 TAKES_ADDRESSES = {"mov", "cvta"}
 SUPPLIED = {"vprintf", "__assertfail"}  # functions of the driver
@@ -295,14 +295,14 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a PTX text with their line numbers, which begin at 1. Two tokens of no kind follow, so that a look
-    ahead always finds a token. A line has ten tokens on average, so three lists replace an object for each token. With
-    the lists 14 kernels of 82,000 lines are read in 0.53 s instead of 0.65 s."""
+    """The tokens of a PTX text with their line numbers, which begin at 1. Two tokens without a kind follow the last
+    token, so that a look ahead always finds a token. A line has ten tokens on average, so three lists replace an object
+    for each token. With the lists, reading 14 kernels of 82,000 lines takes 0.53 s instead of 0.65 s."""
 
     def __init__(self, text: str):
         if len(text) > MOST_TEXT:
             raise PtxError(f"the text has {len(text)} characters; the emulator reads {MOST_TEXT} at most", 1)
-        # ptxas refuses a byte order mark, so the mark is removed where a text comes in.
+        # ptxas refuses a byte order mark, so the mark is removed wherever the package receives a text.
         text = text.removeprefix(BYTE_ORDER_MARK)
         self.kinds: list[str] = []
         self.texts: list[str] = []
@@ -373,7 +373,7 @@ def floating(text: str) -> Float:
 
 
 def is_bits(text: str) -> bool:
-    """Whether a text gives the bits of a floating constant, for example `0f3f800000`."""
+    """Whether a text states the bits of a floating constant, for example `0f3f800000`."""
     return text[:2] in {"0f", "0F", "0d", "0D"}
 
 
@@ -407,7 +407,7 @@ class Reader:
         self.in_call = False  # in a call, parentheses hold lists; elsewhere they hold constants
         self.root = ""  # the first word of the current opcode
         self.whose: PtxFunction | None = None  # the function whose body is read
-        self.used: set[str] = set()  # names in its instructions so far; a name must not be declared after its use
+        self.used: set[str] = set()  # names in `whose` so far; a name must not be declared after its use
 
     # Tokens
 
@@ -541,8 +541,8 @@ class Reader:
         self.expect(";")
 
     def check_symbols(self) -> None:
-        """Checks the names in initial values, and that functions have a body. It runs when the whole text has been
-        read."""
+        """Checks the names in initial values, and that functions have a body. The whole text must have been read
+        before."""
         for variable in self.module.variables.values():
             for _, name, _ in variable.pointers:
                 aim = self.module.variables.get(name)
@@ -863,8 +863,8 @@ class Reader:
             self.scopes[-1][text] = text + self.scopes[-1][""]
 
     def labels_of(self, brace: int) -> list[str]:
-        """The labels directly inside a brace. `brace` is the index of the brace's token. One pass over all tokens finds
-        the labels of all braces."""
+        """The labels directly inside a pair of braces. `brace` is the index of the opening brace's token. One pass over
+        all tokens finds the labels of all braces."""
         if self.labels is None:
             self.labels = {}
             opened: list[int] = []

@@ -1,4 +1,4 @@
-"""Reductions of elements of memory, one lane after another. They serve `atom`, `red`, and bulk copies that reduce."""
+"""Reductions of elements of memory, one lane after another, for `atom`, `red`, and bulk copies that reduce."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def in_turn(name: str, type_name: str, step: Callable[[Any, Any], Any]) -> Calla
         fresh[1:] = ordered[1:] != ordered[:-1]
         starts = np.flatnonzero(fresh)
         old = np.empty(len(index), cells.dtype)
-        # The integer sums before each lane come from one running sum.
+        # For an integer `add`, the sum before each lane comes from one running sum.
         if is_integer_add:
             summed = np.cumsum(values[order], dtype=cells.dtype)
             before = summed - values[order]
@@ -144,8 +144,8 @@ def reduction_of(opcode: tuple[str, ...]) -> BulkReduction | None:
 
 
 def bulk_step(name: str, type_name: str) -> Callable[[Any, Any], Any]:
-    """The function of one operation on values. It keeps subnormals, also in sums of f32: the ISA allows flushing them,
-    and an H100 does not flush."""
+    """The function of one operation on values. The function keeps subnormals, also in sums of f32: the ISA allows
+    flushing them, and an H100 does not flush."""
     if name == "add" and type_name in {"f16", "bf16", "f32"}:
         return lambda old, b: numerics.add(old, b, type_name)
     if name in {"min", "max"} and type_name in HALVES:

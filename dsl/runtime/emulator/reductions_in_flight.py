@@ -1,13 +1,13 @@
 """Asynchronous reductions in flight, and checks of other accesses to their destinations.
 
 A reduction changes each element by a relaxed strong operation of device scope, at some time between issue and
-completion (PTX ISA, "cp.reduce.async.bulk"; `red.async` has cluster scope). So many reductions may change the same
-place at the same time. Any other access to the place must be ordered before the issue or after the completion. The
-records of accesses show whether it is ordered before the issue.
+completion (PTX ISA, "cp.reduce.async.bulk"; `red.async` has cluster scope). Several reductions may therefore change the
+same memory at the same time. Any other access to this memory must be ordered before the issue or after the completion.
+The records of accesses show whether an access is ordered before the issue.
 
-In global memory a wait for the group completes a reduction. The reduction then becomes a strong write of its thread at
-the time of the wait. In shared memory an mbarrier completes a reduction. The emulator still keeps this reduction, since
-it is complete only for threads that know of a wait (`landings.py`).
+In global memory a reduction completes when the issuing thread waits for the reduction's bulk group. The reduction then
+becomes a strong write of its thread at the time of the wait. In shared memory an mbarrier completes a reduction. The
+emulator still keeps this reduction, since it is complete only for threads that know of a wait (`landings.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReductionInFlight:
 
 
 class ReductionsInFlight:
-    """The reductions in one space, by all waves. `counts` has the number of reductions that change each granule."""
+    """All waves' reductions in one memory space. `counts` has the number of reductions that change each granule."""
 
     def __init__(self, shadow: Shadow):
         self.shadow = shadow
@@ -45,7 +45,7 @@ class ReductionsInFlight:
         self.entries: dict[int, ReductionInFlight] = {}
 
     def begin(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> ReductionInFlight:
-        """Begins a reduction by these lanes. The caller has checked that its place is free."""
+        """Begins a reduction by these lanes. The caller has checked that the destination is free."""
         units = place.units(self.shadow.granule)
         stamps = np.repeat(g.lane("gid stamp") | U(site.stamp), units.shape[1])
         found = ReductionInFlight(kind, units.reshape(-1), stamps)
@@ -59,8 +59,7 @@ class ReductionsInFlight:
         np.subtract.at(self.counts, found.units, np.int32(1))
 
     def check(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports an access to memory that is being reduced, unless the access is another reduction of the same
-        kind."""
+        """Reports an access to memory that is being reduced. Other reductions of the same kind are allowed."""
         if not self.entries:
             return
         units = place.units(self.shadow.granule)
@@ -113,6 +112,6 @@ class ReductionsInFlight:
         self.shadow.note(found.kind, place, column, None, g, site)
 
     def end_launch(self, now: int) -> None:
-        """Completes the reductions that no thread has waited for. It is called at the end of a launch."""
+        """At the end of a launch, completes the reductions that no thread has waited for."""
         for found in self.entries.values():
             self.shadow.record(found.kind)[found.units] = found.stamps | U(now << TIME_SHIFT)

@@ -19,7 +19,7 @@ from .reader import PtxFunction
 
 # Number of registers of an SM.
 FILE = 1 << 16
-# Most registers of a thread.
+# Maximum number of registers of a thread.
 MOST = 255
 
 
@@ -52,8 +52,8 @@ class RegisterCounts:
         self.sites.update(dict.fromkeys(warps.tolist(), site))
 
     def end(self) -> None:
-        """Checks the sum of the registers of each block, and that the warps of each warp group agree. It is called at
-        the end of the wave."""
+        """At the end of the wave, checks each block's total number of registers, and that the warps of each warp group
+        agree."""
         if not self.sites:
             return
         per_block = self.wave.block_lanes // 32

@@ -1,7 +1,7 @@
-"""Relaxed arrivals and waits. Together with fences they order like a release or an acquire.
+"""Relaxed arrivals and waits. Together with fences they order accesses like a release or an acquire.
 
 A relaxed arrival at a cluster barrier or an mbarrier publishes the knowledge that its thread had at its last fence. The
-knowledge from a relaxed wait counts from the thread's next fence on (PTX ISA 8.8, release and acquire patterns).
+knowledge from a relaxed wait applies from the thread's next fence on (PTX ISA 8.8, release and acquire patterns).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Relaxed:
                 self.known[each][lane] = known
 
     def released(self, lanes: Any, reach: int) -> Snapshot | None:
-        """The knowledge that relaxed arrivals of these threads publish together. None if no thread of them has executed
-        a fence."""
+        """The knowledge that relaxed arrivals of these threads publish together. None if none of these threads has
+        executed a fence."""
         found = [self.known[reach][lane] for lane in lanes.tolist() if lane in self.known[reach]]
         return reduce(Snapshot.join, found) if found else None
 

@@ -1,6 +1,7 @@
 """Threads that wait for each other: warps at `.sync` instructions, blocks and clusters at barriers.
 
-Waiting is a state. A group that cannot continue is parked. It is checked again when other threads arrive or exit.
+Waiting is a state. A group of threads that cannot continue is parked, and is checked again when other threads arrive or
+exit.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ BARRIERS = 16  # number of barriers of a block (PTX ISA, "bar, barrier")
 
 
 class WarpMeetings:
-    """Meetings at `.sync` instructions. A lane continues when all lanes of its mask that have not exited are there."""
+    """Meetings at `.sync` instructions. A lane continues when all live lanes of its mask have arrived."""
 
     def __init__(self, wave: Any):
         self.wave = wave
         self.parked: dict[int, list[Group]] = {}
 
     def meet(self, segment: Segment, g: Group) -> Group | None:
-        """The lanes that can continue, out of the group and the lanes that were parked here before. The other lanes are
-        parked."""
+        """Merges the group with the lanes that were parked here before. Returns the lanes that can continue, and parks
+        the other lanes."""
         before = self.parked.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -79,8 +80,8 @@ class WarpMeetings:
         return ready
 
     def check_masks(self, segment: Segment, g: Group, rows: Any, row: int, table: Any, needed: Any, ready: Any) -> None:
-        """Checks the lanes of a warp whose masks differ. A lane that names a lane with another mask is reported. Lanes
-        with different masks are right if they do not name each other."""
+        """Checks a warp whose lanes have different masks. Reports a lane whose mask names a lane with another mask.
+        Different masks are legal if their lanes do not name each other."""
         for position in np.flatnonzero(rows == row):
             if not ready[position]:
                 continue
@@ -98,7 +99,7 @@ class WarpMeetings:
         live = self.wave.live_bits(warps)
         full = present == FULL
         gone = live & ~present == 0
-        # No lane can still come, and lanes are missing, so these warps can never be complete.
+        # Lanes are missing and no other lane can arrive, so these warps can never be complete.
         broken = ~full & gone
         if broken.any():
             lane = int(np.flatnonzero(broken[rows])[0])
@@ -153,15 +154,15 @@ class BarrierMeeting:
     reductions: list[BarrierOperands | None] = field(default_factory=list)
     count: int = 0
     expected: int | None = None  # the number of threads that the instruction names, or None for all of the block
-    turn: int = 0  # the largest turn of the groups, since a barrier in a loop must not hide that the wave only waits
+    turn: int = 0  # the groups' largest turn; it is kept, so that the turns of a loop with a barrier add up
     back_edges: int = 0
     segment: Segment | None = None
     came: int = 0  # the logical time at which the last thread arrived
 
     @property
     def kind(self) -> str:
-        """The kind of the barrier. Threads that sync or arrive may meet each other. Threads of a reduction may meet
-        only threads of the same reduction."""
+        """The kind of the barrier. `bar.sync` and `bar.arrive` may meet at a barrier. A `bar.red` may meet only the
+        same reduction."""
         return meeting_kind(self.segment)
 
 
@@ -219,7 +220,7 @@ class BlockMeetings:
             if len(rest):
                 self.arrive(segment, self.wave.restrict(g, rest, segment))
             return
-        # In the usual case all threads of the blocks are at one barrier. Then they need not park.
+        # In the usual case all threads of the blocks are at one barrier. Then the threads need not park.
         if self.is_everybody(g, number, count, barrier.mode):
             if self.split:
                 self.check_split(segment, g)
@@ -232,8 +233,8 @@ class BlockMeetings:
         self.some(segment, g, np.broadcast_to(number, g.n), None if count is None else np.broadcast_to(count, g.n))
 
     def wrong_operands(self, segment: Segment, g: Group, number: Any, count: Any) -> Any:
-        """A mask of the lanes with a barrier that does not exist, or with a number of threads that cannot meet. It is
-        None if there are no such lanes, which is the usual case."""
+        """A mask of the lanes whose barrier does not exist or whose thread count is impossible. The result is None if
+        there are no such lanes, which is the usual case."""
         assert segment.barrier is not None
         arrives = segment.barrier.mode == "arrive"
         outside = number >= BARRIERS
@@ -265,8 +266,8 @@ class BlockMeetings:
         self.wave.put(Group(self.wave, part.index(), part.turn, part.back_edges), segment.end.targets[0])
 
     def is_everybody(self, g: Group, number: Any, count: Any, mode: str) -> bool:
-        """Whether the group has all live threads of its blocks, and all are at one barrier that waits for all threads
-        of a block."""
+        """Whether the group has all live threads of its blocks, and all these threads are at one barrier for the whole
+        block."""
         if mode == "arrive" or len(number) > 1:
             return False
         if count is not None and (len(count) > 1 or int(count[0]) != self.wave.block_lanes):
@@ -279,8 +280,8 @@ class BlockMeetings:
         return bool((here == self.wave.live_counts())[here > 0].all())
 
     def aligned(self, segment: Segment, g: Group) -> Group | None:
-        """The lanes of the warps whose live lanes have all come to an aligned barrier. A part of a warp waits for the
-        rest of the warp."""
+        """Returns the lanes of complete warps, all of whose live lanes have arrived at an aligned barrier. The lanes of
+        an incomplete warp wait."""
         before = self.partial.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -341,8 +342,8 @@ class BlockMeetings:
                 self.split[slot] = sides
 
     def check_split(self, segment: Segment, g: Group) -> None:
-        """Reports a barrier that a loaded word splits: all threads with one value of the word wait there, and the
-        threads with the other value have ended."""
+        """Reports a barrier at which all threads that have loaded one value of a word wait, while the threads that have
+        loaded the other value have ended."""
         live = self.wave.live
         for slot, (late, others) in list(self.split.items()):
             here = live[late], live[others]
@@ -406,8 +407,8 @@ class BlockMeetings:
     def check_meeting(
         self, meeting: BarrierMeeting, named: int | None, number: int, segment: Segment, g: Group, lane: int
     ) -> None:
-        """Reports threads whose instruction names another kind of barrier, or another number of threads, than the
-        meeting."""
+        """Reports a lane whose instruction differs from the meeting in the kind of barrier or in the number of
+        threads."""
         mine, theirs = meeting_kind(segment), meeting.kind
         if mine != theirs:
             message = f"{mine} at barrier {number}, where other threads of the block wait with {theirs}"
@@ -566,9 +567,9 @@ class BlockMeetings:
             message = "part of a warp waits at an aligned barrier for lanes that wait elsewhere"
             segment = self.wave.program.segments[number]
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, groups[0], 0, segment.site)
-        # Each place has a group that waits there, a text that states what the group waits for, and a text that states
-        # what is missing. Waits for mbarriers come first, since warps without a warp role wait at a barrier for the
-        # other warps.
+        # Each instruction where threads wait has a group of these threads, a text that states what they wait for, and a
+        # text that states what is missing. Waits for mbarriers come first. In a warp-specialized kernel, warps without
+        # a role wait at a barrier for the other warps.
         waits: dict[Site | None, tuple[Any, str, str]] = {}
         for number, g in self.sleeping:
             segment = self.wave.program.segments[number]

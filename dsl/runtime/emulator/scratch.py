@@ -1,5 +1,5 @@
 """Workspaces in a launch. The module tracks which granules nobody has written since the call began. It also finds the
-bytes that a launch leaves nonzero in workspaces that must be zero after it."""
+bytes that a launch leaves nonzero in workspaces that must be zero after the launch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def end_scratch(shadow: Shadow, data: Any, placed: list[Placed], writer: Written
 
 
 def note_left(shadow: Shadow, scratch: Scratch, start: int, byte: int | None, writer: WrittenBy) -> None:
-    """Records the first byte that is not zero, and its writer. If this launch did not write it, the record of the
+    """Records the first byte that is not zero, and its writer. If this launch did not write the byte, the record of the
     earlier launch stays."""
     if byte is None:
         scratch.left = None

@@ -1,8 +1,8 @@
-"""Shadow memory. It records who last wrote and read each granule, and checks whether a new access is ordered after the
-recorded accesses.
+"""Shadow memory. It records who last wrote and read each granule of a memory space, and checks whether a new access is
+ordered after the recorded accesses.
 
-A granule is as large as the smallest access of the PTX to that space. A record is an array of stamps (`ordering.py`).
-There is one record for plain writes, one for plain reads, and one for plain reads of guesses (`guesses.py`). The strong
+A granule is as large as the PTX's smallest access to the space. A record is an array of stamps (`ordering.py`). There
+is one record for plain writes, one for plain reads, and one for plain reads of guesses (`guesses.py`). The strong
 writes and reads (atomics, volatile, relaxed) have one record for each scope and size. Two accesses race if three
 conditions hold: one of them writes, nothing orders them, and they are not morally strong. Morally strong accesses are
 strong, of one size and in each other's scope (PTX ISA 8.7).
@@ -226,7 +226,7 @@ class Shadow:
         may_be_empty = self.starts_empty or self.unwritten is not None
         needs_value = may_be_empty and (base in (PLAIN_READ, STRONG_READ, GUESS_READ) or read_modify)
         if needs_value:
-            # The record of plain writes must exist, as it shows reads of memory that nobody has written.
+            # The record of plain writes must exist, since the check for reads of unwritten memory uses it.
             self.record(AccessKind(PLAIN_WRITE))
         for other, known in self.records.items():
             is_plain_write = other.base == PLAIN_WRITE
@@ -247,8 +247,8 @@ class Shadow:
             self.note(kind, place, column, limit, g, site, values)
 
     def is_even(self, units: Any, size: int) -> bool:
-        """Whether all units of each row are in one state for their readers. The copy of a whole TMA box leaves such
-        rows. Units have `size` bytes.
+        """Whether the units in each row of `units` have equal records. This is so after the copy of a whole TMA box. A
+        unit has `size` bytes.
 
         The result is False if there are strong writes, as a thread's knowledge of them may depend on the address.
         """
@@ -281,11 +281,11 @@ class Shadow:
         return is_conflict and bool(kind.size and other.size) and not (kind[1:] == other[1:] and kind.scope == GPU)
 
     def volatile(self, base: int, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports a volatile read and a volatile write that nothing orders. It must be called before the access is
+        """Reports a volatile read and a volatile write that nothing orders. Call this function before the access is
         recorded.
 
-        Such accesses do not race, but the read gives whatever value the memory happens to hold. A read in a loop is not
-        reported, since it may wait for the write.
+        Such accesses do not race, but the read returns whatever value the memory contains at that time. A read in a
+        loop is not reported, since it may wait for the write.
         """
         wanted = STRONG_WRITE if base == STRONG_READ else STRONG_READ
         if base == STRONG_READ and site.in_loop:
@@ -337,7 +337,7 @@ class Shadow:
     def check(
         self, kind: AccessKind, other: AccessKind, place: SpacePlace, met: Any, suspect: Any, g: Any, site: Site
     ) -> None:
-        # In a copy, `each` lanes of the group are rows of one thread.
+        # In the group of a copy, every `g.each` lanes are rows of one thread's copy.
         if g.each > 1 and other not in self.histories and not g.ordering.causality.held:
             self.ask_once(place, met, suspect, g)
         if self.landings is not None and other.base == PLAIN_WRITE:
@@ -357,13 +357,13 @@ class Shadow:
             self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
 
     def ask_once(self, place: SpacePlace, met: Any, suspect: Any, g: Any) -> None:
-        """Keeps only the first of adjacent granules that one thread meets in one state. For the other granules the
-        thread's knowledge gives the same answer.
+        """Of adjacent granules that one thread accesses and that have equal records, keeps only the first one in
+        `suspect`. For the other granules, the check would return the same answer.
 
-        A copy into a TMA box of 16 KiB meets 2,048 granules that one earlier copy has filled. This function took a
-        matrix product of 1024 x 1024 x 1024 from 1.99 to 1.70 s. It must not be used for threads that have learned from
-        memory, as they may know of one address and not of the next. It must not be used either where several blocks
-        have a history.
+        For example, a copy into a TMA box of 16 KiB checks 2,048 granules that one earlier copy has filled. This
+        function shortened a matrix product of 1024 x 1024 x 1024 from 1.99 to 1.70 s. It must not be used for threads
+        that have learned of writes by reading memory. Such a thread may be ordered after the write at one address and
+        not after the write at the next. Nor may it be used for records with a history of several blocks.
         """
         boxes = met.reshape(g.n // g.each, -1)
         alike = boxes[:, 1:] == boxes[:, :-1]
@@ -405,8 +405,8 @@ class Shadow:
         return ok, culprits
 
     def unordered(self, base: int, place: SpacePlace, g: Any, site: Site) -> tuple[int, str] | None:
-        """A lane and a text. The lane meets an earlier access of kind `base` that nothing orders before the current
-        access. The text names that access. None if all such accesses are ordered."""
+        """Returns a lane and a text. The lane accesses memory that an earlier access of kind `base` has used, and
+        nothing orders the two accesses. The text names the earlier access. None if all such accesses are ordered."""
         for kind, record in self.records.items():
             if kind.base == base and (found := self.unordered_in(kind, record, place, g, site)) is not None:
                 return found
@@ -438,14 +438,14 @@ class Shadow:
     def conflict(
         self, kind: AccessKind, other: AccessKind, stamps: Any, lanes: Any, g: Any, site: Site, same: Any = None
     ) -> None:
-        """Reports a race with the first of the stamps. `same` is a mask of the lanes that write the value that is
+        """Reports a race with the access of the first stamp. `same` is a mask of the lanes that write the value that is
         already there (`alike.py`)."""
         alike = self.alike(kind, other, stamps, g, site) | (False if same is None else same)
         if not alike.all():
             stamps, lanes = stamps[~alike], lanes[~alike]
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
         verb = "writes" if kind.base in WRITES else "reads"
-        # The stamp of a copy in flight has the last time, so that no access is ordered after it.
+        # The stamp of a copy in flight has the latest possible time, so that no access is ordered after the copy.
         if int(times(stamps[:1])[0]) == LAST_TIME:
             message = f"{verb} {self.name} memory that an asynchronous copy is still filling"
             self.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"copy started by {who}")
@@ -486,7 +486,7 @@ class Shadow:
             self.report(Kind.UNINITIALISED, message, g, lane, site, None)
 
     def of_array(self, place: SpacePlace, lane: int, g: Any) -> str:
-        """A text that names the array of global memory that a lane accesses."""
+        """A text that names the array that a lane accesses in global memory."""
         if self.unwritten is None:
             return ""
         unit = place.start + lane if place.index is None else int(place.index[lane])
@@ -516,7 +516,7 @@ class Shadow:
             )
 
     def read_only(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """Checks and notes a `ld.global.nc`. Its bytes must not be written during the whole launch (PTX ISA,
+        """Checks and records a `ld.global.nc`. Its bytes must not be written during the whole launch (PTX ISA,
         "ld.global.nc")."""
         # A write anywhere in the launch counts, before or after the read.
         for kind, record in self.records.items():
@@ -597,7 +597,7 @@ class Shadow:
         if not len(where[0]):
             return
         kept, lost = again[where], np.broadcast_to(new, again.shape)[where]
-        # Lanes that write one word are not morally strong if their scope does not include both.
+        # Two lanes' writes of one word are not morally strong if their scope does not include both lanes.
         if kind.base == STRONG_WRITE and kind.scope != GPU:
             apart = g.ordering.beyond(kind.scope, kept, lost)
             if apart.any():
@@ -621,10 +621,10 @@ class Shadow:
     # Asynchronous copies
 
     def start_copy(self, place: SpacePlace, g: Any, site: Site, by_proxy: bool = False) -> None:
-        """Checks that the destination is free. Then the destination is in flight for all threads, the issuing thread
-        included.
+        """Checks that the destination is free. Then marks the destination as in flight for all threads, including the
+        issuing thread.
 
-        `by_proxy` states that the asynchronous proxy writes it.
+        `by_proxy` states that the asynchronous proxy writes the destination.
         """
         self.access(PLAIN_WRITE, place, g, site)
         if by_proxy:
@@ -639,7 +639,7 @@ class Shadow:
         )
 
     def settle_copy(self, units: Any, chosen: Any, stamps: Any, now: int) -> None:
-        """Turns the granules that still hold these copies into writes at time `now`."""
+        """Turns the copies into writes at time `now`, in the granules whose record still contains these copies."""
         done = np.broadcast_to((stamps | U(now << TIME_SHIFT))[:, None], units.shape)
         self.record(AccessKind(PLAIN_WRITE))[units[chosen]] = done[chosen]
 

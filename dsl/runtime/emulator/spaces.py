@@ -162,8 +162,8 @@ class GlobalSpace(Space):
             verb = "writes" if write else "reads"
             inside = which[lane] >= 0 and offsets[lane] + size <= self.ends[which[lane]]
             # If the address is computed from the pointer of one allocation alone, the report names this allocation,
-            # however far away. A store 3.9 MB past the end of an array was once reported as past the end of the
-            # parameters.
+            # however far away the address is. A store 3.9 MB past the end of an array was once reported as past the end
+            # of the parameters.
             reason = "read-only memory" if inside else self.memory.nearest(address, g.launch.meant_by(site))
             message = f"{verb} {size} bytes at global address {address & (1 << 64) - 1:#x}: {reason}"
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
@@ -190,7 +190,7 @@ class GlobalSpace(Space):
 
     def add_sectors(self, first: int, counters: Counters, found: int, distinct: int, write: bool) -> None:
         """Adds sectors and distinct bytes to two counters: those of the instruction, and those of the allocation that
-        its first lane accesses."""
+        the instruction's first lane accesses."""
         for each in (counters, self.counters_at(first)):
             if write:
                 each.global_store_sectors += found
@@ -290,7 +290,8 @@ class SharedSpace(Space):
         self.count(offsets, size, g, counters)
         distinct = g.launch.patterns.wavefronts(g, offsets, size)[0]
         passes = atomic_wavefronts(g.by_warp(offsets), size)
-        # Turns of lanes at one word are not bank conflicts, as no other placement in the banks would avoid them.
+        # Lanes take turns at one word. These turns are not bank conflicts, since no other placement in the banks would
+        # avoid them.
         counters.shared_wavefronts += passes - distinct
         counters.atomic_waits += passes - distinct
 
@@ -355,8 +356,9 @@ class PatternCache:
 
     def more_of_copies(self, rows: Any, lines: Any, size: int) -> int:
         """How many more passes a copy takes than another access to the same rows. Only the distances between the lines
-        of global memory matter, so that a loop along these lines has one or two patterns. In the tests of products
-        whose iterations several blocks share, this function once took 13 % of the time. With the cache it takes 7 %."""
+        of global memory matter, so that a loop along these lines has one or two patterns. In the tests of matrix
+        products that divide their iterations among several blocks, this function once took 13 % of the time. With the
+        cache it takes 7 %."""
         near = np.where(lines < 0, 1, lines - lines.max())
         key = (size, rows.tobytes(), near.tobytes())
         known = self.copies.get(key)

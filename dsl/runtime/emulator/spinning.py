@@ -1,12 +1,13 @@
 """Launches that do not end: which words their loops poll, and whether any thread can still change these words.
 
-The emulator is deterministic. Suppose that every thread that can run has repeated its loop often. The registers at the
-loop's head are the same each time, and no write has changed memory. Then the threads repeat their loops for ever, which
-is a deadlock. It is found after some hundred iterations (0.1 s) instead of at the time limit (300 s).
+The emulator is deterministic. Suppose that every thread that can run has repeated its loop often. Suppose also that the
+registers at the loop's head are the same each time, and that no write has changed memory. Then the threads repeat their
+loops for ever, which is a deadlock. Such a deadlock is found after some hundred iterations (0.1 s) instead of at the
+time limit (300 s).
 
-A program that polls no memory is checked from time to time while it runs. If the registers and memory of a loop return
-to an earlier state, the loop has no end either, whatever its length. If a program reads a clock, or if its threads meet
-at mbarriers, its state also changes by other means. Only the limits of time and instructions end such a program.
+A program that polls no memory is checked from time to time while it runs. If registers and memory return to an earlier
+state, the loop never ends, however long it is. If a program reads a clock, or if its threads meet at mbarriers, its
+state also changes by other means. Only the limits of time and instructions end such a program.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from .reader import PtxInstruction
 from .shadow import SpacePlace
 from .spaces import Space
 
-# Number of rotations without a change after which a deadlock is reported. All late writes (`delays.py`) have been seen
-# after the first of these rotations.
+# Number of rotations without a change after which a deadlock is reported. In a rotation, each wave has one turn. All
+# late writes (`delays.py`) have been seen after the first of these rotations.
 ROTATIONS = 3
 # Number of steps of a wave between two looks at its state. A look takes as long as a few steps. 2,520 is a multiple of
 # all numbers up to ten, so a cycle of up to ten steps is in the same state at each look.
@@ -47,7 +48,7 @@ class Spins:
     def __init__(self, launch: Any):
         self.launch = launch
         self.polls: dict[int, Poll] = {}
-        self.marks = [0, 0]  # instructions run before the second last rotation, and before the last
+        self.marks = [0, 0]  # numbers of instructions run before the second last and the last rotation
         self.registers: list[Any] = []
         self.written: list[int] = []
         self.rotations = 0

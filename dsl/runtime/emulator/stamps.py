@@ -1,5 +1,5 @@
-"""The stamps of accesses (time, thread, level, instruction), the clock of a launch, and the knowledge that barriers
-give."""
+"""The stamps of accesses (time, thread, level, instruction), the clock of a launch, and the knowledge that threads get
+at barriers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ BEGUN = 1
 # accesses of its own thread.
 IN_FLIGHT = U(LAST_TIME << TIME_SHIFT | LEVEL_MASK << LEVEL_SHIFT)
 OWNER = U((LEVEL_MASK << THREAD_BITS | THREAD_MASK) << THREAD_SHIFT)  # the bits of the thread and the level
-# Levels of a stamp. It stands for one thread, or for several threads of one warp, of one block, or of several blocks.
+# Levels of a stamp. A stamp stands for one thread, or for several threads of one warp, of one block, or of several
+# blocks.
 ONE, WARP, BLOCK, GRID = range(4)
 
 
@@ -44,11 +45,11 @@ def without_level(stamps: Any) -> Any:
 
 
 class Clock:
-    """The time of a launch, which its waves share. It also has the knowledge that strong writes of the launch have
-    published, by address."""
+    """The time of a launch, which its waves share. For each address, the clock also has the knowledge that the last
+    strong write has published."""
 
     def __init__(self, blocks: int, exists: Any) -> None:
-        """`exists` is a mask of the threads of a block, rounded up to whole warps."""
+        """`exists` states which threads of a block exist. The block is rounded up to whole warps."""
         self.now = BEGUN + 1
         self.nothing = Knowledge(np.zeros(blocks, np.int64), {}, {})
         # A row of clocks where nothing is known of a block's threads. Threads that do not exist count as known up to
@@ -66,7 +67,7 @@ class Clock:
 
 
 class BarrierTimes:
-    """The knowledge that barriers give to the threads of one wave. With `vector` each thread has its own vector clock.
+    """The knowledge that the threads of one wave get at barriers. With `vector` each thread has its own vector clock.
     `time` exists in programs that read a clock (`timed`)."""
 
     def __init__(

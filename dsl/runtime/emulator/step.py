@@ -13,7 +13,7 @@ from .reader import PtxInstruction
 class RegisterStep:
     """The effect of an instruction on registers. `at` is its position among the operations of a segment.
 
-    Each instruction has such a step. Most steps are needed only for `uses` and `writes`, so that the other facts are
+    Each instruction has such a step. Most steps are needed only for `uses` and `writes`, so the other facts are
     computed on demand.
     """
 
@@ -36,7 +36,7 @@ class RegisterStep:
 
     @property
     def known(self) -> dict[str, int]:
-        """The values of the source registers that only ever hold one constant."""
+        """The values of the source registers that only ever contain one constant."""
         return {name: self.code.known[name][0] for name in self.uses if name in self.code.known}
 
     @property

@@ -3,8 +3,9 @@ that PTX forbids.
 
 The rules are in PTX ISA, "wgmma.fence" and "wgmma.mma_async". A product is in flight from its issue until a
 `wgmma.wait_group` that covers its group. During this time only products of the same shape may access its accumulators,
-and no instruction may write its A registers. A `wgmma.fence` must stand between any other access to a register and a
-product that uses the register. ptxas does not refuse a violation but adds waits (C7514). Here a violation is an error.
+and no instruction may write its A registers. A `wgmma.fence` must come between any other access to a register and a
+product that uses the register. ptxas does not refuse a violation but adds waits (C7514). Here a violation is an
+error.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class WarpgroupStep:
 
 @dataclass
 class FlyingSums:
-    """The facts that hold before an instruction on some path to it.
+    """The facts that hold before an instruction, on at least one path to the instruction.
 
     `flying` has the age and the role of each register of a product in flight. The role is a shape, `A` or EITHER.
     `touched` has the registers that other instructions have accessed since the last fence. `fenced` states whether

@@ -8,12 +8,12 @@ write through the asynchronous proxy.
 A TMA box consists of rows of whole 16-byte pieces, one after another. A swizzle moves pieces within 128 bytes. So a box
 that begins at a multiple of 128 fills one contiguous range of shared memory.
 
-Copies in are cut to the byte at the array's edges. Copies and reductions out consist of whole pieces. If the rows of
-the array end inside a piece, a device also writes the rest of the piece. No manual states this. All of 1,672 reductions
-tried on an H200 did it (driver 580.159.04), and an H100 overwrote 420 elements beside a view. The emulator reports such
-copies.
+Copies into shared memory are cut at the array's edges, to the byte. Copies and reductions out of shared memory consist
+of whole pieces. If the rows of the array end inside a piece, a device also writes the rest of the piece. No manual
+states this. All of 1,672 reductions tried on an H200 wrote the rest (driver 580.159.04), and an H100 overwrote 420
+elements beside a view. The emulator reports such copies.
 
-Each row of an im2col copy is a pixel. The pixels follow the window of the map, in one image after another (PTX ISA,
+Each row of an im2col copy is a pixel. The pixels run through the map's window, in one image after another (PTX ISA,
 "im2col mode").
 """
 
@@ -47,7 +47,7 @@ ALIGNMENT = 128
 @dataclass(frozen=True)
 class Box:
     """The part of a TMA box that lies in the array. `sizes` has the number of elements of this part along each axis.
-    `before` has the number of elements along each axis that are cut off because they lie before the array."""
+    `before` has the number of elements that are cut off along each axis because they lie before the array."""
 
     placed: PlacedMap
     first: int  # offset of the first element in global memory
@@ -124,7 +124,7 @@ def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
 
 
 def within(box: Box) -> Box:
-    """The part of a TMA box that lies in the array. It leaves out the bytes past the end of the array's rows."""
+    """The part of a TMA box that lies in the array. This part excludes the bytes past the end of the array's rows."""
     columns, *rest = box.sizes
     return replace(box, sizes=(columns - box.beyond // box.placed.map.element_bytes, *rest), beyond=0)
 
@@ -210,10 +210,11 @@ def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixel
 
 
 def pieces(placed: PlacedMap, start: int) -> Any:
-    """The places of the 16-byte pieces of a TMA box, counted in pieces. The box begins at address `start` of shared
-    memory."""
+    """The positions of a TMA box's 16-byte pieces in shared memory, in units of 16 bytes. The box begins at address
+    `start` of shared memory."""
     found = start // UNIT + np.arange(placed.box_bytes // UNIT)
-    # The swizzle XORs the address bits from 7 on into the bits from 4 on. So it depends on the address, not on the box.
+    # The swizzle XORs the address bits from 7 on into the bits from 4 on. So the swizzle depends on the address, not on
+    # the box.
     return found ^ (found >> 3 & (1 << placed.swizzle_bits) - 1)
 
 
@@ -226,10 +227,11 @@ class TensorLoads:
     def start(
         self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: Any, map_at: int | None = None
     ) -> None:
-        """Starts a copy for each lane. A copy brings the lane's TMA box to shared memory. `starts` has the offset of
-        each lane's destination in the wave's shared memory.
+        """Starts a copy of each lane's TMA box into shared memory. `starts` has the offset of each lane's destination
+        in the wave's shared memory.
 
-        `keys` are the lanes' mbarriers. `map_at` is the offset of the map if it lies in writable memory, else None.
+        `keys` are the lanes' mbarriers. `map_at` is the offset of the map if the map lies in writable memory, else
+        None.
         """
         wave, memory = self.wave, self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
@@ -256,10 +258,10 @@ class TensorLoads:
 
 
 class SourceReading:
-    """The reads of global memory by a copy. Nobody may write there while the copy is in flight."""
+    """A copy's reads of global memory. While the copy is in flight, nobody may write this memory."""
 
     def __init__(self, part: Any, site: Site, box: Box | Pixels | None, map_at: int | None = None):
-        """`box` is None for a copy out of shared memory. `map_at` is the offset of the map if it lies in writable
+        """`box` is None for a copy out of shared memory. `map_at` is the offset of the map if the map lies in writable
         memory, else None."""
         self.operation: Operation | None = None
         self.device = device = part.wave.space("global")
@@ -297,8 +299,8 @@ class SourceReading:
 
 @dataclass
 class TensorLoad:
-    """A TMA copy of one box into shared memory, in flight. `part` is a group with only the copy's thread. `units` are
-    the granules of its destination."""
+    """A copy in flight of one TMA box into shared memory. `part` is a group with only the copy's thread. `units` are
+    the granules of the copy's destination."""
 
     wave: Any
     part: Any
@@ -318,13 +320,14 @@ class TensorLoad:
         """Writes the copy's bytes. They have arrived for threads that wait for the phase of `landing`."""
         memory = self.wave.space("shared")
         data = np.zeros(self.bytes, np.uint8)
-        # Global memory is read now and not at the issue, so that the copy sees a write in between, as on a device.
+        # Global memory is read now and not at the issue, so that the copy includes a write in between, as on a device.
         # Elements outside the array are 0 and count as bytes.
         if not self.box.is_empty:
             self.box.put_into(data, self.wave.space("global").data)
         self.source.end()
         landings = landings_of(memory, self.wave)
-        # Another write to the destination is reported when it happens. If the run goes on, that write stays.
+        # Another write to the destination is reported when it happens. If the run goes on, the record of that write
+        # stays.
         target = pieces(self.box.placed, self.start)
         memory.data.reshape(-1, UNIT)[target] = data.reshape(-1, UNIT)
         memory.changes += 1
@@ -354,8 +357,8 @@ class TensorStores(Copies):
         map_at: int | None = None,
     ) -> None:
         """Starts a copy for each lane. A copy reads the lane's TMA box in shared memory, at the offset that `starts`
-        has for the lane. It writes the box to the place in global memory that the map gives. With a reduction, each
-        element at that place is combined with an element of the box."""
+        has for the lane. It writes the box to global memory, where the map specifies. With a reduction, each element
+        there is combined with an element of the box."""
         memory = self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
         each = place.lanes // g.n
@@ -415,8 +418,8 @@ class TensorStores(Copies):
         self.begin(OperationOut(*out, SourceReading(part, site, None, map_at), pending))
 
     def wait_for_reads(self, g: Any, allowed: int) -> None:
-        """Executes `wait_group.read`. All groups but the latest `allowed` have then read their memory. Threads that
-        know of this wait may overwrite this memory."""
+        """Executes `wait_group.read`. All groups but the latest `allowed` have then read their source memory. Threads
+        that are ordered after this wait may overwrite this memory."""
         index = g.index()
         for operation in self.pending:
             where = np.flatnonzero(index == operation.threads[0])
@@ -447,8 +450,8 @@ class TensorStores(Copies):
             shadow.reductions.complete(operation.reduction, target, lanes, operation.site)
 
     def end(self) -> None:
-        """Reports copies that still read shared memory, as a block's memory ends with the block. It is called at the
-        end of the wave."""
+        """At the end of the wave, reports copies that still read shared memory, since this memory ends with its
+        block."""
         for operation in self.pending:
             if operation.sources:
                 message = "the block may end before this copy has read its shared memory: cp.async.bulk.wait_group.read"
@@ -478,8 +481,8 @@ def map_place(offset: int) -> SpacePlace:
 
 
 def count_sectors(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> None:
-    """Counts the sectors of 32 bytes that the rows of a TMA box touch. Two rows may touch the same sector. The bytes of
-    the rows are counted, too, as the least possible number of sectors depends on them."""
+    """Counts the sectors of 32 bytes that the rows of a TMA box touch. A sector that two rows touch counts twice. The
+    bytes of the rows are counted, too, since the least possible number of sectors depends on them."""
     rows = box.rows()
     found = int((((rows + box.row_bytes - 1) >> 5) - (rows >> 5) + 1).sum())
     device.add_sectors(box.first, part.launch.counters_of(site), found, len(rows) * box.row_bytes, write)

@@ -1,7 +1,7 @@
 """Tensor maps as the emulator reads them. A map is the emulator's own struct of 128 bytes, which begins with a magic
 word.
 
-A driver's map is opaque, so that the emulator cannot read it. The limits are those of the CUDA driver API
+A driver's map is opaque, so the emulator cannot read it. The limits are those of the CUDA driver API
 ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") and of the PTX ISA ("Tensors").
 """
 
@@ -21,13 +21,13 @@ MAGIC = b"dsl map\0"
 MOST_AXES = 5
 MOST_SPATIAL = MOST_AXES - 2
 LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBBB")
-# These follow LAYOUT in a map with a window: lower corners, upper corners, steps.
+# In a map with a window (im2col), these fields follow `LAYOUT`: lower corners, upper corners, steps.
 WINDOW = struct.Struct(f"<{MOST_SPATIAL}h{MOST_SPATIAL}h{MOST_SPATIAL}B")
-# These follow LAYOUT in any other map: the step along each axis between two elements that a copy takes.
+# In any other map, these fields follow `LAYOUT`: for each axis, the step between two elements that a copy takes.
 STEPS = struct.Struct(f"<{MOST_AXES}B")
 # Element types in the numbering of `tensormap.replace` (PTX ISA, "Tensormap new_val validity").
 TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz")
-# The type of elements of a given size if the map states no type.
+# The element type for each element size, if the map states no type.
 BITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 SWIZZLES = (0, 32, 64, 128)
 # For elements without a type, this flag is added to their size.
@@ -38,8 +38,8 @@ UNIT = 16
 MOST_BOX = 256
 # The most pixels of an im2col box. For a tiled box, MOST_BOX is the limit of each axis.
 MOST_PIXELS = 1024
-# The bits of a corner with its sign, for each number of axes of a map with a window. The unsigned offsets of an
-# instruction have as many bits.
+# For each number of axes of a map with a window, the number of bits of a corner, including its sign. The unsigned
+# offsets of an instruction have as many bits.
 CORNER_BITS = {3: 16, 4: 8, 5: 5}
 MOST_STEP = 8
 MOST_STRIDE = 1 << 40
@@ -59,7 +59,7 @@ class AnyWindow(Protocol):
 
 class AnyTensorMap(Protocol):
     """The fields of a map, as in `dsl/runtime/tensor_map.py`. The emulator shares no code with the code that it
-    judges."""
+    checks."""
 
     @property
     def element_bytes(self) -> int: ...
@@ -153,7 +153,7 @@ class TensorMapArgument:
 
 
 def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
-    """The 128 bytes of the kernel argument for a map of the array at an address."""
+    """The 128 bytes of a kernel argument: the map of the array at `address`."""
     rank = len(tensor_map.extents)
     if not 1 <= rank <= MOST_AXES:
         raise ValueError(f"a tensor map has 1 to {MOST_AXES} axes, not {rank}")
@@ -161,7 +161,7 @@ def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
     def filled(values: tuple[int, ...], count: int) -> list[int]:
         return [*values, *[0] * (count - len(values))]
 
-    # The fields have the order of the numbers in `replaced`.
+    # The fields have the order of `numbers` in `replaced`.
     data = LAYOUT.pack(
         MAGIC,
         address,
@@ -192,7 +192,7 @@ def bytes_of_type(name: str) -> int:
 
 
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
-    """A map after `tensormap.replace`. Raises NoMap for bytes that are no map, and for a map of another mode.
+    """A map after `tensormap.replace`. Raises NoMap for bytes that are no map, and for a map with a window.
 
     `value` is the unsigned value of the instruction. A field that no device accepts is reported where the map is used.
     """
@@ -214,8 +214,8 @@ def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
             "global_dim": (2, value),
             "global_stride": (2 + MOST_AXES, value),
             "box_dim": (1 + 2 * MOST_AXES, value),
-            # The instruction gives the rank minus one (PTX ISA, "tensormap.replace"). A value that exceeds a byte is
-            # refused where the map is used.
+            # The instruction specifies the rank minus one (PTX ISA, "tensormap.replace"). A value that exceeds a byte
+            # is refused where the map is used.
             "rank": (1 + 3 * MOST_AXES, min(value + 1, 255)),
             "elemtype": (2 + 3 * MOST_AXES, value),
             "swizzle_mode": (3 + 3 * MOST_AXES, SWIZZLES[value % len(SWIZZLES)]),
@@ -228,7 +228,7 @@ def element_sizes(image: bytes) -> set[int]:
     """The element sizes in bytes of all maps that `image` contains. Maps lie at multiples of 64."""
     sizes, at = set(), image.find(MAGIC)
     while at >= 0:
-        # A map lies at a multiple of 64. Elsewhere these bytes occur by chance.
+        # A map lies at a multiple of 64. Elsewhere the magic word occurs by chance.
         if at % ALIGNMENT == 0:
             sizes.add(element_bytes_of(image[at : at + BYTES]))
         at = image.find(MAGIC, at + 1)
@@ -270,8 +270,8 @@ def decode(data: bytes) -> PlacedMap:
 
 
 def unknown_of(found: DecodedMap) -> str:
-    """The reason why the emulator refuses a map that a device accepts. The text is empty if there is none. The step of
-    axis 0 counts only with an interleaved layout (CUDA driver API, "cuTensorMapEncodeTiled")."""
+    """The reason why the emulator refuses a map that a device accepts. The text is empty if the emulator accepts the
+    map. The step of axis 0 matters only with an interleaved layout (CUDA driver API, "cuTensorMapEncodeTiled")."""
     if found.interleave:
         return f"a layout of {16 * found.interleave} bytes interleaved"
     # The CUDA driver ignores the element stride of axis 0 without interleaving.

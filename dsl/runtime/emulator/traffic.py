@@ -1,5 +1,4 @@
-"""Counts the passes over the banks of shared memory, and the sectors of global memory, that the addresses of warps
-need."""
+"""Counts what the addresses of warps need: passes over the banks of shared memory, and sectors of global memory."""
 
 from __future__ import annotations
 
@@ -85,8 +84,8 @@ def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any, alone: bool 
     Lanes are in the order of their threads. `edges` [lanes - 1] is true where the next lane is in another warp. `sizes`
     [warps] has the number of lanes of each warp. The ideal bytes are the distinct bytes of each warp. If the bytes of a
     warp fill at least one sector, they are rounded up to whole sectors, since a row may end inside a sector. With
-    `alone` they are always rounded up. This is for atomic operations, which change one word after another and share
-    nothing with other warps.
+    `alone` the bytes are always rounded up. `alone` is for atomic operations, which change one word after another and
+    share nothing with other warps.
     """
     # Mostly the offsets ascend within a warp and need no sorting.
     if not ((offsets[1:] >= offsets[:-1]) | edges).all():

@@ -2,19 +2,19 @@
 
 Compilers leave undefined values where they do not matter. A register may be set on one path only and used on that path
 only. It may be copied and never used. It may be a part of a wider register whose other part is used. So reading an
-unwritten register is no fault. The results that are computed from it are undefined, too, bit for bit
+unwritten register is no fault. The results that are computed from such a register are undefined, too, bit by bit
 (`undefined_bits.py`). It is a fault if an undefined bit is stored, decides a branch or the guard of a store, or is part
-of an address or a barrier. It is also a fault if such a bit goes into an instruction that exchanges data between
+of an address or a barrier. It is also a fault if such a bit is an operand of an instruction that exchanges data between
 threads.
 
-The result of an integer division by 0 is undefined as well. Masked lanes divide by 0, and nobody uses the results. So a
-launch first runs without tracking such results. If the launch has divided by 0, it runs again and tracks these results
-(`divisions`).
+The result of an integer division by 0 is undefined as well. But masked lanes may divide by 0 without anybody using the
+results. So a launch first runs without tracking such results. If the launch has divided by 0, it runs again and tracks
+these results (`divisions`).
 
 A register cannot be undefined if it is assigned on every path to each of its uses. If there are other registers, the
-wave keeps a table for them. For each thread the table has their undefined bits, and the unwritten register that these
-bits come from (0: none). Before each instruction that uses such a register, an extra operation propagates or checks
-these bits.
+wave keeps a table for them. For each thread the table has the undefined bits of these registers, and the unwritten
+register that these bits come from (0: none). Before each instruction that uses such a register, an extra operation
+propagates or checks these bits.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def register_bits(code: Code, name: str) -> int:
 
 
 def passed_variable(code: Code, ins: PtxInstruction) -> str:
-    """The name of a place in memory through which a call passes a value, with its type. The place is tracked like a
-    register. The name is empty if the instruction accesses no such place."""
+    """A name for the memory location through which a call passes a value, with the value's type. The location is
+    tracked like a register. The name is empty if the instruction accesses no such location."""
     address = ins.operands[0 if ins.opcode[0] == "st" else 1] if len(ins.operands) == 2 else None
     if "param" not in ins.opcode[1] or not isinstance(address, PtxAddress):
         return ""
@@ -80,8 +80,8 @@ def uses_of(ins: PtxInstruction, name: str) -> bool:
 class UndefinedTable:
     """The undefined bits of each register and thread, and the register (numbered from 1) that they come from.
     `in_warps` states for each register and warp whether any thread has undefined bits. Mostly no thread has any, and
-    then an instruction checks only `in_warps`. This short cut took attention by TMA of 512 queries and 4 heads from
-    0.385 to 0.245 s."""
+    then an instruction checks only `in_warps`. This shortcut reduced the time of attention by TMA (512 queries, 4
+    heads) from 0.385 to 0.245 s."""
 
     bits: Any
     origins: Any
@@ -142,7 +142,7 @@ class Undefined:
             assigned.append(known)
         living = Living(exposed, assigned, [segment.end.targets for segment in self.segments])
         found = living.names_in(living.at_starts[start])
-        # A place that is passed with one type and read with another is left to the shadow memory.
+        # If a call's memory location is written with one type and read with another, only the shadow memory checks it.
         return {name for name in found if name[0] != "[" or name in self.passed}
 
     def reached(self, suspects: set[str]) -> set[str]:
@@ -173,7 +173,8 @@ class Undefined:
             op = self.operation(step)
             if op is None:
                 continue
-            # A barrier's operations do not run if its threads come in parts. So these operations run on arrival.
+            # If the threads of a barrier arrive in several groups, the segment's operations do not run. So the added
+            # operations run on arrival.
             if segment.sync == "barrier":
                 segment.arrival.append(op)
             else:
@@ -200,7 +201,7 @@ class Undefined:
         return self.built(step, self.matter(step), targets)
 
     def matter(self, step: RegisterStep) -> dict[str, int]:
-        """The registers that must be defined for the instruction. Each comes with the bits that must be defined."""
+        """The registers that must be defined for the instruction, each with a mask of the bits that must be defined."""
         if not step.effect:
             return {}
         names = step.uses
@@ -294,7 +295,7 @@ class Undefined:
         g.launch.report(Kind.UNINITIALISED, message, g, lane, site)
 
     def divided(self, step: RegisterStep, through: Transfer, names: tuple[str, ...]) -> Flow:
-        """The flow of a division. Its result is also undefined if the divisor is 0."""
+        """The flow of a division (see `flow`). The quotient is also undefined if the divisor is 0."""
         divisor, origin = divisor_of(step), max(self.row[name] for name in step.writes) + 1
         assert divisor is not None
 
@@ -310,8 +311,8 @@ class Undefined:
     # How values go through instructions
 
     def flow(self, step: RegisterStep) -> Flow:
-        """A function that returns the undefined bits of the instruction's results, and the register that they come
-        from."""
+        """The *flow* of an instruction: a function that returns the undefined bits of the instruction's results, and
+        the register that they come from."""
         if step.ins.opcode[0] == "shfl":
             return shuffled(step)
         names = tuple(name for name in dict.fromkeys(step.uses) if name in self.row)
@@ -328,7 +329,7 @@ class Undefined:
 
 
 def quotients(segments: Iterable[Any]) -> dict[str, Site]:
-    """The registers that may hold the result of an integer division by 0. Each register comes with the site of one such
+    """The registers that may contain the result of an integer division by 0, each with the site of one such
     division."""
     steps = (step for segment in segments for step in segment.steps if is_division(step))
     return {name: step.site for step in steps for name in step.writes}
@@ -341,7 +342,8 @@ def is_division(step: RegisterStep) -> bool:
 
 
 def divisor_of(step: RegisterStep) -> int | None:
-    """The entry of the divisor. None if the divisor is no register, or if its register holds a nonzero constant."""
+    """The entry of the divisor. None if the divisor is no register, or if its register always contains a nonzero
+    constant."""
     name = name_of(step.ins.operands[2]) if not isinstance(step.ins.operands[2], Integer) else ""
     return None if step.known.get(name) else step.entries.get(name)
 
@@ -416,8 +418,8 @@ def purpose(ins: PtxInstruction) -> str:
 
 
 def over_warps(names: tuple[str, ...]) -> Flow:
-    """A flow for instructions of a whole warp. If any lane has an undefined bit, the results of all lanes are
-    undefined."""
+    """A flow (see `Undefined.flow`) for instructions of a whole warp. If any lane has an undefined bit, the results of
+    all lanes are undefined."""
 
     def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
         _, rows = g.warp_rows()
@@ -429,7 +431,7 @@ def over_warps(names: tuple[str, ...]) -> Flow:
 
 
 def shuffled(step: RegisterStep) -> Flow:
-    """A flow where each lane gets the undefined bits of its source lane."""
+    """A flow (see `Undefined.flow`) where each lane gets the undefined bits of its source lane."""
     ins = step.ins
     mode, source, b, c = ins.opcode[2], name_of(ins.operands[1]), ins.operands[2], ins.operands[3]
     # the predicate, which states whether the lane is in range, is defined

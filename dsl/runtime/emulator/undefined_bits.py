@@ -1,14 +1,15 @@
-"""Computes the undefined bits of a result from the undefined bits of the operands.
+"""Computes the undefined bits of a result from the undefined bits of the operands. A function that does so is a
+*transfer*.
 
-Compilers put a value into a part of a register and leave the rest undefined. The part may be a word of a pair, a half,
-or the bits that a mask keeps. So each bit is tracked separately. Moves, selections, logic, shifts, fields, bytes and
-integer conversions are tracked exactly. A bit of a sum is undefined if a carry into it may or may not come. In products
-all bits from the lowest undefined one on are undefined. Comparisons and extremes are defined if every choice of the
-undefined bits gives the same answer. For all other instructions, the whole result is undefined if any bit of an operand
-is.
+Compilers put a value into a part of a register and leave the rest undefined. The part may be a word of a pair, a half
+of a register, or the bits that a mask keeps. So each bit is tracked separately. Moves, selections, logic, shifts, bit
+fields, byte permutations and integer conversions are tracked exactly. A bit of a sum is undefined if an operand's bit
+or the carry into the bit is undefined. In products all bits from the lowest undefined bit on are undefined.
+Comparisons, minima and maxima are defined if the result is the same for all values of the undefined bits. For all other
+instructions, the whole result is undefined if any bit of an operand is undefined.
 
-A bit that appears twice counts as two independent bits. One case is an exception: both operands of logic or of `sub`
-are the same register.
+If an undefined bit appears in two operands, it counts as two independent bits. The exception is a logic instruction or
+a `sub` whose operands are the same register.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def extended(bits: Any, width: int, signed: bool) -> Any:
 
 
 def source(step: RegisterStep, operand: Operand, width: int) -> Source | None:
-    """A function that returns an operand's bits and its undefined bits. There is no function (None) if the operand's
-    value is not known here."""
+    """A function that returns an operand's bits and its undefined bits. The result is None if the operand's value is
+    not known here."""
     cut = Bits(ones(width))
     if isinstance(operand, Not):
         inner = source(step, operand.operand, width)

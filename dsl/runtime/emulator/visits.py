@@ -1,13 +1,13 @@
 """Checks accesses to the shared memory of other blocks of a cluster. Such a block must have begun and must not have
 ended.
 
-The blocks of a cluster start together. But a thread must learn that another block runs. It learns this from a barrier
-of the cluster, or from something that a thread of that block has done.
+The blocks of a cluster start together. But a thread must learn that another block runs before it accesses that block's
+memory. It learns this from a barrier of the cluster, or from something that a thread of that block has done.
 
-A block ends when its last thread does. So each such access must be ordered before something that a thread of the block
-does. Writes by copies to other blocks are not checked here: a thread that waits for a copy's bytes knows of the copy
-(`mbarriers.py`). But a copy also reads memory of its own block. So some thread of that block must know that the copy
-has arrived.
+A block ends when its last thread does. So each access to the block's memory must be ordered before something that a
+thread of the block does. Writes by copies to other blocks are not checked here: a thread that waits for a copy's bytes
+knows of the copy (`mbarriers.py`). But a copy also reads memory of its own block. So some thread of that block must
+know that the copy has arrived.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Visits:
         self.sites: dict[tuple[int, int], Site] = {}
         self.begun = np.zeros(self.times.shape, bool)  # whether each thread knows that each block has begun
         self.early: tuple[Any, int, Site] | None = None  # the first access to a block that may not have begun
-        # copies to other blocks: the thread that started it, the instruction, and the arrival
+        # for each copy to another block: the thread that started the copy, the instruction, and the arrival
         self.read: list[tuple[Any, Site, Landing]] = []
 
     def note(self, g: Any, slots: Any, site: Site) -> None:
@@ -67,9 +67,9 @@ class Visits:
         return bool(wave.ordering.ordered(stamps, nowhere, g, np.full(others.n, lane)).any())
 
     def end(self) -> None:
-        """Reports up to one finding at the end of the wave. The first check is for an access to a block that may not
-        have begun. The second is for a copy if no thread of its own block knows that the copy has arrived. The third is
-        for an access that no thread of the other block knows of. These checks come last, since a race would be reported
+        """Reports at most one finding, at the end of the wave. The first check finds an access to a block that may not
+        have begun. The second check finds a copy whose arrival no thread of its own block knows. The third check finds
+        an access that no thread of the accessed block knows. These checks come last, since a race would be reported
         earlier and is more informative."""
         wave = self.wave
         if self.early is not None:

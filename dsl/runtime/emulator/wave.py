@@ -1,8 +1,8 @@
 """A wave: the threads of many blocks that run together, and the order of their groups.
 
-Each thread either has a basic block to run next, or waits. The blocks of the program have an order. The groups at the
-lowest block run first, merged into one group. So diverged threads meet again where their paths meet, and the emulator
-needs no reconvergence points.
+Each thread either has a basic block to run next, or waits. The program's basic blocks have an order. The groups of
+threads at the lowest basic block run first, merged into one group. So diverged threads meet again where their paths
+meet, and the emulator needs no reconvergence points.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from .stamps import THREAD_SHIFT, U
 from .tensor_copies import TensorLoads, TensorStores
 from .visits import Visits
 
-# Number of loop iterations after which a group lets the other groups of the wave run. It counts only in programs whose
-# loops may wait for other threads. In other programs no thread needs it.
+# Number of loop iterations after which a group lets the other groups of the wave run. This limit applies only to
+# programs whose loops may wait for other threads.
 BACK_EDGES = 64
-# The same for a rehearsal. A rehearsal mostly ends after this many iterations: after 12 iterations a loop over 1, 2, 3,
-# 4 or 6 words is back at its first word.
+# The same number for a rehearsal (`forward.py`). A rehearsal mostly ends after this many iterations, because after 12
+# iterations a loop over 1, 2, 3, 4 or 6 words is back at its first word.
 FEW_BACK_EDGES = 12
-# In the shadow, a wave's shared memory begins at a multiple of 2^36. No wave has that much shared memory. So no two
-# waves of a launch have an address in common.
+# In the shadow memory, a wave's shared memory begins at a multiple of 2^36. No wave has that much shared memory. So no
+# two waves of a launch have an address in common.
 SHARED_BASE_BITS = 36
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 class WaveRegisters:
     """The registers of a wave. Each register has a row, and the frame has typed views of the rows. A later wave reuses
-    them."""
+    the registers."""
 
     def __init__(self, launch: Any, lanes: int):
         program = launch.program
@@ -112,8 +112,8 @@ class Wave:
         exact, private = self.program.has_chains, self.cluster == 1
         size = self.slots * arena
         shadow = Shadow("shared", size, granules["shared"], private, True, launch.finding, base, exact)
-        # One lane of each warp frees a pipeline stage for its warp by an arrival at an mbarrier. With a record of the
-        # whole block's reads, this would look like a race with the other warps.
+        # One lane of each warp arrives at an mbarrier to free a pipeline stage for its warp. With a single record of
+        # the whole block's reads, this would look like a race with the other warps.
         shadow.by_warps = self.program.has_mbarriers
         self.spaces["shared"] = SharedSpace(self.slots, arena, start, end, self.cluster, shadow)
         if self.program.waits_for_memory:
@@ -136,9 +136,9 @@ class Wave:
     def own_addresses(self, entry: OperandEntry) -> Any:
         """The address of a variable in each thread's own block.
 
-        In a cluster the address holds the block's rank, as on a device. If a wgmma descriptor keeps more than 18 bits
-        of such an address, rank bits end up in its next field. The compiler once had this fault. An H100 found it. The
-        emulator did not find it as long as all blocks had the same addresses.
+        In a cluster the address contains the block's rank, as on a device. If a wgmma descriptor keeps more than 18
+        bits of such an address, rank bits end up in the descriptor's next field. The compiler once had this fault. An
+        H100 showed the fault, but the emulator did not as long as all blocks had the same addresses.
         """
         name, offset = entry.name
         rank = self.constant("rank").astype(np.uint64) + np.uint64(1)
@@ -214,7 +214,7 @@ class Wave:
             here[g.index()] = True
         threads = np.flatnonzero(here)
         # The merged group takes the lowest turn, so that it runs no later than any of its parts would. It takes the
-        # largest count of back edges, so that it yields no later.
+        # largest count of back edges, so that it yields no later than any of its parts would.
         turn = min(g.turn for g in groups)
         return Group(self, None if len(threads) == self.lanes else threads, turn, max(g.back_edges for g in groups))
 
@@ -233,8 +233,8 @@ class Wave:
         """Runs the groups at the lowest segment once. Returns False when nothing is left to run."""
         if not self.pending:
             return self.unblock()
-        # The turn decides first: a group that has spun in its loop runs after the groups that may end its wait. Then
-        # the program's order decides.
+        # A group's turn decides first: a group that has spun in its loop runs after the groups that may end its wait.
+        # Then the program's order decides.
         number = min(self.pending, key=lambda each: (min(g.turn for g in self.pending[each]), each))
         segment = self.program.segments[number]
         g = self.merge(self.pending.pop(number), segment)
@@ -307,7 +307,7 @@ class Wave:
         if not taken.any():
             self.move(segment, g, end.targets[-1])
             return
-        # If both ways lead to the same segment, the group stays whole.
+        # If both targets of the branch are the same segment, the group stays whole.
         if not leaves and end.targets[0] == end.targets[-1]:
             self.move(segment, g, end.targets[0])
             return
@@ -352,8 +352,8 @@ class Wave:
             self.move(segment, part, segment.end.targets[int(each)])
 
     def leave(self, g: Group, site: Site | None) -> None:
-        """Notes that these threads have exited. Barriers and warp meetings that count the live threads are checked
-        again."""
+        """Notes that these threads have exited. Barriers and `.sync` instructions that count the live threads are
+        checked again."""
         self.live[g.index()] = False
         if site is not None:
             self.left_by[g.index()] = site.number
@@ -368,8 +368,8 @@ class Wave:
         reported."""
         if self.block_meetings.anybody() or self.warp_meetings.parked:
             # A lane at an mbarrier keeps the rest of its warp waiting, not the other way round. So threads at mbarriers
-            # are reported first. Otherwise the report would name warps without a role instead of the threads that wait
-            # for missing bytes.
+            # are reported first. Otherwise the report would name warps without a warp role, which wait at a barrier,
+            # instead of the threads that wait for missing bytes.
             first = self.block_meetings.waits_for_phases()
             if first:
                 self.block_meetings.report_stuck()
@@ -398,8 +398,8 @@ class Wave:
                 rows = [g.rows[slot] if slot in g.rows else self.rows[slot][index] for slot in slots]
                 values = tuple(hash(row.tobytes()) for row in rows)
                 found.append((number, g.turn - turns, hash(index.tobytes()), values))
-        # Threads that wait at a barrier may count the iterations of threads that poll. So the registers of the waiting
-        # threads matter, too.
+        # Threads that wait at a barrier may count the iterations of a polling loop in their registers. So the registers
+        # of the waiting threads matter, too.
         if parked.any():
             found.append(tuple(hash(row[parked].tobytes()) for row in self.rows))
         return self.blocks[0], found, self.mbarriers.state()
@@ -409,14 +409,14 @@ class Wave:
         self.block_meetings.wake()
 
     def atomic_order(self, count: int) -> Any:
-        """The order of the lanes of one atomic instruction. A seed other than 0 permutes it."""
+        """The order of the lanes of one atomic instruction. A seed other than 0 permutes the lanes."""
         if self.launch.seed == 0:
             return slice(None)
         return self.launch.random.permutation(count)
 
     def warps_met(self, g: Lanes, masks: Any) -> None:
         """Executes `bar.warp.sync`: the lanes that a mask names order their accesses."""
-        # In the common case of whole warps with full masks, the masks of the warps are not needed.
+        # In the common case, all warps are whole and have full masks, so the masks need no evaluation.
         if g.whole and (masks == 0xFFFFFFFF).all():
             self.ordering.warps_joined(g.index()[::32] >> 5 if g.threads is not None else slice(None))
             return
@@ -441,15 +441,16 @@ class Wave:
         return base + index * place.size
 
     def observe(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any = None) -> None:
-        """Handles a strong read. The elements in `late` ([lanes, elements]) got the value before the last write."""
+        """Handles a strong read. The elements in the mask `late` ([lanes, elements]) have the value from before the
+        last write."""
         if self.launch.clock.published:
             for element, offset in enumerate(range(0, place.size, strong.size)):
                 addresses = self.addresses(place, memory) + offset
                 self.causality.observe(addresses, g.index(), strong, None if late is None else late[:, element])
 
     def observe_late(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any) -> None:
-        """Handles the atomic operations of the lanes in the mask `late`. They count as executed before the last write,
-        and they changed nothing."""
+        """Handles the atomic operations of the lanes in the mask `late`. These operations count as executed before the
+        last write, and changed nothing."""
         if self.launch.clock.published:
             lanes = np.flatnonzero(late)
             for offset in range(0, place.size, strong.size):
@@ -466,7 +467,7 @@ class Wave:
     def modify(self, place: SpacePlace, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
         """Handles atomic operations in their order. Each operation sees what the earlier operations have published.
 
-        `wrote` states which lanes write. A compare-and-swap that finds another value only reads.
+        `wrote` states which lanes write. A compare-and-swap whose comparison fails only reads.
         """
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             writes = True if wrote is True else wrote[order]

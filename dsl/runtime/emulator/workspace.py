@@ -24,12 +24,12 @@ class Left:
 class Scratch:
     """The state of a workspace during a call.
 
-    `unwritten` is a mask of the bytes that nobody has written since the call began. It is None if that does not matter.
-    `left` is for a workspace that must be zero after the call. `is_argument` marks an array of the caller. Kernels may
-    write such an array, but not read it. `is_zeroed` states that the workspace holds zeros when a call begins.
-    `is_read` states that the kernel of this launch may read it. `elements` is a mask of the bytes that belong to an
-    element. It is None if all bytes belong to elements. The rows of an aligned array may end before the next row
-    begins.
+    `unwritten` is a mask of the bytes that nobody has written since the call began. It is None if reads of such bytes
+    are allowed. `left` is for a workspace that must be zero after the call. `is_argument` marks an array of the caller.
+    Kernels may write such an array, but not read it. `is_zeroed` states that the workspace contains zeros when a call
+    begins. `is_read` states that the kernel of this launch may read the workspace. `elements` is a mask of the bytes
+    that belong to an element. It is None if all bytes belong to elements. In an aligned array, a row may end before the
+    next row begins.
     """
 
     size: int
@@ -42,7 +42,7 @@ class Scratch:
     elements: Any = None
 
     def begin(self) -> None:
-        """Begins a call. Bytes from an earlier call must not be read, and a zeroed workspace holds zeros."""
+        """Begins a call. Bytes from an earlier call must not be read, and a zeroed workspace contains zeros."""
         self.left = None
         every = np.ones(self.size, bool) if self.elements is None else self.elements.copy()
         self.unwritten = None if self.must_be_zero or self.is_zeroed else every

@@ -27,8 +27,8 @@ _found: dict[type, Framework | None] = {}
 
 @cache
 def frameworks() -> tuple[Framework, ...]:
-    """One instance of each framework class in the files of this folder. Frameworks that know their types by name come
-    first."""
+    """One instance of each framework class in the files of this folder. Frameworks that identify array types by name
+    come first."""
     found = []
     for file in iter_modules(__path__):
         members = vars(import_module(f"{__name__}.{file.name}")).values()
@@ -38,7 +38,7 @@ def frameworks() -> tuple[Framework, ...]:
 
 
 def find_framework(kind: type) -> Framework | None:
-    """The framework of an array type. None for other types."""
+    """The framework of an array type. The result is None for other types."""
     # Results are kept, because there are few types, and a look-up walks the bases of a type.
     if kind not in _found:
         _found[kind] = _look_up(kind)
@@ -125,7 +125,7 @@ def named(x: Any) -> str:
 
 
 def way_out(x: Any) -> str:
-    """A hint that tells the caller what to pass instead of `x`. `x` is not an array."""
+    """A hint that names a replacement for `x`, which is not an array."""
     if is_masked(x):
         return "kernels ignore masks: pass x.filled(value)"
     if hasattr(x, "__array__") and not hasattr(x, "item"):

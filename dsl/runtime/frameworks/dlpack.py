@@ -14,7 +14,8 @@ from dsl.runtime.frameworks.framework import Framework, dtype_name, refuse
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 MAJOR = 1
-"""The major version of the structure. Other major versions may have another layout, except for the version field."""
+"""The supported major version of the structure. Other major versions may have another layout, except for the version
+field."""
 READ_ONLY, COPIED = 1, 2
 """Flags of a versioned structure. COPIED means that the producer made a copy for the export. The copy is freed with the
 capsule."""
@@ -76,7 +77,7 @@ def _export(x: Any) -> Any:
 def _exported(x: Any) -> Any:
     """The DLPack capsule of `x`.
 
-    Producers refuse some tensors with BufferError or other exceptions: tensors with a conjugate bit, tensors that
+    For some tensors, producers raise BufferError or other exceptions: tensors with a conjugate bit, tensors that
     require a gradient, sparse tensors, and tensors without a device."""
     try:
         return _export(x)

@@ -21,8 +21,8 @@ Reader = Callable[[Sequence[Any], list[Any], list[Any]], None]
 """(arrays, pointers, signatures) → None. A Reader appends the pointer and the signature of each array to the two lists.
 A Reader of one framework may raise AttributeError for arrays of another framework."""
 Recogniser = Callable[..., bool]
-"""(*arrays) → whether the arrays certainly belong to the recogniser's class. If the result is False, they may still
-belong to it. A Recogniser may raise TypeError or AttributeError for arrays of other frameworks."""
+"""(*arrays) → whether the arrays certainly belong to the recogniser's class. If the result is False, the arrays may
+still belong to this class. A Recogniser may raise TypeError or AttributeError for arrays of other frameworks."""
 
 
 def unread(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
@@ -53,8 +53,8 @@ class Framework:
 
     `modules` are the modules of the framework's array types (`jax` stands for all of `jax.…`). `types` are the names of
     these types. If `closed` is true, other types of these modules are no arrays, even if they are derived from an array
-    type. An example is numpy's masked array. A framework without names has an `attribute` that all its arrays have.
-    `turn` is the order in which frameworks with an attribute are tried.
+    type. An example is numpy's masked array. A framework without type names has an `attribute`, which is the name of an
+    attribute of all its arrays. `turn` is the order in which frameworks with an attribute are tried.
 
     If `foreign` is true, the framework ignores our stream. A launch with arrays of a foreign framework waits before the
     start (`settle`) and after the end. If `immutable` is true, arrays of the framework cannot be written. `reader` is a
@@ -88,7 +88,8 @@ class Framework:
         return unrecognised
 
     def changed(self) -> Callable[[list[Any]], object] | None:
-        """A function that reports written arrays to the framework. None if the framework does not need the report."""
+        """A function that reports written arrays to the framework. The result is None if the framework does not need
+        the report."""
         return None
 
     def current_stream(self) -> Callable[[int], int]:

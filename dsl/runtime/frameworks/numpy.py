@@ -1,4 +1,4 @@
-"""Reads numpy's arrays, which lie in host memory."""
+"""Reads numpy's arrays, which are in host memory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Numpy(Framework):
         return x.ctypes.data, (self.name, x.dtype, x.shape, x.strides, x.flags.writeable)
 
     def describe(self, x: Any) -> Array:
-        # A type that numpy lacks is a type of ml_dtypes. Or it is a structure, which needs no other package. The
-        # structure has one integer field, and the field is named like the type.
+        # A type that numpy lacks is either a type of ml_dtypes or a structure, which needs no other package. The
+        # structure has one integer field, and the name of the field is the name of the type.
         field = x.dtype.names[0] if x.dtype.names and len(x.dtype.names) == 1 else ""
         bits = field in BIT_FIELDS and x.dtype[0].name == BIT_FIELDS[field]
         dtype = field if bits else dtype_name(x, x.dtype.name)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CountedCode:
-    """Counters by line of the PTX, and how many warps ran each line.
+    """Counters by PTX line, and how many warps ran each line.
 
     The counters cover all `launches`, which together have `blocks` blocks.
     """

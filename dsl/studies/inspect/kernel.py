@@ -1,4 +1,4 @@
-"""The data of a kernel on the page."""
+"""The data of a kernel on the page of `dsl inspect`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from dsl.studies.why import ExplainedKernel, as_json, grouped
 def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: CountedCode | None) -> dict[str, Any]:
     """A kernel at all its levels.
 
-    `operations` holds the places of the last IR's operations, then the place of the kernel's signature.
-    `operation_rows` holds the row of each operation in that IR. Rows of LLVM IR and PTX have the number of their
-    operation. Machine instructions have the row of their PTX. -1 means none.
+    `operations` has the source place of each operation in the last IR, then the source place of the kernel's signature.
+    `operation_rows` has the row of each operation in the last IR. Rows of LLVM IR and PTX have the number of their
+    operation. Machine instructions have the row of their PTX. -1 means that there is none.
     """
     ir, last = IrRows(places), None
     for name, seconds, level in levels_of(kernel.program, kernel.request):
@@ -56,7 +56,7 @@ def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: Coun
 
 
 def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
-    """LLVM IR and PTX in which line numbers are numbers of operations."""
+    """LLVM IR and PTX. Their debug information has operation numbers in place of line numbers."""
     from dsl.lowering.emit import emit
     from dsl.lowering.emit.codegen import to_ptx
 
@@ -65,7 +65,7 @@ def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
 
 
 def choices(made: Mapping[str, Choice], places: Places) -> list[dict[str, Any]]:
-    """The choices with their places. Equal choices are joined."""
+    """The choices with their source places. Equal choices are joined."""
     out = []
     for keys in grouped(made, made):
         locs = [made[key].loc for key in keys]
@@ -101,8 +101,8 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
         listed = listing(code.cubin, header.entry)
     except (DeviceError, LaunchError) as error:
         return {"why": str(error), "rows": []}
-    # nvdisasm up to 13.2 refuses live registers of kernels that use all 255 registers. The code is then shown without
-    # them.
+    # nvdisasm up to 13.2 cannot list live registers of kernels that use all 255 registers. The code is then shown
+    # without live registers.
     try:
         live, lacks = live_registers(code.cubin, header.entry), ""
     except DeviceError as error:
@@ -129,7 +129,7 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
 def counters(
     compiled: Compiled, counted: CountedCode, operations: list[int], at: list[int], places: Places
 ) -> dict[str, Any]:
-    """The counts by counter, as [row, count] for the PTX and [file, line, count] for the `.tile` text.
+    """For each counter, its counts: [row, count] for the PTX, and [file, line, count] for the `.tile` text.
 
     A place in an inlined function belongs to a chain of calls. In each file, only the innermost line of this chain
     counts.

@@ -17,7 +17,7 @@ DATA = re.compile(r'<script id="data" type="text/plain">([^<]*)</script>')
 def page(data: dict[str, Any]) -> str:
     """The page that shows `data`, which has a `title`.
 
-    The data is compressed and written in base64, so no part of it can end its HTML element.
+    The data is compressed and written in base64, so that it cannot contain the closing tag of its HTML element.
     """
     raw = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     # mtime=0, so that equal data gives an equal file.

@@ -22,7 +22,7 @@ NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
 class Places:
     """Numbered places in the `.tile` text, as [file, line, column, length, number of the caller's place or -1].
 
-    `file` is the number of the file's source. If the same text is read again for another variant, its number stays the
+    `file` is the number of the file's source. If another variant reads the same text again, the file's number stays the
     same.
     """
 
@@ -63,7 +63,7 @@ class Places:
 
 
 Row = tuple[str, int]
-"""A row of the IR: its text, and the number of its place or -1."""
+"""A row of the IR: its text, and the number of its source place or -1."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class LevelRows:
 
 
 class IrRows:
-    """The IR from level to level, in which values keep their names."""
+    """The rows of the IR at consecutive levels. Values keep their names from level to level."""
 
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -114,7 +114,7 @@ class IrRows:
 
 
 def operation_places(function: Function, places: Places) -> list[int]:
-    """The place of each operation, then the place of the kernel's signature.
+    """The source place of each operation, then the source place of the kernel's signature.
 
     An operation without a line has the place of the previous operation.
     """
@@ -128,9 +128,9 @@ def operation_places(function: Function, places: Places) -> list[int]:
 
 
 def llvm_rows(text: str, numbered: str) -> list[Row]:
-    """Rows of LLVM IR without debug information, each with the number of its operation or -1.
+    """Rows of LLVM IR without debug information. Each row has the number of its IR operation, or -1.
 
-    `numbered` is the same text, with operation numbers as lines.
+    `numbered` is the same text with debug information that has operation numbers in place of line numbers.
     """
     code, _, metadata = numbered.partition(METADATA)
     nodes = {found[1]: int(found[2]) - 1 for found in NODE.finditer(metadata)}
@@ -144,10 +144,10 @@ def llvm_rows(text: str, numbered: str) -> list[Row]:
 
 
 def ptx_operations(text: str, numbered: str, head: int) -> list[int]:
-    """Maps each row of PTX to the number of its operation. Rows before the code have -1.
+    """Maps each row of PTX to the number of its IR operation. Rows before the code have -1.
 
-    `numbered` is the same PTX, with operation numbers as lines. `head` is the number for code without a line, which
-    LLVM has merged from several operations.
+    `numbered` is the same PTX with operation numbers in place of line numbers. `head` is the number for code without a
+    line. LLVM has merged such code from several operations.
     """
     operations, now = [], -1
     for row in numbered.splitlines():

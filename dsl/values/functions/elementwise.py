@@ -80,7 +80,7 @@ _MORE: dict[str, dict[str, Meaning]] = {
     "abs": {"arrays": _abs, "shapes": _of_shapes, "trees": lambda x: ["max", x, ["-", 0, x]]},
     "fma": {"arrays": _fma, "shapes": _of_shapes},
 }
-"""Meanings of operations that are missing in the operations' own files."""
+"""Meanings that the operations' own files do not define."""
 
 for _each in FUNCTIONS.values():
     _operation(_each)

@@ -67,8 +67,8 @@ def combine_region(
 
 
 def _refuse_memory(b: Building, op: Op) -> None:
-    """Error for a memory operation or barrier in a function that combines pairs. The layout decides how often and in
-    which order each thread combines elements. So threads cannot synchronize within the function."""
+    """Raises an error for a memory operation or barrier in a function that combines pairs. The layout decides how often
+    and in which order each thread combines elements. So threads cannot synchronize within the function."""
     touched = [e.memory for e in op.spec.access.effects(op) if e.space != "param"]
     if touched or op.spec.orders is not None:
         assert op.loc is not None

@@ -1,5 +1,5 @@
-"""Elementwise operations: register i of the result depends only on register i of the operands. Each file defines some
-of them."""
+"""Elementwise operations: register i of the result depends only on register i of the operands. Each file of this
+package declares some of these operations."""
 
 from __future__ import annotations
 

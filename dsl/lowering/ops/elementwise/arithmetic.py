@@ -63,7 +63,8 @@ def _sum_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 def _product_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
     low = high = None
-    # Only for factors that are not negative. Otherwise, any of the four products of bounds could be the least.
+    # Bounds are known only for factors that are not negative. With negative factors, any of the four products of bounds
+    # could be the least.
     if a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
         low = a.low * b.low
         high = None if a.high is None or b.high is None else a.high * b.high

@@ -26,12 +26,12 @@ def _true(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) 
 
 
 MOST_FLAGS = 16
-"""The maximum number of flags of a conjunction that are compared. Masks have two to six flags."""
+"""The maximum number of flags of a conjunction that `_flags` and `_has` compare. Masks have two to six flags."""
 
 
 def _parts(mask: Value) -> list[Value]:
-    """The flags whose conjunction is the mask. The list is empty if the mask is a single flag. A broadcast mask has the
-    flags of the mask that is broadcast."""
+    """The flags whose conjunction is the mask. If the mask is no conjunction, the list is empty. A broadcast mask has
+    the flags of the source of the broadcast."""
     op = mask.op
     if op is None or not op.operands or not (op.spec.algebra.masks == "all" or op.spec.elements.splat):
         return []
@@ -39,7 +39,7 @@ def _parts(mask: Value) -> list[Value]:
 
 
 def _flags(mask: Value) -> set[Value]:
-    """All flags that must be on wherever the mask is on."""
+    """All flags that must be true wherever the mask is true."""
     found, todo = set[Value](), [mask]
     while todo and len(found) < MOST_FLAGS:
         value = todo.pop()
@@ -65,8 +65,8 @@ def _has(mask: Value, other: Value) -> bool:
 
 
 def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """mask & flags is mask, if the mask already contains these flags. For example, the end of v masks `v[j : j + 64]`,
-    and a load of this slice may test the end again."""
+    """mask & flags becomes mask if the mask already contains the flags. For example, the slice `v[j : j + 64]` is
+    masked at the end of v, and a load of the slice may test for the end of v again."""
     a, b = operands
     if a.dtype is not I1 or not a.tile.shape:
         return None
@@ -74,8 +74,8 @@ def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -
 
 
 def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
-    """The pair (bits, number) of a flag `bits & number != 0` whose number is a scalar. None if the flag has another
-    form."""
+    """The pair (bits, number) if a flag has the form `bits & number != 0`, where `number` is a broadcast scalar.
+    Returns None for other flags."""
     test = value.op
     if test is None or test.name != "ne" or constant_of(test.operands[1]) != 0:
         return None
@@ -91,7 +91,7 @@ def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
 
 def _no_bit(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
     """If `condition` is a scalar, (bits & number != 0) & condition becomes bits & select(condition, number, 0) != 0.
-    One select then serves all elements."""
+    One `select` is then sufficient for all elements."""
     for flags, condition in (operands, operands[::-1]):
         op, found = condition.op, _bit_of_number(builder, flags)
         if op is None or found is None or op.name != "broadcast" or op.operands[0].tile.shape:
@@ -149,7 +149,7 @@ elementwise("not", 1, "an integer or i1", symbol="~", algebra=Algebra(fold=_fold
 
 
 def _distance(op: Op) -> int | None:
-    """The distance of a shift, if it is constant and less than 32; else None."""
+    """The distance of a shift. Returns None if the distance is not constant, or if it is 32 or more."""
     amount = constant_of(op.operands[1])
     return int(amount) if amount is not None and 0 <= amount < 32 else None
 

@@ -1,5 +1,5 @@
-"""Declarations of elementwise operations: arity, types, rules. Functions of the language also declare their
-emission."""
+"""Declarations of elementwise operations: arity, types, rules. An operation that is a function of the language also
+declares how it is emitted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLASSES: dict[str, Callable[[DType], bool]] = {
 
 
 class Writes(Protocol):
-    """The part of the writer that the emission of an element uses. `let`, `intrinsic` and `template` write an
+    """The methods of the LLVM writer that emit one element of an operation. `let`, `intrinsic` and `template` write an
     instruction and return the name of its result."""
 
     def let(self, text: str) -> str:
@@ -50,14 +50,14 @@ the operands. Returns the result."""
 class LanguageFunction:
     """An operation that is a function of the language.
 
-    `usage`, `means`: texts for documents.
-    `of`: the class of types that the function takes.
+    `usage`, `means`: texts for the documentation.
+    `of`: the class of types that the function accepts, such as "a number".
     `emit`: emits one element as LLVM IR.
-    `meaning`: the name of a numpy function, or a function of the dtype and of arrays. It computes all elements.
-        `meaning` is written from the definition of the language, not from `emit`.
+    `meaning`: the name of a numpy function, or a Python function of the dtype and the arrays. It computes all elements.
+        It follows the definition of the language and is independent of `emit`.
     `bound`: the relative and the absolute error that the hardware may have, if it approximates the function.
-    `numbers`: a Python function that computes the same for constants in schedules.
-    `on_host`: True if examples compute the function by `meaning`, in float64.
+    `numbers`: a Python function that computes the function for constants in schedules.
+    `on_host`: True if a file's examples may call the function. It is then computed by `meaning` in float64.
     """
 
     name: str
@@ -81,13 +81,13 @@ class LanguageFunction:
 
     @property
     def types(self) -> str:
-        """The types that the function takes, in words."""
+        """The types that the function accepts, in words."""
         words = {"a number": "numbers", "an integer": "integers", "a float": "floats"}
         return words.get(self.of, "f32, f16, bf16")
 
     @property
     def error(self) -> str:
-        """The error that the hardware may have, in words. It is "" if there is none."""
+        """The error bound of the hardware, in words. The text is empty if the hardware is exact."""
         words = ("relative", "absolute")
         parts = [f"{word} 2^{log2(each):g}" for word, each in zip(words, self.bound or (), strict=False) if each]
         return ", ".join(parts).replace("-", "−")
@@ -102,7 +102,7 @@ def function(
     on_host: bool | None = None, shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(),
     elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
-    """Declares a function of the language. By default, the function exists on the host if it takes only floats."""
+    """Declares a function of the language. By default, `on_host` is true if the function accepts only floats."""
     on_host = of in ("a float", "f32") if on_host is None else on_host
     FUNCTIONS[name] = LanguageFunction(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
     elementwise(name, arity, of, shortcuts=shortcuts, algebra=algebra, elements=elements)
@@ -138,19 +138,19 @@ def intrinsic_of_f32(name: str) -> Element:
 
 Number = int | float | bool | None
 Shortcut = Callable[[Makes, Sequence[Value], Sequence[Number]], Value | None]
-"""Finds a value that equals an operation on integers. The arguments are the builder, the operands, and their constants
-(None if not constant). Returns None if there is no such value."""
+"""Finds a value that equals an operation on integers. The arguments are the builder, the operands, and for each operand
+its constant value or None. Returns None if there is no such value."""
 
 
 def elementwise(
     name: str, arity: int, of: str, result: DType | None = None, *, symbol: str = "",
     shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(), elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
-    """Declares an operation. All operands have the same type, which belongs to the class `of`. The result has this
-    type, or the type `result`.
+    """Declares an operation. All operands have the same type, which belongs to the class `of`. The result has the type
+    `result` if that is given, otherwise the type of the operands.
 
-    On integers, the operation is folded in two ways. If all operands are constant, the algebra's `computes` gives the
-    result. Otherwise, `shortcuts` are tried.
+    On integers, the operation is folded in two ways. If all operands are constant, `algebra.computes` computes the
+    result. Otherwise, the functions in `shortcuts` are tried.
     """
     if algebra.fold is None and (algebra.computes is not None or shortcuts):
         algebra = replace(algebra, fold=_of_integers(name, shortcuts))
@@ -196,7 +196,8 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
 
 
 def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
-    """Folds only comparisons. Other operations round like the hardware, and this rounding is not reproduced here."""
+    """Folds operations on floats, but only comparisons. The rounding of other operations depends on the hardware and is
+    not reproduced here."""
     compute = OPS[name].algebra.computes
     numbers = [constant_of(v) for v in operands]
     if compute is None or None in numbers:
@@ -212,7 +213,8 @@ def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict
 
 
 def neutral(left: int | None, right: int) -> Shortcut:
-    """For laws such as x + 0 = x: the other operand, if the left operand is `left` or the right operand is `right`."""
+    """Folds by laws such as x + 0 = x. If the left operand is the constant `left`, the result is the right operand. If
+    the right operand is the constant `right`, the result is the left operand."""
 
     def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
         if left is not None and numbers[0] == left:
@@ -223,10 +225,10 @@ def neutral(left: int | None, right: int) -> Shortcut:
 
 
 def absorbing(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """0, if one operand is 0."""
+    """The result is 0 if one operand is 0."""
     return next((v for v, number in zip(operands, numbers, strict=True) if number == 0), None)
 
 
 def same_operands(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """x, if both operands are x."""
+    """The result is x if both operands are x."""
     return operands[0] if operands[0] is operands[1] else None

@@ -42,13 +42,13 @@ def _all_of_it(builder: Makes, operands: Sequence[Value], numbers: Sequence[Numb
 
 
 def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> tuple[Value, Value] | None:
-    """If a tile is the sum of a scalar and another tile, the pair (scalar, other tile). The scalar must be a multiple
-    of the divisor. None if the tile has no such form."""
+    """Splits a tile into the pair (scalar, other tile), whose sum is the tile. The scalar must be a multiple of the
+    divisor. Returns None if the tile is no such sum."""
     total, divisor = operands[0].op, numbers[1]
     if builder.facts is None or not divisor or total is None or total.name != "add":
         return None
     if not total.result.tile.shape or total.result.dtype.kind != "index":
-        return None  # sums of other types may wrap around, so the divisor may not divide the scalar's part
+        return None  # sums of other types may wrap around, which invalidates the laws below
     for whole, rest in (total.operands, total.operands[::-1]):
         made = whole.op
         if made is None or not made.spec.elements.splat or not made.operands or made.operands[0].tile.shape:
@@ -59,7 +59,7 @@ def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence
 
 
 def _scalar_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """(32 n + a) // 32 becomes n + a // 32, where n is a scalar. The division of the scalar is done once."""
+    """(32 n + a) // 32 becomes n + a // 32, where n is a scalar. The scalar is then divided once for all elements."""
     found = _whole_and_rest(builder, operands, numbers)
     number = numbers[1]
     if found is None or number is None:
@@ -77,8 +77,8 @@ def _rest_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Num
 
 
 def _group(a: Facts, b: Facts, axis: int, extent: int) -> int:
-    """The number of neighbours in a run along `axis` that have the same quotient by `b`. `b` must be one positive
-    number."""
+    """The number of consecutive elements along `axis` that have the same quotient by `b`. All elements of `b` must be
+    the same positive number."""
     if b.same[axis] != extent or b.low is None or b.low < 0:
         return 1
     return min(a.run[axis], a.start[axis], b.every)

@@ -100,8 +100,9 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
 def read_bytes(
     data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: Space, site: Any
 ) -> list[tuple[Any, SpacePlace]]:
-    """Handles the lanes whose source size is smaller than the copy. Each lane reads as many bytes as its source size,
-    and the rest of its row in `data` stays 0. Returns pairs of lanes and the granules that these lanes have read."""
+    """Handles the lanes whose source size is smaller than the copy size. Each lane reads as many bytes as its source
+    size, and the rest of its row in `data` stays 0. Returns pairs of lanes and the granules that these lanes have
+    read."""
     image = data.view(np.uint8)
     read = []
     for byte in range(int(wanted[lanes].max()) if len(lanes) else 0):
@@ -165,8 +166,8 @@ def change(code: Code, ins: PtxInstruction, action: str, space: str) -> Op:
 
 
 def order_of(ins: PtxInstruction) -> ArrivalOrder:
-    """The scope and the relaxed flag of an mbarrier operation. The scope is the block unless the opcode names the
-    cluster."""
+    """The scope and the relaxed flag of an mbarrier operation. The scope is the cluster if the opcode names it, else
+    the block."""
     return ArrivalOrder(CLUSTER if "cluster" in ins.opcode else BLOCK, "relaxed" in ins.opcode)
 
 

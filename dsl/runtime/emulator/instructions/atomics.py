@@ -34,8 +34,8 @@ def unchanged(step: Any, cells: Any, operand: Any, new: Any) -> Any:
 
 
 def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: Any) -> None:
-    """Notes that an operation has been done. `before` holds the old values if the space shows some writes late, else
-    None."""
+    """Records that an atomic operation has run. `before` has the old values if threads may see writes to the space late
+    (`delays.py`), else None."""
     if memory.delays is None or before is None:
         memory.changes += 1
         return
@@ -53,7 +53,7 @@ def parts_of(operand: Operand | None, count: int) -> list[Operand | None]:
 
 
 def result_entry(code: Code, target: Operand | None, held: str) -> int | None:
-    """The entry that takes the old value. None if no instruction reads the old value."""
+    """The frame entry that receives the old value. None if no instruction reads the old value."""
     # A register that occurs only once in the text is never read.
     if target is None or (isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1)):
         return None

@@ -1,6 +1,6 @@
 """The operands of block barriers and cluster barriers (PTX ISA 9.7.13.1 to 9.7.13.4).
 
-`rendezvous.py` makes the threads meet.
+`rendezvous.py` synchronises the threads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def participants(code: Code, operands: tuple[Operand, ...]) -> tuple[int, int | 
 
 
 def reduction(code: Code, ins: PtxInstruction, words: list[str], aligned: bool) -> Op:
-    """`bar.red.{and,or,popc} d, a{, b}, c` gives each thread of the barrier the reduced predicate."""
+    """`bar.red.{and,or,popc} d, a{, b}, c` returns the reduced predicate to each thread of the barrier."""
     kind = words[1]
     number, count = participants(code, ins.operands[1:-1])
     flag, negated = code.predicate(ins.operands[-1])
@@ -57,7 +57,7 @@ def reduction(code: Code, ins: PtxInstruction, words: list[str], aligned: bool) 
 
 
 def reduced(kind: str, votes: Any, present: Any) -> Any:
-    """The result of a reduction: `present` threads have come, and the predicate is true in `votes` threads."""
+    """The result of a reduction: `present` threads have arrived, and the predicate is true in `votes` threads."""
     if kind == "popc":
         return votes
     return votes == present if kind == "and" else votes > 0

@@ -1,5 +1,5 @@
-"""cp.async.bulk and cp.reduce.async.bulk of contiguous ranges of global memory. Each copy is a tensor copy of one row,
-whose map is made from the operands. So all checks of tensor copies apply to bulk copies."""
+"""cp.async.bulk and cp.reduce.async.bulk of contiguous ranges of global memory. The emulator runs each copy as a tensor
+copy of one row, with a map that is made from the operands. So all checks of tensor copies apply to bulk copies."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class BulkOperands:
         self.site = code.site
 
     def ranges(self, v: Values, g: Any, write: bool) -> list[tuple[int, PlacedMap, Any, Any]]:
-        """The copies of the lanes whose size is above 0, as tuples (lane, map, group, offset). The map has the lane's
-        range. The group has only the lane. The offset is in the wave's shared memory.
+        """The copies of the lanes whose size is above 0, as tuples (lane, map, group, offset). The map describes the
+        lane's range of global memory. The group has only the lane. The offset is in the wave's shared memory.
 
         `write` means that the copy writes shared memory.
         """

@@ -117,7 +117,7 @@ def store(code: Code, ins: PtxInstruction) -> Op:
             check_alignment(targets, size, g, site)
             starts, keys = operands.found(g, targets, barriers, size)
         except BadLanes:
-            return  # reported; nothing is brought
+            return  # reported; nothing is delivered
         values = np.stack([np.broadcast_to(v[each], g.n) for each in sources], 1).astype(dtype).view(np.uint8)
         deliveries.start(g, starts, size, keys, values)
 

@@ -44,7 +44,7 @@ def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[...,
             return type_name, PLAIN[test]
         return type_name, lambda a, b: integers.compare(a, b, test, type_name)
     dtype = type_name.removesuffix("x2")
-    # numpy's ufunc serves directly, except for `ne`. With a NaN operand, `ne` is true in numpy and false in PTX.
+    # numpy's ufunc is used directly, except for `ne`. With a NaN operand, `ne` is true in numpy and false in PTX.
     if type_name in {"f32", "f64"} and not ftz and test in PLAIN and test != "ne":
         return type_name, PLAIN[test]
     return type_name, lambda a, b: numerics.compare(a, b, test, dtype, ftz)
@@ -69,7 +69,7 @@ def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) 
         third = ~v[c] if negated else v[c]
         result = compare(v[a], v[b])
         if result.ndim > 1:
-            third = third[:, None]  # c joins both halves of a packed comparison
+            third = third[:, None]  # c applies to both halves of a packed comparison
         return join(~result if negate else result, third)
 
     return both
@@ -77,7 +77,8 @@ def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) 
 
 @instruction("setp")
 def setp(code: Code, ins: PtxInstruction) -> Op:
-    """`setp p|q`. q is the negated comparison, joined with c. A packed comparison gives one predicate for each half."""
+    """`setp p|q`. q is the negated comparison, combined with c. A packed comparison gives one predicate for each
+    half."""
     target = ins.operands[0]
     words = ins.opcode[1:]
     test = combined(code, words, ins.operands[1:])

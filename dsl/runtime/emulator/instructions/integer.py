@@ -226,8 +226,7 @@ def shift(code: Code, ins: PtxInstruction) -> Op:
     operand = ins.operands[2]
     d = code.write(ins.operands[0], seen)
     function = np.left_shift if left else np.right_shift
-    # A constant count is clamped when the closure is built. A count of twice the width less one already shifts all bits
-    # out.
+    # A constant count is clamped when the closure is built. A count of 2 · width - 1 already shifts out all bits.
     fixed = code.fixed_value(operand)
     if fixed is not None:
         return into(function, d, a, code.constant(min(fixed & 0xFFFFFFFF, width * 2 - 1), seen))

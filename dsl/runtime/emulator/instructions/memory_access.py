@@ -173,8 +173,8 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 
 def as_heard(strong: Strong, site: Site, g: Any) -> Strong:
-    """The access `strong`. If no instruction uses the value that is read, `heard` is false, as such a read alone
-    teaches its thread nothing."""
+    """The access `strong`. If no instruction uses the value that is read, `heard` is false, since such a read alone
+    orders nothing."""
     return replace(strong, heard=False) if site.number in g.launch.program.answers.unheard else strong
 
 

@@ -1,4 +1,5 @@
-"""The table of instructions. It maps the first words of an opcode to the function that builds a closure for it."""
+"""The table of instructions. It maps the first words of an opcode to the function that builds a closure for the
+instruction."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ Builder = Callable[[Code, PtxInstruction], Op]
 @dataclass(frozen=True)
 class Row:
     """An entry of the table. `effect` states that the instruction affects more than its destinations. With a guard,
-    such an instruction runs only for the lanes whose guard holds.
+    such an instruction runs only for the lanes whose guard is true.
 
     `sync` is the rendezvous with which the instruction starts ("warp" or "barrier"). `counts` is the counter that the
     instruction raises.
@@ -50,7 +51,7 @@ def row_of(ins: PtxInstruction) -> Row | None:
 
 @lru_cache(maxsize=1024)
 def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
-    """The row of the opcode's longest prefix in the table."""
+    """The row of the longest opcode prefix in the table."""
     for length in range(len(opcode), 0, -1):
         row = ROWS.get(".".join(opcode[:length]))
         if row is not None:
@@ -59,8 +60,8 @@ def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
 
 
 def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op:
-    """`@p op` for arithmetic. All threads compute the result, and only the threads whose guard holds keep it. Computing
-    for some of the lanes would need copies of their operands."""
+    """`@p op` for arithmetic. All threads compute the result, and only the threads whose guard is true keep it.
+    Computing for some of the lanes would need copies of their operands."""
 
     def run(v: Values, g: Any) -> None:
         keep = v[guard] if negated else ~v[guard]
@@ -79,7 +80,7 @@ def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op
 
 
 def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], written: list[int]) -> Op:
-    """`@p op` for accesses to memory. Only the threads whose guard holds run it."""
+    """`@p op` for accesses to memory. Only the threads whose guard is true run it."""
 
     def run(v: Values, g: Any) -> None:
         active = ~v[guard] if negated else v[guard]

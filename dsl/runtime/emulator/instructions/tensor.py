@@ -1,4 +1,5 @@
-"""mma.sync, ldmatrix, stmatrix and movmatrix (PTX ISA 9.7.14). A whole warp executes each of them together."""
+"""mma.sync, ldmatrix, stmatrix and movmatrix (PTX ISA 9.7.14). A whole warp executes each of these instructions
+together."""
 
 from __future__ import annotations
 

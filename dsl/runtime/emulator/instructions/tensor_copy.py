@@ -37,8 +37,8 @@ def bulk(code: Code, ins: PtxInstruction) -> Op:
 
 
 def shared_addresses(v: Values, g: Any, operand: tuple[int, int]) -> Any:
-    """The address in shared memory that an operand gives for each lane. Generic addresses are converted to offsets in
-    the shared window."""
+    """The address in shared memory that an operand specifies for each lane. Generic addresses are converted to offsets
+    in the shared window."""
     base, offset = operand
     address = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
     return np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
@@ -120,7 +120,7 @@ class TensorOperands:
         return np.stack(offsets, 1) if offsets else np.zeros((g.n, none), np.uint16)
 
     def check_corners(self, placed: PlacedMap, corners: Any, g: Any) -> None:
-        """Reports a TMA box that does not begin at a multiple of 16 bytes of a row. An H100 refuses the instruction for
+        """Reports a TMA box whose offset in its row is no multiple of 16 bytes. An H100 refuses the instruction for
         such a box (28 places tried, driver 580.159.04). No manual states this."""
         first = corners[:, 0].astype(np.int64) * placed.map.element_bytes
         bad = np.flatnonzero(first % UNIT)
@@ -190,9 +190,9 @@ def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str
 
 def out_fault(placed: PlacedMap, corner: list[int]) -> str:
     """The reason why an H100 does not support an im2col copy out of shared memory. The text is empty if an H100
-    supports the copy. No manual states these limits (45 boxes tried, driver 580.159.04). A window that leaves the array
-    is an illegal instruction, and so is a TMA box that begins before the first channel. If the channels end inside a
-    16-byte unit, the copy writes the rest of the unit."""
+    supports the copy. No manual states these limits (45 boxes tried, driver 580.159.04). The copy is an illegal
+    instruction if the window leaves the array, or if the TMA box begins before the first channel. If the channels end
+    inside a 16-byte unit, the copy writes the rest of the unit."""
     window, channels = placed.map.window, placed.map.extents[0]
     assert window is not None
     for axis, (lower, upper) in enumerate(zip(window.lower, window.upper, strict=True), 1):
@@ -242,8 +242,8 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 
 def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
-    """Pairs (lane, rank) of a lane and a block of the cluster that gets the lane's copy. The set bits of the lane's
-    mask name these blocks."""
+    """Pairs (lane, rank): the block of this rank in the cluster gets the lane's copy. The set bits of the lane's mask
+    name these blocks."""
     blocks = g.wave.cluster
     wrong = (masks.astype(np.int64) >> blocks != 0) | (masks == 0)
     if wrong.any():

@@ -61,8 +61,8 @@ def replace(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("tensormap.cp_fenceproxy", effect=True, sync="warp")
 def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [src], 128`. The lanes of a warp copy maps together, and mostly all lanes name the same map. A copy
-    counts as a write by the lowest lane that names the destination."""
+    """`[dst], [src], 128`. All lanes of a warp execute the copy together, and mostly all lanes name the same map. A
+    copy counts as a write by the lowest lane that names the destination."""
     target, source = code.address(ins.operands[0]), code.address(ins.operands[1])
     site, scope = code.site, scope_of(ins.opcode)
 

@@ -1,7 +1,7 @@
 """Instructions that the lanes of a warp execute together: shfl, vote, match, redux, elect, bar.warp.sync (PTX ISA
 9.7.9.6, 9.7.13).
 
-Each of these instructions starts a basic block. When its closure runs, the lanes that its mask names have met
+Each of these instructions starts a basic block. When its closure runs, the lanes that its mask names have arrived
 (`rendezvous.py`).
 """
 
@@ -29,7 +29,8 @@ def results(code: Code, operand: Operand, type_name: str) -> tuple[int, int | No
 
 
 def source_lanes(mode: str, lane: Any, b: Any, c: Any) -> tuple[Any, Any]:
-    """The source lane of each lane, and whether it is in range, by the formulas of PTX ISA "shfl.sync"."""
+    """For each lane, the source lane and whether the source lane is in range, by the formulas of PTX ISA
+    "shfl.sync"."""
     clamp, segment = c & 31, (c >> 8) & 31
     highest = (lane & segment) | (clamp & ~segment)
     lowest = lane & segment

@@ -56,22 +56,22 @@ def set_registers(code: Code, ins: PtxInstruction) -> Op:
 
 
 class DescribedOperand:
-    """An operand of an MMA that lies in shared memory. `rows` is the number of rows that the four warps read together.
-    `own` is the number of rows that a single warp reads."""
+    """An MMA's operand in shared memory. `rows` is the number of rows that the four warps read together. `own` is the
+    number of rows that a single warp reads."""
 
     def __init__(self, rows: int, own: int, k: int, type_name: str, across: bool, entry: int):
         self.rows, self.own, self.k, self.type, self.across, self.entry = rows, own, k, type_name, across, entry
 
     def read(self, v: Values, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
-        """The values of the tiles, as an array [tiles, own rows, k], and the tile that each warp reads. Appends the
-        places that the warps read to `sources`."""
+        """The values of the tiles, as an array [tiles, own rows, k], and the tile that each warp reads. Appends to
+        `sources` the places that the warps read."""
         given = by_warps(v[self.entry], g)
         if (given != given[:, :1]).any():
             lane = int(np.flatnonzero((given != given[:, :1]).ravel())[0])
             g.launch.report(Kind.MISSING_LANE, "threads of a warp give different matrix descriptors", g, lane, site)
         descriptors = given[:, 0]
         rests = rest_of(descriptors)
-        # Mostly the descriptors differ only in their start. Then all warps share one pattern.
+        # Mostly the descriptors differ only in their start address. Then all warps share one pattern.
         if (rests == rests[0]).all():
             return self.part(descriptors, int(rests[0]), np.arange(len(descriptors)), g, site, sources)
         which = np.empty(len(descriptors), np.int64)
@@ -84,7 +84,7 @@ class DescribedOperand:
         return np.concatenate(made), which
 
     def part(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
-        """The result of `read` for the warps `chosen`, whose descriptors differ only in their start."""
+        """The result of `read` for the warps `chosen`, whose descriptors differ only in their start address."""
         tile, places = self.places(descriptors, rest, chosen, g, site)
         memory, lanes = g.wave.space("shared"), (32 * chosen[:, None] + np.arange(32)).ravel()
         assert memory.shadow is not None
@@ -100,8 +100,8 @@ class DescribedOperand:
         return self.values(raw), tile.which
 
     def places(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any) -> tuple[TilePlace, list[SpacePlace]]:
-        """The tiles that these warps read. The second result has the same chunks as places, in which each lane reads
-        one chunk. Both are cached by descriptors, as a pipeline reuses its stages."""
+        """The tiles that these warps read. The second result has the tiles' chunks as places, in which each lane reads
+        one chunk. Both results are cached by descriptor, since a pipeline reuses its stages."""
         warps = g.index()[::32][chosen] // 32
         kept, key = g.wave.products.places, (self, descriptors.tobytes(), warps.tobytes())
         if key not in kept:
@@ -163,7 +163,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
     start, sums = [code.read(item, register) for item in items], [code.write(item, register) for item in items]
     in_registers = isinstance(ins.operands[1], Vector)
     rest = [getattr(operand, "value", None) for operand in ins.operands[4:]]
-    across = rest[2:]  # these follow the signs; B has one, and A has one if A lies in shared memory
+    across = rest[2:]  # the transpose flags; B has one, and A has one if A lies in shared memory
     a_across, b_across = (bool(across[0]), bool(across[1])) if len(across) == 2 else (False, bool(across[-1:] == [1]))
     fragments = vector_items(ins.operands[1]) if in_registers else ()
     a_registers = [code.read(item, "b32") for item in fragments]

@@ -31,9 +31,9 @@ from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 from .order import in_order
 from .wide import split_wide
 
-# Modifiers that need a later target or version than the oldest form with this modifier needs. A key with an
-# instruction's name takes precedence over the same key without a name. For 490 forms, 23 targets and 30 versions the
-# table agrees with ptxas 13.5.
+# Some modifiers need a later target or PTX version than the oldest form that has the modifier. This table has their
+# needs. A key with an instruction's name takes precedence over the same key without a name. For 490 forms, 23 targets
+# and 30 versions the table agrees with ptxas 13.5.
 WORD_NEEDS: dict[str, FormNeed] = {
     "shared::cluster": FormNeed("sm_90", (7, 8)),
     "shared::cta": FormNeed("", (7, 8)),
@@ -93,7 +93,8 @@ def table() -> FormTable:
 
 @cache
 def forms_of(name: str) -> tuple[tuple[LegalForm, dict[str, str]], ...]:
-    """The forms that match an opcode. Each form comes with a dict from its letters to the words that they stand for."""
+    """The forms that match an opcode. For each form, a dict maps the form's letters to the words that they stand
+    for."""
     found = []
     for form in table().forms.get(name.split(".")[0], []):
         match = form.regex.fullmatch(name)
@@ -233,7 +234,7 @@ def check_instruction(ins: PtxInstruction, scope: RegisterScope, module: PtxModu
 
 def nearness(reason: str) -> int:
     """The rank of a reason for a mismatch. The lowest rank is for a form that fits except for its target. The highest
-    is for a form with another number of operands."""
+    rank is for a form with another number of operands."""
     return 0 if reason.startswith("it needs") else 2 if reason.startswith("it takes") else 1
 
 
@@ -281,7 +282,7 @@ def check_call(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, err
 
 
 def unfit(formal: Variable, actual: Operand, scope: RegisterScope, is_result: bool) -> str:
-    """The reason why `actual` cannot be an argument or a result. The text is empty if it can."""
+    """The reason why `actual` cannot be an argument or a result. The text is empty if `actual` can be one."""
     if isinstance(actual, Integer | Float):
         return f"the constant {actual} cannot be a result" if is_result else ""
     if not isinstance(actual, Register):

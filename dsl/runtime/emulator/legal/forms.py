@@ -7,14 +7,14 @@ add{.[rn rz rm rp]}{.ftz}{.sat}.T[f32]  : =T T T          : sm_20 1.0
 ```
 
 In the opcode, `{…}` is optional, `[a b]` is one of several words, and `T[a b]` names the chosen word T. The operands
-stand after the first colon. The needs of the form stand after the second colon: the target, then the PTX version.
-`sm_89 8.1 | sm_90 7.8` means either of two targets with its version. `sm_90a` means this target alone. `sm_100f` means
-any target with a letter and this number or a higher one. An operand is
+follow the first colon. The required target and PTX version follow the second colon. `sm_89 8.1 | sm_90 7.8` means
+either of two targets with its version. `sm_90a` means this target alone. `sm_100f` means any target with a letter and
+this number or a higher one. An operand is
 
     T  u32     a register or constant of this type (T is a letter that names a word of the opcode)
     =T         a destination;  =_T may be `_`;  =T|pred has a second destination, =T|pred? may have it
     ~T         the register may be wider than the type (PTX ISA 9.4.1)
-    T*4  T*V   a vector of so many registers. If the opcode has no word for the letter V, it is one register. If the
+    T*4  T*V   a vector of that many registers, or one register if the opcode has no word for the letter V. If the
                word is the shape of an MMA, such as m64n16k16, the registers are a thread's accumulators
     &T         a source of `mov`: also a special register (as in %T) or a symbol (as in +T)
     <T         a vector of two or four parts that make up a T
@@ -92,7 +92,7 @@ class LegalForm:
 
     @property
     def target(self) -> str:
-        """The first target that has the form. It is empty if all targets have it."""
+        """The first target that has the form. It is empty if all targets have the form."""
         return self.needs[0].target if self.needs else ""
 
     @cached_property

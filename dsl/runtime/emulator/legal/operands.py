@@ -31,13 +31,13 @@ VECTOR_SPECIALS = {f"%{name}" for name in ("tid", "ntid", "ctaid", "nctaid", "cl
 # Operands of these types must be registers.
 HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}
 MOST_COUNT = (1 << 20) - 1  # arrivals at an mbarrier (PTX ISA 9.7.13.15.2)
-# Most bytes of a bulk copy. This is the largest multiple of 16 that an mbarrier can count. ptxas 13.0 refuses a larger
-# constant.
+# The maximum number of bytes of a bulk copy. This is the largest multiple of 16 that an mbarrier can count. ptxas 13.0
+# refuses a larger constant.
 MOST_BULK = (1 << 20) - 16
 INTEGERS = {"i32", "i64"}  # integers with or without a sign, or bits
 
 
-# The word of the instruction's opcode for each letter of a form.
+# For each letter of a form, the word of the opcode that the letter stands for.
 Words = dict[str, str]
 NumberCheck = Callable[[Integer | Float, PtxInstruction], None]
 
@@ -68,8 +68,8 @@ def agree(held: str, wanted: str, wider: bool) -> bool:
         return held == wanted
     if BYTES[held] < BYTES[wanted] or (BYTES[held] > BYTES[wanted] and not wider):
         return False
-    # Values of these types are held in registers of bits. Only .f16 and .f16x2 are register types, too. An .f16x2
-    # register may hold packed integers.
+    # Values of these types are stored in registers of untyped bits (`.b` types). Only .f16 and .f16x2 are register
+    # types, too. An .f16x2 register may hold packed integers.
     if wanted in HALVES:
         return (
             (held[0] == "b" and held[:2] != "bf")
@@ -185,7 +185,7 @@ def within(limits: str) -> NumberCheck:
 
 
 def check_size(operand: Integer | Float, ins: PtxInstruction) -> None:
-    """Checks the source size of a `cp.async`. It is at most the size of the copy."""
+    """Checks the source size of a `cp.async`. The source size is at most the size of the copy."""
     check_constant(operand, f"0..{next(each.value for each in ins.operands if isinstance(each, Integer))}")
 
 
@@ -193,7 +193,7 @@ def unchecked(operand: Integer | Float, ins: PtxInstruction) -> None:
     """Accepts all values. The value is checked when a thread executes the instruction."""
 
 
-# Operands that are numbers in a range. Each has its type and the check of a constant.
+# Operands that are numbers in a range. For each of them: its type, and the check of a constant.
 NUMBERS: dict[str, tuple[str, NumberCheck]] = {
     "barrier": ("u32", unchecked),
     "threads": ("u32", unchecked),
@@ -288,7 +288,7 @@ def check_target(operand: Operand, kind: str, slot: OperandSlot, scope: Register
 
 def check_register(operand: Register, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
     held = scope.registers[operand.name]
-    # such a register fits only if the opcode names the type
+    # an f16x2 register fits an integer type only if the opcode names the type
     packed = held == "f16x2" and kind[0] in "su" and not slot.type.isupper()
     if held not in BYTES or packed or not agree(held, kind, "~" in slot.mark):
         raise FormMismatch(f"register {operand} of type .{held} does not fit .{kind}")

@@ -3,7 +3,7 @@
 ptxas reads an opcode as a name and modifiers. It accepts the modifiers in any order. CUTLASS writes
 `ldmatrix.sync.aligned.x4.m8n8.shared.b16`, and nvcc writes `atom.add.global.u32`. ptxas requires an order for the words
 of the name. It also requires an order among types, among layouts of matrices, among state spaces, and among operations
-on bits. This rule agrees with ptxas 13.5 on 13,267 permutations of all forms.
+on bits. This reordering agrees with ptxas 13.5 on 13,267 permutations of all forms.
 `tests/runtime/emulator/test_ptx_spelling.py` tries some of these permutations again.
 """
 

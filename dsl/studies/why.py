@@ -121,10 +121,11 @@ def chosen(
 
 
 def matters(choice: Choice) -> bool:
-    """Whether the options differ in cost, or the compiler's rule did not decide."""
+    """Whether the options differ in cost, or the compiler's rule did not decide. The choice `route` always matters: it
+    says why a product does not use wgmma."""
     costs = choice.costs
     several = len(choice.options) > 1 and choice.kind in ("branch", "tune")
-    return several or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
+    return several or choice.kind == "route" or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
 
 
 def lines_of(loc: Loc | None) -> list[int]:

@@ -62,6 +62,34 @@ def taken(made: Compiled) -> dict[str, str]:
     return {key: choice.taken for key, choice in made.variant.function.choices.keyed().items()}
 
 
+REASONS = {
+    "acc = dot(a[i : i + TM, p : p + TK], (b[p : p + TK, j : j + TN].to(f32) * 2.0).to(T), acc)": "made by '*'",
+    "acc = acc + dot(a[i : i + TM, p : p + TK] * a[i : i + TM, p : p + TK], full(T[TK, TN], 1.0))": "'broadcast'",
+    "acc = dot(full(T[TM, 8], 1.0), full(T[8, TN], 1.0), acc)": "16 bytes along k are no multiple of 32",
+}
+
+
+@pytest.mark.parametrize("line", REASONS)
+def test_a_product_that_is_no_wgmma_says_why(line: str) -> None:
+    plain = "acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)"
+    made = compiled(PRODUCT.replace(plain, line), constants={"TM": 64, "TN": 64, "TK": 32})
+    (route,) = [c for key, c in made.variant.function.choices.keyed().items() if key.startswith("route.")]
+    assert (route.taken, [*route.options]) == ("mma.sync", ["mma.sync"]) and REASONS[line] in str(route.because)
+
+
+def test_products_of_a_kernel_share_their_warps() -> None:
+    both = "acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)"
+    more = "\n        low = dot(a[i : i + 64, p : p + TK], b[p : p + TK, j : j + TN], low)"
+    text = PRODUCT.replace(both, both + more).replace("    for p", "    low = zeros(f32[64, TN])\n    for p")
+    text = text.replace("    c[i", "    c[i : i + 64, j : j + TN] = low.to(O)\n    c[i", 1)
+    routes = {
+        key: str(c.because)
+        for key, c in compiled(text, constants={"TM": 128, "TN": 64, "TK": 32}).variant.function.choices.keyed().items()
+        if key.startswith("route.")
+    }
+    assert [*routes] == ["route.acc", "route.low"] and all("64 and 128 rows" in why for why in routes.values())
+
+
 def test_a_plain_product_is_the_one_with_all_lines_written() -> None:
     plain, by_hand = compiled(PRODUCT), compiled(PRODUCT + BY_HAND, schedule="by_hand")
     assert plain.body == by_hand.body and "wgmma.mma_async" in plain.body and ".target sm_90a" in plain.body
@@ -76,11 +104,11 @@ def test_other_targets_have_no_wgmma(arch: str) -> None:
 
 LINES = {
     "instruction acc: mma.sync": {"route.acc": None, "stage.a[0]": "shared"},
-    "stage a: registers": {"route.acc": None},
+    "stage a: registers": {"route.acc": "mma.sync"},
     "stage b: shared": {"route.acc": "wgmma", "stage.a": "shared", "stage.b": "shared"},
     "stage c: registers": {"route.acc": "wgmma", "stage.c": "registers", "pipeline.p": "4"},
     "persistent 0": {"route.acc": "wgmma", "persistent.grid": None, "stage.c": "shared"},
-    "warps = 16": {"route.acc": None},
+    "warps = 16": {"route.acc": "mma.sync"},
     "subtile acc: 128, 64": {"route.acc": "wgmma", "subtile.acc": "128, 64"},
     "barriers manual": {"route.acc": None},
     "pipeline p: 2": {"route.acc": "wgmma", "pipeline.p": "2"},

@@ -1,12 +1,13 @@
 """The plan of matrix products: which MMAs are wgmma, and how many warps a block has. The plan is made before all
 directives.
 
-The plan marks MMAs as wgmma, and later decisions read the mark (`is_wgmma`). `stage` puts their operands into shared
-memory, by TMA if all operands are TMA boxes. `subtile` keeps their accumulators whole. `grid` makes blocks persistent.
-`pipeline` gives the ring the shared memory that is left. A schedule line overrides each of these decisions.
+The plan marks MMAs as wgmma, and later decisions read the mark (`is_wgmma`). `stage` puts the operands of wgmma into
+shared memory, by TMA if all operands are TMA boxes. `subtile` cuts accumulators of wgmma only along columns. `grid`
+makes blocks persistent. `pipeline` uses the remaining shared memory for the ring. A schedule line overrides each of
+these decisions.
 
-The plan cannot know everything that later passes refuse, such as accumulators that leave too few registers. If a pass
-refuses, the kernel is built again without wgmma (`Choices.retreat`).
+A later pass may refuse a plan for a reason that the plan cannot check, such as too few registers beside the
+accumulators. The kernel is then built again without wgmma (`Choices.retreat`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dsl.lowering.hopper.warpgroup import (
     chain,
     has_columns,
     is_turn,
+    made_in_registers,
     most_columns,
 )
 from dsl.lowering.ir.function import Function, Op, Value, blocks_of, parents, uses, walk
@@ -38,7 +40,8 @@ NOT_PLANNED = "the schedule does not say so"
 WHY_WARPS = "a warp of a warp group has 16 rows"
 WAYS = {INSTRUCTION: True, "mma.sync": False}
 MOST_SUMS = 128
-"""Maximum number of accumulators of a thread by the rule. It is half of the registers: 256 accumulators do not fit."""
+"""The default maximum number of accumulators of a thread. It is half of the registers, because 256 accumulators do not
+fit."""
 MOST_TOGETHER = 192
 """Maximum number of accumulators of a thread for all MMAs of a loop."""
 MOST_WARPS = 16
@@ -71,7 +74,7 @@ def may_plan(given: Target) -> bool:
 
 
 def drop_boxes(function: Function) -> None:
-    """Removes the TMA boxes of accesses that no line of the schedule gives to TMA. Also removes operations whose
+    """Removes the TMA boxes of accesses that no line of the schedule assigns to TMA. Also removes operations whose
     results nothing reads any more. An operation with a name stays, because a line of the schedule may use the name."""
     said = function.by_subject("stage", str)
     for op in walk(function.body):
@@ -132,33 +135,47 @@ def _named(function: Function) -> list[Op]:
 
 
 def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]:
-    """The MMAs that are wgmma by the rule. All of them have the same number of rows, since they share the warps."""
+    """The MMAs that are wgmma by default. All of them have the same number of rows, since they share the warps."""
     seen = _Seen(function)
-    fitting = [op for op in walk(function.body) if op.spec.product and seen.flaw(op) is None]
-    parts = [_part(function, op) for op in fitting]
-    if len({rows for rows, _ in parts}) != 1:
-        return []
-    warps = _warps(function, parts[0][0], may_set_warps)
-    registers = min(given.each((warps + WARPS) * 32, max(1, function.number("blocks_per_sm"))), 255) if warps else 0
-    if any(columns > most_columns(registers) for _, columns in parts):
-        return []
-    taken = []
-    for op in fitting:
-        carried = op.operands[2].name if op.operands[2].op is None else None  # zeros may have any name
-        subject = op.result.name or carried or "product"
-        way: bool = function.choices.choose(
-            "route",
-            subject,
-            WAYS,
-            INSTRUCTION,
-            loc=op.loc,
-            because=f"{ROWS} rows for each four warps, and copies can bring its operands",
-            line=f"instruction {subject}: {{option}}",
-            retreats=(("route", "mma.sync", REFUSALS),),
-        )
-        taken += [op] if way else []
+    flaws = {op: seen.flaw(op) for op in walk(function.body) if op.spec.product and not seen.is_said(op)}
+    fitting = [op for op, flaw in flaws.items() if flaw is None]
+    together = _flaw_together(function, given, fitting, may_set_warps)
+    taken = [op for op, flaw in flaws.items() if _is_taken(function, op, flaw or together)]
     if taken:
-        _choose_warps(function, warps, WHY_WARPS)
+        _choose_warps(function, _warps(function, _part(function, taken[0])[0], may_set_warps), WHY_WARPS)
+    return taken
+
+
+def _flaw_together(function: Function, given: Target, fitting: list[Op], may_set_warps: bool) -> str | None:
+    """The reason why MMAs that could be wgmma one by one cannot be wgmma in one kernel. Returns None if there is no
+    such reason."""
+    parts = [_part(function, op) for op in fitting]
+    rows = sorted({rows for rows, _ in parts})
+    if len(rows) > 1:
+        return f"the products of the kernel have {' and '.join(map(str, rows))} rows, and share their warps"
+    warps = _warps(function, rows[0], may_set_warps) if rows else 0
+    if rows and not warps:
+        return f"{rows[0]} rows take {rows[0] // ROWS * WARPS} warps, and the kernel has {function.warps}"
+    registers = min(given.each((warps + WARPS) * 32, max(1, function.number("blocks_per_sm"))), 255)
+    wide = [columns for _, columns in parts if columns > most_columns(registers)]
+    return f"a thread has no registers for {wide[0]} columns" if wide else None
+
+
+def _is_taken(function: Function, op: Op, flaw: str | None) -> bool:
+    """Whether an MMA is wgmma, by the choice `route`. If `flaw` is not None, the MMA cannot be wgmma for that reason,
+    and the choice has one option."""
+    carried = op.operands[2].name if op.operands[2].op is None else None  # zeros may have any name
+    subject = op.result.name or carried or "product"
+    taken: bool = function.choices.choose(
+        "route",
+        subject,
+        WAYS if flaw is None else {"mma.sync": False},
+        INSTRUCTION if flaw is None else "mma.sync",
+        loc=op.loc,
+        because=flaw or f"{ROWS} rows for each four warps, and copies can bring its operands",
+        line=f"instruction {subject}: {{option}}" if flaw is None else None,
+        retreats=(("route", "mma.sync", REFUSALS),) if flaw is None else (),
+    )
     return taken
 
 
@@ -199,8 +216,8 @@ def _choose_warps(function: Function, warps: int, because: str, *others: int) ->
 
 
 def _warps(function: Function, rows: int, may_set: bool) -> int:
-    """Number of warps of a block whose MMAs have `rows` rows. The number is 0 if none fits, or if the one that fits may
-    not be set."""
+    """Number of warps of a block whose MMAs have `rows` rows. The number is 0 if no number fits, or if the number that
+    fits may not be set."""
     wanted = rows // ROWS * WARPS
     fits = rows % ROWS == 0 and wanted <= MOST_WARPS and wanted & (wanted - 1) == 0
     return wanted if fits and (function.warps == wanted or may_set) else 0
@@ -216,37 +233,42 @@ class _Seen:
         self.in_loops = {op for op in ops if op.spec.control.counters for op in op.regions[0].ops}
         self.said = function.by_subject("stage", str)
 
+    def is_said(self, op: Op) -> bool:
+        """Whether the kernel or the schedule names the instruction or the layout of an MMA. The result is also true if
+        the schedule requests `prefetch_fragments`, which needs mma.sync."""
+        said = self.function.instructions.keys() | self.function.pins.keys()
+        return op.attrs["shape"] is not None or bool(_names(op) & said) or "prefetch_fragments" in self.function.attrs
+
     def flaw(self, op: Op) -> str | None:
         """The reason why an MMA cannot be wgmma. Returns None if the plan knows no such reason."""
         left, right, sums = op.operands
         rows, columns = _part(self.function, op)
         types = left.dtype.name, right.dtype.name, sums.dtype.name
-        names = _names(op)
-        if op.attrs["shape"] is not None or op not in self.in_loops:
-            return "it is in no loop, or names its instruction"
-        if names & (self.function.instructions.keys() | self.function.pins.keys()):
-            return "the schedule names its instruction, or its layout"
-        if "prefetch_fragments" in self.function.attrs:
-            return "the schedule reads fragments of mma.sync ahead"
-        if types not in TYPES or not has_columns(columns, types[2]) or rows % ROWS:
-            return "its types or extents are none of wgmma"
+        if op not in self.in_loops:
+            return "no loop has it in its body: copies would have nothing to run ahead of"
+        if types not in TYPES:
+            return f"wgmma adds no products of {types[0]} and {types[1]} to {types[2]}"
+        if not has_columns(columns, types[2]) or rows % ROWS:
+            return f"{rows} rows and {columns} columns are none of wgmma: {ROWS} rows, and up to 256 columns by 8 or 16"
         size = TYPES[types]
         if left.tile.shape[1] * size % STEP:
-            return f"{STEP} bytes along k are one step"
-        loaded = chain(left)[-1:] and chain(left)[-1].spec.access.kind == "read"
-        return self._flaw_of_operand(right, True, size) or (
-            self._flaw_of_operand(left, False, size) if loaded else None
-        )
+            return f"{left.tile.shape[1] * size} bytes along k are no multiple of {STEP}"
+        for value, is_right, name in ((right, True, "right"), (left, False, "left")):
+            if not is_right and not (chain(left) and chain(left)[-1].spec.access.kind == "read"):
+                continue  # computed in registers, where wgmma takes a left operand
+            if (flaw := self._flaw_of_operand(value, is_right, size)) is not None:
+                return f"its {name} operand {flaw}"
+        return None
 
     def _flaw_of_operand(self, value: Value, right: bool, size: int) -> str | None:
         """The reason why copies cannot bring an operand, or why wgmma cannot read it in shared memory. Returns None if
         there is no such reason."""
         ops = chain(value)
         if not ops or not is_load(ops[-1]):
-            return "is no load of a tile"
+            return made_in_registers(ops[-1]) if ops and ops[-1].operands else "is no load of a tile"
         load = ops[-1]
         if self.said.get(load.operands[0].name or "") == "registers":
-            return "the schedule keeps it in registers"
+            return "stays in registers, as the schedule says"
         if any(len(self.users.get(op.result, ())) > 1 for op in ops[1:]):
             return "is used by others, too"
         if not all(user.spec.product and user.operands[right] is value for user in self.users.get(value, ())):
@@ -257,5 +279,5 @@ class _Seen:
             return "lies across k, which only elements of 16 bits may"
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
         if bytes not in ASYNC_BYTES:
-            return f"{bytes} aligned bytes are no copy"
+            return f"has {bytes} bytes that are known to be aligned neighbours, and no copy takes so few"
         return None

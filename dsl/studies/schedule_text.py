@@ -13,6 +13,8 @@ from dsl.schedules.resolve import ResolvedSchedule
 from dsl.text.program import Program
 
 INDENT = "    "
+WARPS = "block.warps"
+"""The choice of the plan for which the schedule has the line `warps = N`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,10 @@ class Line:
 def schedule_text(program: Program, variant: Variant, name: str, reasons: list[str]) -> str:
     """The complete schedule of a variant. With this schedule, the same call of the kernel gives the same code."""
     lines = [*constants(program, variant), *properties(variant.schedule, rows_of(program.plugins))]
-    lines += chosen(variant.function.choices.keyed())
-    head = [*(f"# {each}" for each in reasons), f"schedule {name} of {variant.request.kernel}:"]
+    made = variant.function.choices.keyed()
+    lines += chosen({key: choice for key, choice in made.items() if key != WARPS})
+    head = [*(f"# {each}" for each in [*reasons, *refused_routes(made)])]
+    head.append(f"schedule {name} of {variant.request.kernel}:")
     return "\n".join([*head, *map(str, lines)])
 
 
@@ -38,10 +42,18 @@ def constants(program: Program, variant: Variant) -> list[Line]:
     """The kernel's constants, and `warps`."""
     kernel = program.kernels[variant.request.kernel]
     # `warps` is not a constant of the kernel, but the code depends on `warps`. The plan may have chosen its value.
-    is_chosen = "block.warps" in variant.function.choices.keyed()
-    values: dict[str, Any] = {} if is_chosen else {"warps": variant.schedule.warps}
-    values |= {c.name: variant.constants[c.name] for c in kernel.constants if c.types is None}
-    return [Line(f"{name} = {said(value)}", place_of(variant, name)) for name, value in values.items()]
+    planned = variant.function.choices.keyed().get(WARPS)
+    warps = variant.schedule.warps if planned is None else planned.taken
+    reason = place_of(variant, "warps") if planned is None else reason_of(planned)
+    values = {c.name: variant.constants[c.name] for c in kernel.constants if c.types is None}
+    found = [Line(f"{name} = {said(value)}", place_of(variant, name)) for name, value in values.items()]
+    return [Line(f"warps = {warps}", reason), *found]
+
+
+def refused_routes(made: Mapping[str, Choice]) -> list[str]:
+    """For each product that the plan does not give to wgmma, the reason."""
+    routes = {choice.subject: choice for choice in made.values() if choice.kind == "route" and len(choice.options) == 1}
+    return [f"{subject} is {choice.taken}: {choice.because}" for subject, choice in routes.items()]
 
 
 def place_of(variant: Variant, name: str) -> str:
@@ -107,4 +119,5 @@ def reason_of(choice: Choice) -> str:
     others = [f"{name}: {costs[name]:g}" if name in costs else name for name in choice.options if name != choice.taken]
     cost = f"{choice.unit}: {costs[choice.taken]:g}" if choice.taken in costs else ""
     by = choice.by if choice.is_pinned else ""
-    return "; ".join(filter(None, [by, choice.because, cost, f"others: {' | '.join(others)}"]))
+    rest = f"others: {' | '.join(others)}" if others else ""
+    return "; ".join(filter(None, [by, choice.because, cost, rest]))

@@ -125,7 +125,9 @@ def matters(choice: Choice) -> bool:
     says why a product does not use wgmma."""
     costs = choice.costs
     several = len(choice.options) > 1 and choice.kind in ("branch", "tune")
-    return several or choice.kind == "route" or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
+    return (
+        several or choice.kind == "route" or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
+    )
 
 
 def lines_of(loc: Loc | None) -> list[int]:

@@ -16,6 +16,7 @@ from dsl.kernels.compile import Compiled, compile_variant, settled
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.location import TileError
 from dsl.runtime import device_facts
+from dsl.studies.schedule_text import schedule_text
 from tests.whole import some
 
 PRODUCT = """
@@ -75,6 +76,16 @@ def test_a_product_that_is_no_wgmma_says_why(line: str) -> None:
     made = compiled(PRODUCT.replace(plain, line), constants={"TM": 64, "TN": 64, "TK": 32})
     (route,) = [c for key, c in made.variant.function.choices.keyed().items() if key.startswith("route.")]
     assert (route.taken, [*route.options]) == ("mma.sync", ["mma.sync"]) and REASONS[line] in str(route.because)
+
+
+def test_the_printed_schedule_has_the_warps_and_the_reasons_against_wgmma() -> None:
+    def text(kernel: str, **more: Any) -> str:
+        return schedule_text(module(kernel).program, compiled(kernel, **more).variant, "all", [])
+
+    planned, by_threads = text(PRODUCT), text(PRODUCT, constants={"TM": 48, "TN": 64, "TK": 32})
+    assert "    warps = 8  # a warp of a warp group has 16 rows" in planned and "block.warps" not in planned
+    assert by_threads.startswith("# acc is mma.sync: 48 rows and 64 columns are none of wgmma")
+    assert "    warps = 4  # 4 by default" in by_threads
 
 
 def test_products_of_a_kernel_share_their_warps() -> None:

@@ -127,10 +127,26 @@ schedule boxes of twice:
 """
 
 
-def test_loops_beside_one_another_are_refused() -> None:
-    with pytest.raises(TileError, match="another loop has some, too") as caught:
-        dsl.parse(TWO_LOOPS, device="emulator", arch="sm_90").compile("twice", n=64)
-    assert caught.value.loc is not None and "nested loops" in str(caught.value)
+@pytest.mark.parametrize("persistent", [0, 1])
+@pytest.mark.parametrize("n", [16, 64, 72])
+def test_loops_one_after_another_have_a_pipeline_each(n: int, persistent: int, device: str) -> None:
+    text = TWO_LOOPS.replace("warps = 2", f"warps = 2\n    persistent {persistent}")
+    module = dsl.parse(text, device=device, arch="sm_90a")
+    y, a, b = np.zeros((n, 32), np.float32), *np.random.default_rng(n).standard_normal((2, n, 32)).astype(np.float32)
+    compiled = module.compile("twice", n=n)
+    assert [each.stages for each in compiled.header.pipelines] == [2, 2]
+    module.twice(y, a, b)
+    padded = np.zeros((2, 80, 32), np.float32)
+    padded[0, :n], padded[1, :n] = a, b
+    np.testing.assert_allclose(y[:16], padded.reshape(10, 16, 32).sum(0), rtol=1e-5, atol=1e-5)
+
+
+def test_loops_one_after_another_have_equally_many_stages() -> None:
+    text = TWO_LOOPS.replace("    pipeline i: 2\n    pipeline j: 2\n", "")
+    made = dsl.parse(text, device="emulator", arch="sm_90a").compile("twice", n=4096)
+    assert len({each.stages for each in made.header.pipelines}) == 1
+    named = dsl.parse(text + "    pipeline j: 3\n", device="emulator", arch="sm_90a").compile("twice", n=4096)
+    assert named.header.pipelines[0].stages == 3
 
 
 def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:

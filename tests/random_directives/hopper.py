@@ -74,7 +74,12 @@ class HopperDrawing(Drawing):
             lines.append(f"prefetch_fragments {named.nest[-1]}: {self.pick(['whole', 'early', 'late'])}")
         if self.chance(0.08):
             lines.append(self.pick(["blocks_per_sm 2", "maxnreg 128", "maxnreg 168"]))
-        return [*lines, *self.chosen(["issue.c: block", 'registers.roles: "none"', "sums: ahead", "sums: behind"])]
+        return [
+            *lines,
+            *self.chosen(
+                ["issue.c: block", 'registers.roles: "none"', "chained_mma.acc: ahead", "chained_mma.acc: behind"]
+            ),
+        ]
 
     def chosen(self, options: list[str]) -> list[str]:
         """Now and then another option of one of the compiler's choices."""

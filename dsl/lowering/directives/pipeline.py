@@ -91,6 +91,10 @@ class Nest:
     def inner(self) -> Op:
         return self.loops[-1]
 
+    def is_beside(self, other: Nest) -> bool:
+        """Whether neither of two inner loops contains the other."""
+        return self.inner not in walk(other.inner.regions[0]) and other.inner not in walk(self.inner.regions[0])
+
     @property
     def counters(self) -> list[Value]:
         return [loop.regions[0].args[0] for loop in self.loops]
@@ -124,7 +128,8 @@ def pipeline(function: Function, target: Target) -> None:
     # that was pipelined before would become two loops, each with a loop of boxes in it.
     boxes, copies = ([nest for nest in found if nest.head.is_tma is which] for which in (True, False))
     for number, nest in enumerate(boxes, 1):
-        if number == len(boxes):  # innermost loop only: no loop around it changes a resident operand
+        # Innermost loop only: no loop around it changes a resident operand.
+        if number == len(boxes) and not any(each.is_beside(nest) for each in boxes if each is not nest):
             nest.head.resident = choose_resident(function, around(function, nest.inner), nest.head.copies)
         outer = sum((level.stages - 1) * level.head.bytes for level in levels)
         stages = _stages(function, target, facts, nest, said, [*boxes[number:], *copies], outer)
@@ -241,13 +246,20 @@ def _stages(
     # Later rings keep the stages that their lines request. Without this rule, a convolution in persistent blocks took
     # three stages of 32 KB for the outer loop, and the three stages of its inner loop did not fit.
     is_tma = nest.head.is_tma
-    reserved = sum((said.get(each.name, _reserved(is_tma, each)) - 1) * each.head.bytes for each in others)
+    # Rings of loops that follow each other have equally many stages, unless lines say otherwise.
+    beside = [each for each in others if is_tma and each.head.is_tma and each.name not in said and each.is_beside(nest)]
+    reserved = sum(
+        (said.get(each.name, _reserved(is_tma, each)) - 1) * each.head.bytes for each in others if each not in beside
+    )
     held = outer + _held(ledger, nest) + reserved
     room = ledger.left_for_ring(held, nest.head.bytes, is_tma)
+    shared = sum(each.head.bytes for each in beside)
     most = 0 if wrong is not None else MOST_OF_TMA if is_tma else MOST
-    fits = [n for n in range(2, most + 1) if n * nest.head.bytes <= room]
+    fits = [n for n in range(2, most + 1) if n * nest.head.bytes + (n - 1) * shared <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
-    rule = named or _usual_stages(function, target, nest, fits, held, any(each.head.is_tma for each in others))
+    rule = named or _usual_stages(
+        function, target, nest, fits, held, any(each.head.is_tma and not each.is_beside(nest) for each in others)
+    )
     because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
     iterations = known_iterations(nest.inner) if len(nest.loops) == 1 else None
     if iterations and rule > iterations + 1:  # no iteration would fill further stages

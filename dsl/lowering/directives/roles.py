@@ -57,15 +57,15 @@ class PipelinedLoop:
 
 
 def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -> Resident | None:
-    """Moves the copies at the heads of nested loops into producer warps. `levels` has the loops, with the innermost
-    last.
+    """Moves the copies at the heads of loops into producer warps. `levels` has the loops. An outer loop precedes the
+    loops inside it. Loops that follow each other have one pipeline each.
 
     Returns the resident copies, or None if there are no such copies. They have no wait yet. Raises TileError
     `instruction` if the copies cannot be separated from the other operations.
     """
     inner = levels[-1]
     loops = around(function, inner.loop)
-    wrong = _misfit(function, levels, loops)
+    wrong = _misfit(function, levels)
     if wrong is not None:
         loc = function.lines.get(("stage", _name_of(inner.head.copies[0])))
         message = f"TMA copies are done by producer warps: {wrong[0]}"
@@ -77,13 +77,13 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
         tile = shared_tile(b, f"{name}_pipeline", taken_names(function.body), SharedType((count,), U64))
     tiles = [op for op in function.body.ops if op.spec.allocates]
     rest = without(function.body.ops, set(tiles))
-    pipelines = _pipelines(b, tile, levels, loops, main)
+    pipelines = _pipelines(function, b, tile, levels, main)
     _copy_ahead(b, loops, inner.head, rest)
     main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loop.loc)]
     fetch = _fetching(function, main, pipelines)  # the consumer must still have the copies, as it is cloned
     blocks = multicast(function, target, fetch)
     for pipeline in pipelines:
-        _multiplying(b, pipeline, blocks, pipeline is pipelines[0])
+        _multiplying(b, pipeline, blocks)
     function.attrs["producers"] = WARPS
     registers = _registers(function, target)
     stages, *outer = (pipeline.level.stages for pipeline in pipelines)
@@ -136,15 +136,16 @@ class Resident:
 
 
 def _pipelines(
-    b: Builder, tile: Value, levels: Sequence[PipelinedLoop], loops: list[Op], before: Block
+    function: Function, b: Builder, tile: Value, levels: Sequence[PipelinedLoop], before: Block
 ) -> list[_RingPipeline]:
     """The pipelines of the loops. The innermost pipeline comes first, and so do its mbarriers."""
     pipelines: list[_RingPipeline] = []
     base = 0
+    chains = {level.loop: around(function, level.loop) for level in levels}
     for level in reversed(levels):
         name = level.loop.regions[0].args[0].name or "loop"
-        of_loops = loops[: loops.index(level.loop) + 1]
-        number = _numbered(b, of_loops, f"{name}_iteration", before, int(bool(level.head.resident)))
+        first = int(bool(level.head.resident))
+        number = _numbered(b, chains[level.loop], f"{name}_iteration", before, first)
         pipelines.append(_RingPipeline(level, tile, base, number))
         base += 2 * level.stages
     return pipelines
@@ -189,17 +190,18 @@ def _name_of(copy: Op) -> str:
     return tensor.name or "" if tensor is not None else ""
 
 
-def _misfit(function: Function, levels: Sequence[PipelinedLoop], loops: list[Op]) -> tuple[str, str] | None:
+def _misfit(function: Function, levels: Sequence[PipelinedLoop]) -> tuple[str, str] | None:
     """The reason why the copies cannot move to producer warps, and a hint. Returns None if the copies can move."""
     copies = [copy for level in levels for copy in level.head.copies]
     for copy in copies:
         if "box" not in copy.attrs:
             name = _name_of(copy)
             return f"those of '{name}' at the same place are not", f"stage {name}: {TMA}"
-    if any(_is_box(op) and op not in copies for op in walk(function.body)) or not {e.loop for e in levels} <= {*loops}:
-        return "another loop has some, too", "tma in one of them alone, or in nested loops"
+    if any(_is_box(op) and op not in copies for op in walk(function.body)):
+        return "another loop has some, too, which do not stand at its head", "tma in one of them alone"
     if function.threads + WARPS * WARP > MOST_THREADS:
         return f"{function.warps} warps and {WARPS} more are more than a block has", f"warps = {function.warps // 2}"
+    loops = [loop for level in levels for loop in around(function, level.loop)]
     other = next((loop for loop in loops if not loop.spec.control.counters), None)
     if other is not None:
         return f"their loop stands in a '{other.name}'", "a loop in loops that count"
@@ -211,7 +213,7 @@ def _of_blocks(blocks: int) -> dict[str, int]:
     return {"blocks": blocks} if blocks > 1 else {}
 
 
-def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bool) -> None:
+def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int) -> None:
     """Rewrites the consumer's loop. The new loop does not copy. The loop waits for an iteration, reads the iteration's
     stage of the rings, and releases the stage. `blocks` is the number of blocks that fill the pipeline for each other.
     """
@@ -229,7 +231,8 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bo
     body.ops = without(body.ops, {*head.copies, head.commit})
     # An outer loop releases its stage right after the last reader. The copy for its next iteration then overlaps the
     # rest of this iteration, such as the stores of a tile's results.
-    end = len(body.ops) - 1 if innermost else _last_reader(body, set(rings)) + 1
+    has_pipeline = any(op.spec.access.at_pipeline == "wait" for op in walk(body) if op not in first.ops)
+    end = _last_reader(body, set(rings)) + 1 if has_pipeline else len(body.ops) - 1
     body.ops[end:end] = last.ops
     for op in walk(body):
         if op.operands and op.operands[0] in rings and "stage" not in op.attrs.get("has", ["stage"]):

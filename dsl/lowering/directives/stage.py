@@ -41,7 +41,7 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.memory import writes
 from dsl.lowering.plan.ledger import Ledger, tile_bytes
-from dsl.lowering.plan.products import is_wgmma, may_copy_ahead
+from dsl.lowering.plan.products import flaw_of_loops, is_wgmma
 from dsl.lowering.plan.tile_loads import (
     fed_products,
     feeds_product,
@@ -56,7 +56,6 @@ from dsl.lowering.plan.tile_loads import (
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from dsl.lowering.shared.atoms import offsets_within
 
-BESIDE = "TMA copies are for nested loops that count, and not in branches"
 WAYS = {"shared": True, "registers": False}
 """Whether a value that is computed in parts, or a result that is stored, goes through shared memory."""
 
@@ -407,7 +406,8 @@ class _Choosing:
             word = self.said.get(load.operands[0].name or "")
             if word in ("shared", TMA) or (word is None and feeds_product(load, self.users)):
                 together.setdefault(loop, []).append(load)
-        beside = None if may_copy_ahead(self.function, together) else (BESIDE, "")
+        flaw_of_all = flaw_of_loops(self.function, together)
+        beside = None if flaw_of_all is None else (flaw_of_all, "")
         for loop, loads in together.items():
             body, words = loop.regions[0], {self.said.get(load.operands[0].name or "") for load in loads}
             flaws = {load: self.misfit(load, body) or self.no_box(load, body) or self.slow_box(load) for load in loads}

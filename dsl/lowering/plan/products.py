@@ -105,18 +105,21 @@ def has_wgmma(function: Function) -> bool:
     return any(map(is_wgmma, walk(function.body)))
 
 
-def may_copy_ahead(function: Function, loops: Iterable[Op]) -> bool:
-    """Whether producer warps may copy for these loops (`dsl/lowering/directives/roles.py`): of two loops, one contains
-    the other, and no loop is in a branch or a `while`."""
+def flaw_of_loops(function: Function, loops: Iterable[Op]) -> str | None:
+    """The reason why the rule does not let producer warps copy for these loops (`dsl/lowering/directives/roles.py`).
+    Returns None if there is no such reason. A loop must not be in a branch or a `while`. Of two loops, one must contain
+    the other: loops one after another have TMA copies only if the schedule says so."""
     chosen, outside = list(loops), parents(function.body)
     for loop in chosen:
         around = outside.get(loop)
         while around is not None:
             if not around.spec.control.counters:
-                return False
+                return f"a loop stands in a '{around.name}', and producer warps copy for loops that count"
             around = outside.get(around)
     inside = {loop: set(walk(loop.regions[0])) for loop in chosen}
-    return all(a is b or a in inside[b] or b in inside[a] for a in chosen for b in chosen)
+    if all(a is b or a in inside[b] or b in inside[a] for a in chosen for b in chosen):
+        return None
+    return "of loops one after another, only those that a line names are copied by TMA"
 
 
 def is_sum_of_wgmma(function: Function, name: str | None) -> bool:

@@ -6,13 +6,13 @@
 
 The body of a row begins at the row's first multiple of 8 elements and ends at its last multiple. Edges of fewer than 8
 elements are in front of the body and behind it. Both edges together are accessed as one more part. A reduction joins
-each thread's elements of the edges with its elements of the body. The rewrite covers all accesses with the same
-offsets, and `arange` along the row. With `loop`, the body is computed in parts. Rows that are known to begin at
-multiples of 8 elements are not changed.
+each thread's elements of the edges with its elements of the body. The rewrite covers all accesses whose offsets equal
+those of the first access, and `arange` along the row. With `loop`, the body is computed in parts. Rows that are known
+to begin at multiples of 8 elements are not changed.
 
-Each column of the tile occurs once, also past the end of the row, because a kernel may use those columns. A part may
-have positions without a column. Reductions ignore such a position, unless its value changes nothing, such as -∞ in a
-maximum.
+Each column of the tile occurs once. This includes columns past the end of the row, because a kernel may use them. A
+part may have positions without a column. Reductions mask out such positions. No mask is needed if the values there do
+not change the result, such as -∞ in a maximum.
 
 By default, rows that are reduced are accessed 16 bytes at a time.
 """
@@ -39,7 +39,7 @@ from dsl.lowering.ir.targets import Target
 from dsl.lowering.plan.tile_loads import is_load
 
 LEAST = 32
-"""Default for the fewest elements of a row that is aligned without a line."""
+"""The minimum number of elements of a row that is aligned by default."""
 WAYS = {"as they begin": False, "at multiples": True}
 
 
@@ -52,7 +52,7 @@ class _RowSubject(WideSubject):
 
 def align(function: Function, target: Target) -> None:
     """Aligns the rows that the schedule names, and by default rows that are reduced. Raises TileError `name` or
-    `schedule` for a value without such rows."""
+    `schedule` for a value whose rows cannot be aligned."""
     for name, step in function.by_subject("align", int).items():
         about = _RowSubject(name, 0, function.lines.get(("align", name)))
         if step & (step - 1):
@@ -76,9 +76,9 @@ def align(function: Function, target: Target) -> None:
 
 
 def _by_itself(function: Function, target: Target) -> None:
-    """Aligns rows that are reduced and have no line, as far as possible."""
-    # A softmax of 64 rows of 1023 columns of f16 takes 23,808 warp instructions with aligned rows. It takes 33,152 if
-    # rows are accessed element by element.
+    """Aligns reduced rows that no line of the schedule names, where that is possible."""
+    # A softmax of 64 × 1023 f16 elements takes 23,808 warp instructions with aligned rows. With accesses element by
+    # element, it takes 33,152.
     wide = [op for op in walk(function.body) if is_load(op) and op.result.shape[-1] >= LEAST]
     if not wide or not any(is_join(op) for op in walk(function.body)):
         return
@@ -98,13 +98,13 @@ def _by_itself(function: Function, target: Target) -> None:
                 continue
             rows.check_joins(part, function.threads)
         except TileError:
-            continue  # no line requests it, so such rows stay as they are
+            continue  # no line requests the alignment, so the rows stay as they are
         _align(function, target, region, rows, "they begin anywhere")
         around = Surroundings(function)
 
 
 def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows, because: str) -> None:
-    """Aligns the rows of a region, unless all rows begin at multiples of the step."""
+    """Aligns the rows of a region, unless all rows begin at multiples of `rows.step`."""
     about = region.about
     if is_aligned(function, rows) or not function.choices.choose(
         "align",
@@ -142,8 +142,8 @@ def _part(function: Function, region: WideRegion) -> int:
 def _parts(
     function: Function, target: Target, region: WideRegion, rows: AnyRows
 ) -> tuple[int, bool, list[Kept]] | None:
-    """How the body is computed: elements of a part, whether parts are unrolled, and values that stay in shared memory.
-    Returns None if a choice excludes every way."""
+    """How the bodies of rows are computed: the number of elements of a part, whether parts are unrolled, and the values
+    that stay in shared memory. Returns None if a choice excludes every way."""
     name, lines = _line(function, region), function.by_subject("loop", tuple)
     if name is None:
         wrong = out_of_order(region, True)

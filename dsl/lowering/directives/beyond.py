@@ -18,19 +18,20 @@ class MostOfRow:
 Told = float | int | bool | MostOfRow
 MOST = MostOfRow()
 EXACT = {*range(-128, 128), float("inf"), float("-inf")}
-"""Results that no type rounds, so that they are the same in each type. Integers of 8 bits hold -128 to 127."""
+"""Results that have the same value in each type, because no type rounds them. Integers of 8 bits represent -128 to
+127."""
 
 
 class Beyond(Forms[Told]):
-    """Values of a region at positions past the end of a row. `inside` has the flags that are true for positions in the
-    row."""
+    """The values that a region computes at positions past the end of a row. `inside` has the flags that are true for
+    positions in the row."""
 
     def __init__(self, region: WideRegion, inside: set[Value]):
         self.region, self.inside = region, inside
         self.known: dict[Value, Told | None] = {}
 
     def of(self, value: Value) -> Told | None:
-        """The number at such positions. Returns None if the number is unknown."""
+        """The number that `value` has at positions past the end of a row. Returns None if the number is unknown."""
         if value not in self.known:
             self.known[value] = self._of(value)
         return self.known[value]
@@ -51,7 +52,7 @@ class Beyond(Forms[Told]):
         return self._computed(op) if found is None and op.spec.elementwise else found
 
     def _computed(self, op: Op) -> Told | None:
-        """The result of an operation on known numbers. Returns None unless the result is the same in each type."""
+        """The result of an operation on known numbers. Returns None if the result may depend on the type."""
         numbers = [self.of(each) for each in op.operands]
         if any(number is None or isinstance(number, MostOfRow) for number in numbers):
             return None

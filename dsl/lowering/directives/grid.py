@@ -1,31 +1,31 @@
 """`l2_group 8`, `persistent 1`, `cluster 2`, and the order of tiles: which tiles blocks take, and when.
 
 **l2_group.** Blocks start in the order of the grid's first axis. The blocks that run at once cover all rows of tiles
-and few columns, so together these blocks read nearly all of one operand. In groups of 8 rows of tiles, the blocks read
-about as much of one operand as of the other, and the L2 cache holds what they read of both. Groups are the default if
-an operand of an MMA in a loop depends on `block(0)` and not on `block(1)`, and another operand depends on `block(1)`
-alone.
+and few columns, so together these blocks read nearly all of one operand. With groups of 8 rows of tiles, the blocks
+read about equally much of both operands, and the L2 cache has room for that. Groups are the default if an operand of an
+MMA in a loop depends on `block(0)` and not on `block(1)`, and another operand depends on `block(1)` alone.
 
 **tile_order** (a choice). Blocks start in the order of their numbers, and the device waits for the last one.
-`descending` gives the first block the greatest `block(0)`. Descending order is the default if the trip count of a loop
-grows with `block(0)`, as in causal attention. The longest blocks then start first, and no long block runs alone at the
-end. The choice is refused if blocks may wait for other blocks.
+`descending` assigns the greatest `block(0)` to the first block. Descending order is the default if the trip count of a
+loop grows with `block(0)`, as in causal attention. The longest blocks then start first, and no long block runs alone at
+the end. Descending order is refused if blocks may wait for other blocks.
 
 **tile_columns** (a choice). In descending order each column of tiles (`block(1)`, such as a head) begins with its
-longest blocks. The longest blocks of the last column would then still run when all other blocks are done. So 4 columns
-go side by side, and the longest tiles of all 4 columns start first.
+longest blocks. The longest blocks of the last column would then still run when all other blocks are done. So blocks
+take 4 columns side by side, and the longest tiles of all 4 columns start first.
 
 **persistent.** The launch has only as many blocks as run at once, N on each SM. Block i of B blocks takes tiles i, i +
-B, … in a loop around the whole kernel, and copies of `pipeline` continue from tile to tile. No kernel is persistent by
-default. Tiles are assigned statically. If trip counts differ along a column, each block gets pairs of tiles (choice
-`deal`). A pair consists of the longest and the shortest tile that are left in a group of columns.
+B, … in a loop around the whole kernel, and copies of `pipeline` continue from tile to tile. By default, a kernel is
+persistent only if TMA can copy all loaded operands of its wgmma. Tiles are assigned statically. If trip counts differ
+along a column, each block gets pairs of tiles (choice `deal`). A pair consists of the longest and the shortest tile
+that are left in a group of columns.
 
-**cluster.** With TMA copies, the blocks of a cluster take neighbouring tiles along the first axis at the same time, so
-that each block may copy for all of them (`multicast.py`). Tiles are assigned to clusters, and each block takes the tile
-of its rank in the cluster. All blocks of a cluster must have the same iterations. So a block past the last tile of a
-row repeats that tile, and does not store it.
+**cluster.** With TMA copies, the blocks of a cluster take neighbouring tiles along the first axis at the same time. So
+each block may copy for the whole cluster (`multicast.py`). Tiles are assigned to clusters, and each block takes the
+tile that corresponds to its rank in the cluster. All blocks of a cluster must have the same iterations. So a block past
+the last tile of a row repeats that tile, and does not store it.
 
-`block(i)` and `grid(i)` keep their values for the kernel, which recomputes them from the number of the tile.
+In the kernel's code, `block(i)` and `grid(i)` keep their meaning: they are recomputed from the number of the tile.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from dsl.lowering.plan.tile_loads import feeds_product, is_load, place_of, row_b
 USUAL, USUAL_OF_WGMMA, ABREAST = 8, 16, 4
 """Defaults: the number of rows in a group without wgmma, the number of rows in a group with wgmma, and the number of
 columns that go side by side."""
-# 64 causal heads of 4096 keys are 2048 blocks for 132 SMs. If columns follow one another, the last block ends at 1.06
-# times an equal share of the work. With four columns side by side it ends at 1.00 times that share. More columns read
-# more of the L2.
+# Attention with 64 causal heads of 4096 keys has 2048 blocks for 132 SMs. If columns follow one another, the last block
+# ends at 1.06 times an equal share of the work. With four columns side by side it ends at 1.00 times that share. More
+# columns use more of the L2 cache.
 TILE = "tile"
 """Name of the loop counter over the tiles of a block, as in `pipeline tile: 2`."""
 GROUPS = (1, 2, 4, 8, 16)
@@ -67,7 +67,7 @@ ORDERS = {"ascending": False, "descending": True}
 
 
 def grid(function: Function) -> None:
-    """Rewrites which tile a block takes. Raises TileError `schedule` if a line cannot be honoured."""
+    """Changes which tile each block takes. Raises TileError `schedule` if a line cannot be honoured."""
     cluster = _blocks_of_cluster(function)
     at_once = _blocks_at_once(function, cluster)
     group = max(1, _rows_of_group(function) // cluster)  # a row of clusters is `cluster` rows of tiles
@@ -181,8 +181,8 @@ def _descends(function: Function) -> bool:
 
 
 def _wished(function: Function, kind: str) -> Forced | None:
-    """The user's option for this choice of the grid, or None. With an option, the choice is made even where the rule
-    would not consider it."""
+    """The option that the user forces for the choice `kind` of the grid, or None. A forced option is taken even where
+    the default rule would not consider it."""
     return function.choices.wished(kind, "grid")
 
 
@@ -209,7 +209,7 @@ def _is_first(op: Op) -> bool:
 
 
 def _growth(function: Function) -> int:
-    """1 if some trip count grows with `block(0)` and none shrinks; -1 if some trip count shrinks and none grows; else
+    """Returns 1 if some trip count grows with `block(0)` and none shrinks. Returns -1 in the opposite case, otherwise
     0."""
     known = _Slopes()
     slopes = {known.of_iterations(op) for op in walk(function.body) if op.spec.control.counters} - {0, None}
@@ -217,8 +217,8 @@ def _growth(function: Function) -> int:
 
 
 class _Slopes(Forms[int]):
-    """Slopes of scalars in `block(0)`: 1 if a scalar rises with it, -1 if it falls, 0 if it does not depend on it. The
-    slope is None if it is unknown."""
+    """The sign of a scalar's slope in `block(0)`: 1, -1, or 0 if the scalar does not depend on `block(0)`. An unknown
+    sign is None."""
 
     def __init__(self) -> None:
         self.known: dict[Value, int | None] = {}
@@ -334,7 +334,8 @@ def _bond(function: Function) -> str | None:
 
 
 def _asks(function: Function) -> bool:
-    """Whether a block may wait for another block. Only a line of the schedule then changes which block starts first."""
+    """Whether a block may wait for another block. If so, only a line of the schedule can change which block starts
+    first."""
     # A block that polls the flag of the block before it must not start first. On a full GPU it would wait forever for a
     # block that has no room to start. Blocks poll flags by volatile loads, or by atomics whose result is used.
     users = uses(function.body)
@@ -354,7 +355,7 @@ def _blocks_of_cluster(function: Function) -> int:
 
 
 def _boxes_feed_wgmma(function: Function) -> bool:
-    """Whether the function has wgmma, and TMA can copy all of its operands that are loaded."""
+    """Whether the function has wgmma, and TMA can copy all loaded operands of wgmma."""
     products = [op for op in walk(function.body) if is_wgmma(op)]
     loads = [ops[-1] for op in products for value in op.operands[:2] if (ops := chain(value)) and is_load(ops[-1])]
     copying = [op for op in walk(function.body) if op.spec.control.counters and set(loads) & set(op.regions[0].ops)]
@@ -363,7 +364,7 @@ def _boxes_feed_wgmma(function: Function) -> bool:
 
 
 def may_persist(function: Function) -> bool:
-    """Whether the rule makes blocks persistent. Producer warps then copy operands of the next tile while consumer warps
+    """Whether blocks are persistent by default. Producer warps then copy operands of the next tile while consumer warps
     store the current one."""
     return (
         _boxes_feed_wgmma(function)
@@ -377,7 +378,7 @@ def may_persist(function: Function) -> bool:
 
 def _blocks_at_once(function: Function, cluster: int) -> int:
     """Number of blocks per SM of a persistent kernel. The number is 0 if the launch has one block for each tile. Raises
-    TileError `schedule`."""
+    TileError `schedule` if a requested `persistent` is impossible."""
     named, loc = function.number("persistent", 0), _line(function, "persistent")
     is_named = "persistent" in function.attrs
     if not named and (is_named or not may_persist(function)):
@@ -485,8 +486,7 @@ def _write_where(function: Function, there: Value | None) -> None:
 
 def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: int) -> None:
     """Puts a loop over tiles around the kernel. Each block starts at the tile of its own number, and steps by the
-    number of blocks. With clusters, each cluster starts at the tile of its own number, and steps by the number of
-    clusters."""
+    number of blocks. Clusters, if there are any, do the same."""
     body = function.body
     b = Builder(located(function, body.ops[0]))
     before, inside = Block(), Block()
@@ -539,8 +539,8 @@ IN_IR = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "min"
 
 
 def in_ir(b: Builder, function: Function, tree: Any, loc: Loc | None) -> Value:
-    """An extent of the grid, computed by the kernel. Raises TileError `schedule` at `loc` if only the launch knows a
-    term."""
+    """An extent of the grid, computed by the kernel. Raises TileError `schedule` at `loc` if a term is known only at
+    the launch."""
     if isinstance(tree, str):
         tree = function.constants.get(tree, tree)
     if isinstance(tree, int) and not isinstance(tree, bool):

@@ -4,9 +4,9 @@
     copy sx2, x[i - 1 : i + 7, j : j + 8]        →
     …                                                … load sx[0 : 8, 0 : 8] … load sx[0 : 8, 1 : 9] …
 
-The nine taps of 3 x 3 read nine tiles from the L2. A tile of 8 x 8 pixels with its halo has 100 rows instead of 64, and
-is read once. The rows of the box are contiguous in shared memory. The rows of a tap start at another offset, and skip
-the halo where a row of pixels ends.
+Without a halo, the nine taps of a 3 x 3 filter read nine tiles from the L2. A tile of 8 x 8 pixels with its halo has
+100 rows instead of 64, and is read once. The rows of the box are contiguous in shared memory. In the box, the rows of
+each tap start at a different offset, and skip the halo at the end of each row of pixels.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Halo:
         return tuple(axis for axis in self.box.axes if axis.along == 0)
 
     def row(self, b: Builder, number: int) -> Value:
-        """Maps each row of a window to its row in the box, as a tile [rows]."""
+        """A tile that maps each row of window `number` to its row in the box."""
         total, step = b.broadcast(b.index(0), (prod(self.extents),)), 1
         counted = b.value("arange", extent=prod(self.extents))
         for axis, start, extent in zip(self._along_rows, self.starts[number], self.extents, strict=True):

@@ -1,6 +1,6 @@
 """`stage v: shared` of a value that is computed in parts: it stays in shared memory between the loops over its parts.
 
-A load is kept in the type that the tensor has, before conversions. If at least 4 aligned bytes are contiguous,
+A loaded value is kept in the type of the tensor, before conversions. If at least 4 aligned bytes are contiguous,
 asynchronous copies bring the data, and all copies start before the first part is read. A computed value may replace a
 load if the value depends on that load and has the same type. Copies then bring the loaded data, and the first loop
 overwrites the data with the value.
@@ -56,7 +56,8 @@ class Kept:
 
 
 def words_of(function: Function, names: Collection[str]) -> dict[str, str]:
-    """The `stage` lines of values with these names: `shared`, `tma` or `registers`. Lines of tensors are excluded."""
+    """Maps the names of values to the words of their `stage` lines: `shared`, `tma` or `registers`. Lines of tensors
+    are excluded."""
     tensors = {p.name for p in function.params}
     said = function.by_subject("stage", str)
     return {name: word for name, word in said.items() if name in names and name not in tensors}
@@ -105,8 +106,8 @@ def kept_of(
 
 
 def _source(region: WideRegion, kept: Kept, others: set[Value], facts: Analysis, rows: AnyRows | None) -> Value | None:
-    """The load that asynchronous copies can bring into the shared tile of a value. Returns None if there is no such
-    load."""
+    """The load whose data asynchronous copies can bring into the shared tile of a value. Returns None if there is no
+    such load."""
     made = slices([(kept.value, kept.axis)], others)
     loads = [op.result for op in region.block.ops if op in made and is_load(op)]
     alike = [load for load in loads if load.dtype is kept.value.dtype and load.shape == kept.value.shape]

@@ -9,8 +9,8 @@
 
 All operations between two reductions along the axis form one loop. Loops carry accumulators that are as wide as a part.
 These accumulators are reduced after the loop. `static` unrolls the parts, and values that are needed again stay in
-registers. A loop at run time recomputes such values, and repeats their loads, unless `stage v: shared` keeps them. By
-default, a tile whose extent is no power of two is computed in static parts.
+registers. A loop that is not unrolled recomputes such values and repeats their loads, unless `stage v: shared` keeps
+them in shared memory. By default, a tile whose extent is no power of two is computed in static parts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def loop(function: Function, target: Target) -> None:
 
 
 LEAST = 256
-"""Default for the fewest elements of a part. A warp loads 256 16-bit floats at once, 16 bytes a lane."""
+"""The default minimum number of elements of a part. A warp loads 256 16-bit floats at once, 16 bytes a lane."""
 
 
 def usual_part(extent: int) -> int:
@@ -75,7 +75,8 @@ def usual_part(extent: int) -> int:
 
 def _odd_ones(function: Function) -> None:
     """Computes tiles in static parts if their extents are no powers of two, as far as that is possible."""
-    # 5003 columns are five parts of 1024 instead of eight. A block then has 5240 warp instructions instead of 8120.
+    # A tile for 5003 columns has five parts of 1024 columns instead of eight. A block then executes 5240 warp
+    # instructions instead of 8120.
     odd = [
         (op, axis)
         for op in walk(function.body)
@@ -156,8 +157,8 @@ def _extent(value: Value, about: WideSubject) -> int:
 def way_of(
     function: Function, region: WideRegion, about: WideSubject, part: int, static: bool, kept: Sequence[Kept]
 ) -> bool | None:
-    """Whether parts are unrolled. Returns None if the tile stays whole. Raises TileError `schedule` if neither way
-    keeps the order of loads and stores."""
+    """Whether parts are unrolled. Returns None if the tile stays whole. Raises TileError `schedule` if the requested
+    way would change the order of loads and stores."""
     if region.extent % part:
         message = f"{region.extent} elements are no multiple of {part}"
         raise about.refused(message, "a power of two that divides the extent")
@@ -182,7 +183,7 @@ def way_of(
 
 
 def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> list[Kept]:
-    """The values that the choice keeps in shared memory. The other values are recomputed."""
+    """The values that the choice `stage` keeps in shared memory. The loop recomputes the other values."""
     free = out_of_order(region, False) is None  # else a load would move behind a store, so there is no choice
     return [
         each

@@ -39,7 +39,7 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
             wrong = f"{target.arch} has no multicast copies: {ARCH} has"
         elif own.intersection(v for v in box.operands.values() if v is not None):
             wrong = "each block has another box"
-        elif box.shared(cluster) is None:  # a swizzle repeats after 8 rows, so a part has whole groups
+        elif box.shared(cluster) is None:  # a swizzle repeats after 8 rows, so a part has whole groups of 8
             wrong = f"its rows are no {cluster} equal parts of whole groups of 8"
         taken = function.choices.choose(
             "multicast",

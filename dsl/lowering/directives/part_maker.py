@@ -15,8 +15,8 @@ class PartMaker:
     """Computes parts of `part` elements. `memo` has the parts that are already available. `origin` is the start of the
     current part.
 
-    If each row of a part has columns of its own, `rows` has the extents of all rows. All parts then have these rows.
-    `named` states that parts stand for the tile and have its name.
+    If each row of a part has columns of its own, `rows` has the extents of all axes except the last one. These extents
+    are then the same in all parts. If `named`, parts have the name of the tile.
     """
 
     def __init__(self, b: Builder, part: int):
@@ -51,7 +51,7 @@ class PartMaker:
             results = [self.counted()]
         elif op.spec.elements.reshapes and self.rows is not None:
             results = [self.b.broadcast(operands[0], attrs["shape"])]
-        elif op.spec.pure and not value.name:  # by `value`, which folds and shares equal operations
+        elif op.spec.pure and not value.name:  # `b.value` folds operations and shares equal ones
             results = [self.b.value(op.name, *operands, **attrs)]
         else:
             results = self.b.op(op.name, operands, [self.region_of(each) for each in op.regions], **attrs).results

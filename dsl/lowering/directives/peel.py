@@ -12,14 +12,14 @@ and the greatest element of each side are known before the loop. The first itera
 known before the loop, too.
 
 If a comparison becomes true during the loop, such as `j + arange(64) >= bound`, the flag is removed from the second
-loop. A sliding window has comparisons of both kinds. Such a flag gives three loops, and the second loop is without the
-flag.
+loop. A sliding window has comparisons of both kinds. Such a flag results in three loops, and the second loop is without
+the flag.
 
-A uniform condition that does not depend on a counter may stand beside a comparison, as in `(left < 0) | (j + arange(64)
->= first)`. Where the condition is true, the comparison is ignored.
+A comparison may be combined with a uniform condition that does not depend on a counter, as in `(left < 0) | (j +
+arange(64) >= first)`. Where the condition is true, the comparison is ignored.
 
-The copies of `pipeline` continue from one loop to the next. No loop is peeled by default, because peeling duplicates
-the code of the loop.
+The copies of `pipeline` continue from one loop to the next. Peeling duplicates the code of the loop. By default, only
+loops with wgmma that select by one flag are peeled.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from dsl.lowering.plan.products import is_wgmma
 
 WHAT_IS_A_FLAG = "a flag is a named comparison of indices in the loop: seen = j + arange(64) < n"
 Range = tuple[Value, Value]
-"""The least and the greatest element, as scalars."""
+"""The least and the greatest element of a tile, as scalars."""
 
 
 def peel(function: Function) -> None:
@@ -108,7 +108,7 @@ def _selects(op: Op) -> bool:
 
 
 def _is_void(function: Function, flag: str) -> bool:
-    """Whether this variant has no such flag, because it leaves out the branch."""
+    """Whether the flag is in a branch that this variant of the kernel leaves out."""
     return flag in function.in_branches
 
 
@@ -189,7 +189,7 @@ class _Margin:
 
 
 class _Margins(Forms[list[_Margin]]):
-    """The margins of a flag: if all of them hold, all elements of the flag are true."""
+    """The margins of a flag. If all margins are satisfied, all elements of the flag are true."""
 
     def __init__(self, b: Builder):
         self.b, self.extremes = b, _Extremes(b)
@@ -267,8 +267,8 @@ class _FlagSplit:
         bodies = [several_iterations(self.loop, self.body, self.counter.tile, 1, int(step)) for _ in ends]
         for begin, end, body in zip([start, *ends], ends, bodies, strict=False):
             types = [r.type for r in self.loop.results]
-            # `goes_on` states that copies ahead past the end of this loop serve the next loop. When these copies were
-            # dropped, the next loop read stages that nothing had written.
+            # `goes_on` marks a loop whose copies past its end fill stages that the next loop reads. When these copies
+            # were dropped, the next loop read stages that nothing had written.
             attrs = {**self.loop.attrs, "exact": True, "goes_on": True}
             made.append(Op(self.loop.spec, [begin, end, by, *carried], types, attrs, [body], self.loop.loc))
             carried = list(made[-1].results)
@@ -319,7 +319,7 @@ class _FlagSplit:
             for margin, k in falling:
                 if k:
                     behind = b.value("add", self._turn(scope, margin, k), b.index(1))
-                else:  # no counter in it: true in all iterations, or in none
+                else:  # a margin without the counter: true in all iterations, or in none
                     behind = b.value("select", self._is_kept(scope, margin), end, start)
                 last = b.value("minimum", last, self._unless(scope, margin, end, behind))
             ends.append(self._iteration(last, step))
@@ -328,12 +328,12 @@ class _FlagSplit:
         return ends, 1 if rising else 0
 
     def _bound(self, scope: list[Op], margin: _Margin) -> Value:
-        """The value of a margin for counter 0."""
+        """The value of a margin if the counter is 0."""
         zero = {self.counter: self.b.index(0)}
         return made_anew(self.b, slice_of(scope, [margin.value]), zero, margin.value)
 
     def _turn(self, scope: list[Op], margin: _Margin, factor: int) -> Value:
-        """The margin for counter 0, divided by `factor`."""
+        """The `_bound` of a margin, divided by the magnitude of `factor`."""
         return self.b.value("floordiv", self._bound(scope, margin), self.b.index(abs(factor)))
 
     def _is_kept(self, scope: list[Op], margin: _Margin) -> Value:

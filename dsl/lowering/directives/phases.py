@@ -1,6 +1,6 @@
 """The phases of a region, computed in parts: as unrolled code, or as loops at run time.
 
-Each part recomputes the values that it needs of the region's tiles, except values that are in shared memory or still in
+A phase recomputes the parts of the region's tiles that it needs, except parts that are in shared memory or still in
 registers. If rows are unaligned, the parts cover the bodies of the rows, and the edges are separate (`rows.py`).
 """
 
@@ -31,8 +31,8 @@ TOGETHER = 4
 """Number of parts whose loads are in flight at once, in loops that load from global memory."""
 AHEAD = 16
 """Maximum number of parts that are unrolled, so that their loads are in flight together with the copies of all parts.
-An example is a mask of bytes beside the logits of a softmax. It takes 1.2 times as long to wait for the copies first,
-and then for four loads at a time (H200, 32768 columns: 2297 µs instead of 1894)."""
+An example is a softmax that loads a mask of bytes while the logits are copied. Waiting for the copies first, and then
+for four loads at a time, takes 1.2 times as long (H200, 32768 columns: 2297 µs instead of 1894)."""
 
 
 class PhaseMaker(PartMaker):
@@ -73,7 +73,7 @@ class PhaseMaker(PartMaker):
     def lie(self) -> RowParts:
         """The positions of the parts of unaligned rows."""
         assert self.aligned is not None
-        if self.row_parts is None:  # once, before the first part: all parts have the same numbers
+        if self.row_parts is None:  # built once, before the first part: all parts share it
             self.row_parts = RowParts(self.b, self.aligned, self.part, self.region.function.threads)
             self.rows = self.aligned.rows
         return self.row_parts
@@ -87,8 +87,8 @@ class PhaseMaker(PartMaker):
         return super().counted() if self.row_part is None else self.row_part.column
 
     def idle(self, sink: Op) -> bool:
-        """Whether the current part may have positions without a column, and these positions would change the
-        reduction."""
+        """Whether the current part may have positions without a column, and these positions would change the result of
+        the reduction."""
         if self.aligned is None or sink in self.aligned.leave:
             return False
         # Only the last parts have such positions. A loop at run time excludes these parts. They are unrolled behind the
@@ -155,7 +155,7 @@ class PhaseMaker(PartMaker):
         return self.joined(sink, before, operands) if before else operands
 
     def apart(self, sink: Op) -> dict[str, str]:
-        """The attribute of a store whose parts need no order. The result is empty if the parts need an order."""
+        """The attribute of stores of parts that need no order. The result is empty if the parts need an order."""
         # Parts are different elements. They need no order if no other store, and no other iteration of a surrounding
         # loop, writes these elements.
         function, memory = self.region.function, sink.operands[0]

@@ -11,10 +11,10 @@
 Either `stage` has made the copies, or the kernel contains them. The copies are one group at the head of the body. A
 wait for that group follows directly.
 
-If a line names several loops of a loop nest, the iterations of the innermost loop form one sequence across all of them.
-The copies have counters of their own, the cursor. If only the copies read the counters, the loop nest becomes one loop
-over all iterations. Otherwise the loops stay, and all of them carry the cursor. Past the last iteration nothing is
-copied.
+If a line names several loops of a loop nest, the iterations of the innermost loop form one sequence across all these
+loops. The copies have their own counters, called the cursor. If only the copies read the counters, the loop nest
+becomes one loop over all iterations. Otherwise the loops stay, and all of them carry the cursor. Past the last
+iteration nothing is copied.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from dsl.lowering.plan.ledger import Ledger
 from dsl.lowering.plan.tile_loads import feeds_product, is_load
 
 USUAL = (3, 2)
-"""Default numbers of stages. The rule takes the greatest number that fits and leaves an SM enough warps. Attention with
-heads of 128 takes 1.25 times as long with one block on an SM as with two."""
+"""Default numbers of stages. A ring gets the greatest of these numbers that fits and leaves room for enough warps on an
+SM. Attention with heads of 128 takes 1.25 times as long with one block on an SM as with two."""
 MOST, MOST_OF_TMA = 8, 12
 
 
@@ -59,16 +59,17 @@ class Nest:
     head: CopyHead
 
     def leave_tiles(self) -> None:
-        """Removes the loop over the tiles of a persistent block from the nest: the pipeline restarts at each tile."""
+        """Removes the loop over the tiles of a persistent block from the nest. The pipeline then restarts at each
+        tile."""
         self.block = self.loops[0].regions[0]
         del self.loops[0]
 
     def drop_single_iterations(self, function: Function) -> None:
         """Inlines loops with a single iteration, such as the loop over the taps of a 1×1 filter."""
         # The loop over tiles stays, whatever its trip count. If threads copy ahead for the next tile, the loops inside
-        # the loop over tiles stay as well, because `_run_tiles` needs them. With TMA, an inlined loop lets the first
-        # MMA of a tile start the accumulators. That saves 32 of 320 instructions of the epilogue (convolution, 128 to
-        # 512 channels).
+        # the loop over tiles stay as well, because `_run_tiles` needs them. With TMA, inlining lets the first MMA of a
+        # tile initialize the accumulators. That saves 32 of 320 instructions of the epilogue (convolution, 128 to 512
+        # channels).
         of_tiles = bool(self.loops[0].attrs.get("tiles"))
         for loop in [] if of_tiles and not self.head.is_tma else self.loops[of_tiles:]:
             if len(self.loops) == 1 or known_iterations(loop) != 1:
@@ -124,8 +125,8 @@ def pipeline(function: Function, target: Target) -> None:
     for nest in found:
         nest.drop_single_iterations(function)
     facts, levels = facts_now(function), list[PipelinedLoop]()
-    # TMA comes first, because it moves the loops into the two regions of `warp_specialize`. A loop of `cp.async` copies
-    # that was pipelined before would become two loops, each with a loop of boxes in it.
+    # Nests with TMA copies come first, because they move into the two regions of `warp_specialize`. If a loop of
+    # `cp.async` copies were pipelined before, it would become two loops, each with a loop of boxes in it.
     boxes, copies = ([nest for nest in found if nest.head.is_tma is which] for which in (True, False))
     for number, nest in enumerate(boxes, 1):
         # Innermost loop only: no loop around it changes a resident operand.
@@ -243,8 +244,8 @@ def _stages(
         wrong = _misfit(function, facts, nest)
     if named is not None:
         _check_named(nest, named, wrong, ledger, loc)
-    # Later rings keep the stages that their lines request. Without this rule, a convolution in persistent blocks took
-    # three stages of 32 KB for the outer loop, and the three stages of its inner loop did not fit.
+    # Later rings keep the stages that their lines request. Without this reservation, a convolution in persistent blocks
+    # took three stages of 32 KB for the outer loop, and the three stages of its inner loop did not fit.
     is_tma = nest.head.is_tma
     # Rings of loops that follow each other have equally many stages, unless lines say otherwise.
     beside = [each for each in others if is_tma and each.head.is_tma and each.name not in said and each.is_beside(nest)]
@@ -331,7 +332,7 @@ def _held(ledger: Ledger, nest: Nest) -> int:
     loop, function = nest.loops[0], ledger.function
     before = nest.block.ops[: nest.block.ops.index(loop) + 1]
     used = {v for op in (before if nest.block is function.body else function.body.ops) for v in _read_in(op)}
-    # Stages that TMA fills share bytes with nothing (`dsl/lowering/plan/lifetimes.py`), so all other tiles count.
+    # Stages that TMA fills share bytes with no other tile (`dsl/lowering/plan/lifetimes.py`), so all other tiles count.
     return ledger.taken(None if nest.head.is_tma else used) - nest.head.bytes
 
 
@@ -403,7 +404,7 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
 
 def _misfit_of_iterations(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
     """Refuses a loop nest whose inner loop may be empty in only some iterations of the outer loop. The cursor would
-    copy for such an iteration, and nothing would read the copy."""
+    copy data for an empty inner loop, and nothing would read that data."""
     if nest.is_tiles:  # `_run_tiles` has no cursor: it copies for the next tile only if that tile has iterations
         return None
     for level, loop in enumerate(nest.loops[1:], 1):
@@ -526,8 +527,8 @@ class _Pipeline:
         """Splits the loop into two. The first loop copies for this tile. The last `stages - 1` iterations form the
         second loop, which copies for the next tile.
 
-        A tile with fewer than `stages - 1` iterations copies nothing for the next tile, which then starts with copies
-        of its own.
+        A tile with fewer than `stages - 1` iterations copies nothing for the next tile. The next tile then starts its
+        first copies by itself.
         """
         # These two loops take 289 µs. A single loop, which determines in each iteration for which tile it copies, takes
         # 337 µs.
@@ -653,8 +654,8 @@ class _Pipeline:
 
     def _is_flat(self) -> bool:
         """Whether one loop can run all iterations of the nest. The trip counts of inner loops must not depend on outer
-        counters, and the outer loops must contain nothing else. All loops must carry the same values, and only the
-        copies may use the counters."""
+        counters, and besides the inner loop, an outer loop must contain only pure operations. All loops must carry the
+        same values, and only the copies may use the counters."""
         loops = self.nest.loops
         for outer, inner in pairwise(loops):
             body = outer.regions[0]
@@ -847,8 +848,8 @@ class _Pipeline:
     def _fetch_of(
         self, stage: Value, iterations: _Iterations, number: Value, ends: bool, condition: Value | None
     ) -> None:
-        """Copies the data of iteration `number` of a tile. If `ends`, there may be no such iteration, and then nothing
-        is copied. Nothing is copied either if `condition` does not hold."""
+        """Copies the data of iteration `number` of a tile. If `ends`, the tile may have no such iteration. In that
+        case, or if `condition` is false, nothing is copied."""
         at = iterations.place(number)
         table = iterations.table | {self.nest.counters[1]: at}
         scope = self.nest.inner.regions[0].ops
@@ -868,8 +869,8 @@ class _Pipeline:
     ) -> None:
         """Copies the data of one iteration as one group. The copies are masked off if a counter has reached
         its bound."""
-        # This is a mask and no branch: a branch around the copies costs 22 instructions and a barrier an iteration. A
-        # counter that is clamped to the last iteration costs 25 % more sectors.
+        # A branch around the copies instead of the mask would cost 22 instructions and a barrier per iteration. A
+        # counter that is clamped to the last iteration would cost 25 % more sectors.
         b = self.b
         for copy, ring in zip(self.nest.head.copies, self.rings, strict=True):
             b.place = (located(self.function, copy), None)
@@ -924,8 +925,8 @@ class _Pipeline:
         block, outermost = self.nest.block, self.nest.loops[0]
         ahead = block.ops[: block.ops.index(outermost)]
         # Copies for code that follows the loop (`besides`) move behind the first copies of the pipeline. The first
-        # iterations then do not wait for them. Such copies in front of another loop stay there, because code behind
-        # that loop reads them.
+        # iterations then do not wait for these copies. If such copies are in front of another loop, they stay there,
+        # because code behind that loop reads their data.
         others = max((i for i, op in enumerate(ahead, 1) if op.spec.control.counters), default=0)
         besides = [op for op in ahead[others:] if op.attrs.get("besides")]
         block.ops = without(block.ops, besides)

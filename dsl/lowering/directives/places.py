@@ -4,7 +4,8 @@
     place = image · 50176 + i · 896 + j · 32 + c  →  place = rows + (t // 3 · 896 + t % 3 · 32 + c)
 
 Without the split, each iteration computes non-linear offsets again, element by element. Offsets of pixels are an
-example. The loop-invariant part stays as small tiles: the row part is added up separately from the column part.
+example. The loop-invariant part consists of small tiles: the terms of rows are summed separately from the terms of
+columns.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class Split:
 
 
 def is_linear(place: Value) -> bool:
-    """Whether offsets are a linear function of their coordinates. Emission splits such offsets by itself."""
+    """Whether offsets are a linear function of the elements' coordinates. Emission splits linear offsets by itself."""
     return AffineOffsets().offsets(place) is not None
 
 
 def split(before: Builder, scope: Sequence[Op], counters: Collection[Value], place: Value) -> Split | None:
-    """Splits a tile of offsets. `scope` has the operations of the loops with these counters. `before` builds the
-    loop-invariant part in front of the loops. Returns None if the offsets cannot be split in this way."""
+    """Splits a tile of offsets. `scope` has the operations of the loops with the counters `counters`. `before` builds
+    the loop-invariant part in front of the loops. Returns None if the offsets cannot be split in this way."""
     if not place.tile.shape:
         return None
     part = slice_of(scope, [place])

@@ -5,9 +5,8 @@
         x = load a[…] if inside                     inside = bits & 1 << t != 0
                                                     x = load a[…] if inside
 
-A tile of flags becomes a tile of words: each thread has the bits of its own elements. The bits are computed before as
-many loops as possible. All inputs of the flag, except the counter, must be known there. No flag is precomputed by
-default.
+A tile of flags becomes a tile of words: each thread has the bits of its own elements. The bits are computed before the
+outermost loop at which all inputs of the flag, except the counter, are known. No flag is precomputed by default.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Around = list[tuple[Op, Block]]
 
 def precompute(function: Function) -> None:
     """Turns the flags that the schedule names into bits. Raises TileError `name` or `schedule` for a value that is no
-    flag of such a loop."""
+    flag in the named loop."""
     for name, counter in function.by_subject("precompute", str).items():
         loc = function.lines.get(("precompute", name))
         found = _find(function.body, name, [])
@@ -131,8 +130,8 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
         place = b.value("sub", counter, b.constant(iterations.start, counter.dtype))
         place = b.value("floordiv", place, b.constant(iterations.step, counter.dtype))
         shift = b.value("cast", place, to=word, saturate=False, rounding=None)
-        # A single bit moves, and each word is tested with it. That takes one scalar shift an iteration, and one `and`
-        # an element. For an int8 convolution this replaces five comparisons per pixel and iteration.
+        # A single bit is shifted, and each word is tested with this bit. The test takes one scalar shift per iteration,
+        # and one `and` per element. For an int8 convolution this replaces five comparisons per pixel and iteration.
         bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)
         flag = b.own(b.value("ne", b.value("and", bits, bit), b.constant(0, word, shape)))
         flag.stands_for(value)

@@ -47,7 +47,7 @@ Piece = tuple[Value, int]
 
 def prefetch_fragments(function: Function) -> None:
     """Rewrites the loops that the schedule names, and loops that only do MMAs of staged operands. Raises TileError
-    `schedule` for a named loop that cannot go step by step."""
+    `schedule` for a named loop whose MMAs cannot go step by step."""
     said = function.by_subject("prefetch_fragments", str)
     found: set[str | None] = set()
     for loops, block in nests(function.body):
@@ -60,8 +60,8 @@ def prefetch_fragments(function: Function) -> None:
             and iteration.unstaged
             and "registers" not in function.by_subject("stage", str).values()
         ):
-            # Only the shapes of this variant prevent the rewrite: its rows begin anywhere, so they are not staged. The
-            # line then has no effect, and `dsl why` shows the reason.
+            # Only the shapes of this variant prevent the rewrite: its rows begin at any address, so they are not
+            # staged. The line then has no effect, and `dsl why` shows the reason.
             function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", because=iteration.unstaged)
             continue
         if word not in (None, "whole") and iteration.wrong is not None:
@@ -120,7 +120,7 @@ def _refuse(function: Function, name: str) -> None:
 
 def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[list[Op], Block]]:
     """The pipelined loops. Each list ends with a pipelined loop, and starts with the surrounding loops that continue
-    its sequence of iterations. The block of a list contains the outermost loop."""
+    its sequence of iterations. Each list comes with the block that contains its outermost loop."""
     found: list[tuple[list[Op], Block]] = []
     for op in block.ops:
         if not op.spec.control.counters:
@@ -278,8 +278,8 @@ class _Iteration:
 
 
 class _Steps(PartMaker):
-    """Computes the operands of one step. The step belongs to the current iteration. With a `table`, it belongs to
-    another iteration, and `table` maps values to their values there."""
+    """Computes the operands of one step. If `table` is empty, the step belongs to the current iteration. Otherwise the
+    step belongs to another iteration, and `table` maps values to their values in that iteration."""
 
     def __init__(self, b: Builder, iteration: _Iteration):
         super().__init__(b, iteration.step)
@@ -297,11 +297,11 @@ class _Steps(PartMaker):
 
 
 class _Rows(PartMaker):
-    """Computes the rows of a copy that are issued together. `b` builds operations in the loop, and `ahead` builds
-    operations before the loop."""
+    """Computes one piece of a copy: rows that are issued together. `b` builds operations in the loop, and `ahead`
+    builds operations before the loop."""
 
-    # Loop-invariant values are computed before the loops. Otherwise each iteration extracted the bits of the mask for
-    # the rows of a convolution again, and 10 KB were spilled.
+    # Loop-invariant values are computed before the loops. When they were computed in the loop, each iteration of a
+    # convolution extracted the mask's bits again, and 10 KB were spilled.
 
     def __init__(self, b: Builder, ahead: Builder, inside: set[Value], first: int, rows: int):
         super().__init__(b, rows)

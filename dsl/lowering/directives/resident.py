@@ -7,8 +7,8 @@
             …                                …
 
 An example is a filter by which all tiles of a block are multiplied. The shared tile of a resident operand is not a
-ring. Nothing writes the tile again, so each iteration may read it. Iteration 0 is released as soon as it has arrived,
-because its stage of the rings holds no data.
+ring. Nothing writes the tile again, so each iteration may read it. Iteration 0 of the pipeline is released as soon as
+its copies have arrived, because its stage of the other operands' rings contains no data.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ONCE = {"once": True, "always": False}
 
 
 def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
-    """The copies that are done once, among those at the head of the innermost loop. `loops` starts with the outermost
+    """Chooses which of the copies at the head of the innermost loop are done once. `loops` starts with the outermost
     loop."""
-    if not all(loop.spec.control.counters for loop in loops):  # `roles` refuses a branch or a `while` around
+    if not all(loop.spec.control.counters for loop in loops):  # `roles` refuses copies in a branch or a `while`
         return []
-    if function.number("cluster", 1) > 1:  # such copies are multicast instead: each block of a cluster copies a part
+    if function.number("cluster", 1) > 1:  # multicast is used instead: each block of a cluster copies a part
         return []
     tiles = {copy.operands[0] for copy in copies}
     others = {copy.operands[0] for copy in copies if not _may_last(loops, copy)}
@@ -76,7 +76,7 @@ def _part(loops: Sequence[Op], copy: Op) -> list[Op]:
 
 
 def copied_ahead(b: Builder, loops: Sequence[Op], copies: Sequence[Op]) -> None:
-    """Repeats the copies outside the loops, at the insertion point of `b`."""
+    """Builds the copies again in front of the loops, at the insertion point of `b`."""
     table = {counter: b.constant(start, counter.dtype) for counter, start in _of_one_iteration(loops).items()}
     for copy in copies:
         part, box = _part(loops, copy), CopiedBox.of(copy)

@@ -12,10 +12,10 @@ Both warp roles have the loops around the copies. The producer keeps the operati
 copied: counters, dims and scalars. The consumer keeps all other operations. Each role counts the iterations of the
 pipeline by itself, from tile to tile.
 
-Outer loops may copy, too: a persistent block copies the queries of each of its tiles. Each such loop then has its own
-pipeline, and one shared tile has the mbarriers of all pipelines. The consumer releases the data of an outer iteration
-after the last operation that reads it. So the copy for the next outer iteration overlaps the rest of the current outer
-iteration.
+Outer loops may copy, too: a persistent block copies the queries of each of its tiles. Each of these loops then has its
+own pipeline, and one shared tile has the mbarriers of all pipelines. The consumer releases the data of an outer
+iteration after the last operation that reads it. So the copy for the next outer iteration overlaps the rest of the
+current outer iteration.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from dsl.lowering.ops.control import names
 from dsl.lowering.ops.memory import writes
 
 MOST_OF_ROLE = 240
-"""Maximum number of registers of a consumer thread. It is the share of two consumer groups beside the producers, (168 ·
-384 - 24 · 128) / 256. A thread could use 255."""
+"""Maximum number of registers of a consumer thread. Beside one producer warpgroup, each thread of two consumer
+warpgroups can have this number, (168 · 384 - 24 · 128) / 256. The hardware allows 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
     """Moves the copies at the heads of loops into producer warps. `levels` has the loops. An outer loop precedes the
     loops inside it. Loops that follow each other have one pipeline each.
 
-    Returns the resident copies, or None if there are no such copies. They have no wait yet. Raises TileError
-    `instruction` if the copies cannot be separated from the other operations.
+    Returns the resident copies, or None if there are no such copies. The caller inserts the wait for these copies.
+    Raises TileError `instruction` if the copies cannot be separated from the other operations.
     """
     inner = levels[-1]
     loops = around(function, inner.loop)
@@ -80,7 +80,7 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
     pipelines = _pipelines(function, b, tile, levels, main)
     _copy_ahead(b, loops, inner.head, rest)
     main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loop.loc)]
-    fetch = _fetching(function, main, pipelines)  # the consumer must still have the copies, as it is cloned
+    fetch = _fetching(function, main, pipelines)  # `main` must still have the copies, as it is cloned
     blocks = multicast(function, target, fetch)
     for pipeline in pipelines:
         _multiplying(b, pipeline, blocks)
@@ -123,7 +123,7 @@ class Resident:
     pipeline: _RingPipeline
 
     def wait(self) -> None:
-        """Inserts the wait for the resident copies directly before the loops, after the first copies by threads."""
+        """Inserts the wait for the resident copies directly before the loops, after the first `cp.async` copies."""
         # The iteration is released at once: stage 0 holds no data of this iteration, because resident tiles are not in
         # the ring.
         with self.b.region(Block()) as made:
@@ -242,8 +242,8 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int) -> None:
 
 def _last_reader(body: Block, tiles: set[Value]) -> int:
     """The index of the last operation in `body` that reads these tiles, or uses a value that was loaded from them."""
-    # Uses of loaded values count, because a warpgroup MMA reads shared memory itself: its loads are not executed where
-    # they stand.
+    # Uses of loaded values count, because a warpgroup MMA reads shared memory itself. The loads of its operands are not
+    # executed at their own position.
     read, last = set(tiles), 0
     for number, op in enumerate(body.ops):
         for each in [op, *(inside for region in op.regions for inside in walk(region))]:

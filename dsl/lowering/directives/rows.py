@@ -30,11 +30,11 @@ from dsl.lowering.shared.access_width import MAX_BYTES
 Terms = tuple[tuple[Value, int], ...]
 """Values that are constant along a row, each with its factor."""
 Told = tuple[Terms, int]
-"""Such a sum, and the factor of the column number."""
+"""A sum of terms, and the factor of the column number."""
 
 
 class _Sums(Forms[Told]):
-    """Writes an index tile as a sum: terms that are constant along its last axis, and a multiple of the
+    """Expresses an index tile as a sum of values that are constant along the tile's last axis, and of a multiple of the
     column number."""
 
     def of(self, value: Value) -> Told | None:
@@ -94,7 +94,8 @@ class AnyRows:
 
     Parts of the body are aligned to `step` elements. A row begins at `start`, and `offsets` has the offsets of its
     elements. Positions below `end` belong to the row, and the flags in `inside` test that condition. `rows` is the
-    shape of all rows. `leave` has the reductions whose result does not depend on positions past the end of a row.
+    shape of the tile without its last axis. `leave` has the reductions whose result does not depend on positions past
+    the end of a row.
     """
 
     region: WideRegion
@@ -114,8 +115,8 @@ class AnyRows:
     def check_joins(self, part: int, threads: int) -> None:
         """Raises TileError `schedule` if a reduction cannot ignore positions without a column."""
         lanes, edges = lanes_of(self, part, threads)
-        # A reduction keeps the accumulator of an earlier part at such positions. If there is no earlier part, it uses
-        # the neutral number, which must be known.
+        # At positions without a column, a reduction keeps the accumulator of an earlier part. If there is no earlier
+        # part, the neutral number must be known.
         if lanes == edges and self.region.extent // part > self.tail(part):
             return
         for sink in self.region.sinks:
@@ -210,7 +211,8 @@ def _all_flags(region: WideRegion) -> Iterator[Value]:
 
 
 def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
-    """Raises TileError `schedule` for an operation that mixes rows: each row's parts have columns of their own."""
+    """Raises TileError `schedule` for an operation that mixes rows, because the parts of two rows have different
+    columns."""
     many = prod(shape[:-1]) > 1
     for op in slices(_wides(region)):
         spec = op.spec
@@ -276,8 +278,8 @@ class RowParts:
         return total
 
     def body(self, stage: Value) -> RowPart:
-        """A part of the body. The row's own columns come first. Then come the columns of the tile that are past
-        the end of the row. Each of these occurs once."""
+        """A part of the body. The row's own columns come first. Then come the columns of the tile that are past the end
+        of the row. Each of these columns occurs once."""
         # No column may be lost or repeated, because a kernel may use columns past a row's end. An example is a sum of v
         # - 1.0.
         b, shape = self.b, (*self.of.rows, self.part)
@@ -322,7 +324,7 @@ class RowParts:
         return known | {(each, len(each.shape) - 1): own for each in self.of.inside}
 
     def grouped(self, accumulator: Value) -> tuple[tuple[int, ...], int, int, int]:
-        """How the lanes share a row. Returns the shape of all rows, the number of runs of a lane, the number of lanes,
+        """How the lanes share a row. Returns the shape of all rows, the number of runs per lane, the number of lanes,
         and the number of contiguous elements in a run."""
         extent = accumulator.shape[-1]
         near = self.of.step if extent == self.part else extent // self.lanes

@@ -1,4 +1,4 @@
-"""Slices: the operations that compute a value, and that can be repeated for other inputs."""
+"""Slices: a slice has the operations that compute a value, and can be repeated for other inputs."""
 
 from __future__ import annotations
 

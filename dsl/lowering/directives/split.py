@@ -10,16 +10,16 @@
 
 The number of parts multiplies the extent of the grid's last axis. Partial results and arrival counters are in
 workspaces, which the launch provides. The last block to arrive combines the parts in ascending order, so a result has
-the same bits on every call. No block waits for another one, so blocks may run in any order, even one after the other.
-`joins.py` finds the accumulators, and determines how their parts are combined. If only a reduction reads an
-accumulator, each block does that reduction before it stores its part. If parts are small, each thread of the last block
-combines some of them, and a reduction combines the threads' results.
+the same bits on every call. No block waits for another block, so blocks may run in any order. `joins.py` finds the
+accumulators, and determines how their parts are combined. If only a reduction reads an accumulator, each block does
+that reduction before it stores its part. If parts are small, each thread of the last block combines some of them, and a
+reduction combines the threads' results.
 
 `split p: stream`, stream-K: the grid has as many blocks as run at once (`blocks_per_sm` on each SM, 1 by default). Each
 block loops over tiles. While at least as many tiles as blocks are left, each block computes a whole tile, so that
-neighbours finish together. The iterations of all remaining tiles form one sequence, which is divided into equal shares.
-If one block computes a tile alone, the tile's sums are not stored in memory. Stream-K with whole tiles first is from
-Osama et al., PPoPP 2023.
+neighbouring blocks finish together. The iterations of all remaining tiles form one sequence, which is divided into
+equal shares. If one block computes a tile alone, the tile's sums are not stored in memory. Stream-K with whole tiles
+first is from Osama et al., PPoPP 2023.
 
 No loop is split by default. A split changes the order of the additions, and more blocks help only a small grid.
 """
@@ -45,14 +45,14 @@ from dsl.lowering.shared.atoms import offsets_within
 
 PARTS = (1, 2, 4)
 STREAM = 0
-"""The number of shares that means `stream`."""
+"""The number of parts that represents `stream`."""
 Values = Sequence[Value]
 AXIS = 2
 """The grid axis that the parts extend. It is the last axis, so that the known facts of block(0) and block(1) stay
 valid. Masks and access widths depend on these facts."""
 MOST, AHEAD = 4, 4
-"""`MOST` is the number of elements of parts that a thread of the last block combines at a time. `AHEAD` is the unroll
-factor of the loop over parts."""
+"""`MOST` is the number of elements that a thread of the last block combines at a time. `AHEAD` is the unroll factor of
+the loop over parts."""
 
 
 def split(function: Function) -> None:
@@ -94,7 +94,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
         pinned=loc,
         line=f"split {name}: {{option}}",
     )
-    if parts not in (named, 1):  # the option of an override: other lines may not fit the split kernel
+    if parts not in (named, 1):  # an override chose `parts`: other lines may not fit the split kernel
         _leave_behind(function, loop)
     if parts == STREAM:
         _Stream(function, loop, sums).run()
@@ -224,14 +224,15 @@ class _Meeting:
         self.loop.operands[:2] = [begin, b.value("minimum", stop, b.value("add", begin, count))]
 
     def arrive(self, place: Value, counter: Value, others: Value) -> Value:
-        """Stores the sums of this block, and counts the block as arrived. Returns whether all `others` have arrived
-        before."""
+        """Stores the sums of this block, and counts the block as arrived. Returns whether `others` other blocks have
+        arrived before."""
         b = self.b
         for memory, result in zip(self.memories, self.results, strict=True):
             self._store(memory, self._at(place, result), result)
         has = ["memory", "offset", "value"]
         operands = [self.arrived, counter, b.constant(1, U32)]
-        # Release: the sums are visible before the count. Acquire: the last block sees the sums of all the others.
+        # With release, the sums are visible before the count. With acquire, the last block sees the sums of all other
+        # blocks.
         count = b.op("atomic", operands, has=has, action="add", order="acq_rel", scope="gpu").result
         return b.value("eq", count, self._as(others, U32))
 
@@ -257,12 +258,12 @@ class _Meeting:
         return made.results if self.at_once == 1 else self._reduced(made.results)
 
     def there(self, turn: Value) -> Value | None:
-        """A mask of the parts that exist. The mask covers the `at_once` parts from `turn` on, which are combined at a
-        time. Returns None if all of these parts exist."""
+        """A mask for the `at_once` parts from `turn` on, which are combined together. The mask is true for parts that
+        exist. Returns None if all of these parts exist."""
         return None
 
     def _groups(self, values: Values) -> Iterator[tuple[PartialSums, Values]]:
-        """Groups of sums that are combined together, each with its own slice of `values`."""
+        """The groups of accumulators that are combined together. Each group comes with its own slice of `values`."""
         left = iter(values)
         for each in self.sums:
             yield each, [next(left) for _ in each.values]

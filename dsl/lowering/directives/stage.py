@@ -1,4 +1,4 @@
-"""`stage a, b: shared`: loads of these tensors in a loop become copies to shared memory and loads from there.
+"""`stage a, b: shared`: loads of these tensors in a loop become copies to shared memory and loads from it.
 
     for p:                         for p:
         x = load a[…]                  copy sa, a[…]; copy sb, b[…]; commit; wait 0
@@ -8,9 +8,9 @@
 
 Stores of a tensor can go through shared memory, too. A thread then stores 16 bytes of a row at once.
 
-A load before a loop is copied where it is, and each use in the loop reads the shared tile again. So `stage q: shared`
-keeps the queries of attention out of the registers. If a load comes after a loop, its copy starts before the loop and
-arrives during the loop. An example is `stage z: shared`, where z is added to accumulators.
+For a load before a loop, the copy replaces the load, and each use in the loop reads the shared tile again. So `stage q:
+shared` keeps the queries of attention out of the registers. If a load comes after a loop, its copy starts before the
+loop and arrives during the loop. An example is `stage z: shared`, where z is added to accumulators.
 
 `pipeline` then lets the copies run iterations ahead. By default, a load is staged if it feeds an MMA. A 16-bit result
 is staged by default if it comes from an MMA whose operand b is not contiguous along k.
@@ -61,7 +61,7 @@ WAYS = {"shared": True, "registers": False}
 
 
 def stage(function: Function, target: Target) -> None:
-    """Stages loads of loops: the loads that the schedule names, and loads that feed MMAs. Raises TileError `name`,
+    """Stages loads in loops: the loads that the schedule names, and loads that feed MMAs. Raises TileError `name`,
     `schedule`, `shared` or `instruction` if a line cannot be honoured."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
@@ -87,7 +87,7 @@ def _stage_loads(
         if way := choosing.way(load, loop.regions[0]):
             chosen.setdefault(loop, []).append(load)
             load.attrs[TMA] = way == TMA
-    for load in once:  # only by a line: attention with heads of 64 keeps its queries in registers
+    for load in once:  # only by a line or for wgmma: attention with heads of 64 keeps its queries in registers
         if (load.operands[0].name in choosing.said or feeds_wgmma(load, choosing.users)) and choosing.way(load, None):
             _stage_once(function, choosing.facts, load)
     for load in behind:
@@ -112,15 +112,15 @@ def _used_in_loops(function: Function, loops: list[Op]) -> list[Op]:
 
 
 def _behind_loops(body: Block, said: dict[str, str]) -> list[Op]:
-    """Loads after the first loop, except those that the schedule assigns to TMA."""
+    """Loads after the first loop that have a `stage` line other than `tma`."""
     loops = [i for i, op in enumerate(body.ops) if op.spec.control.counters]
     found = [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
     return [op for op in found if said.get(op.operands[0].name or "", TMA) != TMA]
 
 
 def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
-    """Stages stores of tensors that the schedule names, and narrow results of MMAs. Each pair of tensor and shape has
-    one shared tile."""
+    """Stages stores of tensors that the schedule names, and by default 16-bit results of MMAs. Each pair of tensor and
+    shape has one shared tile."""
     tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
     choosing, head, taken = _ChoosingResults(function, target, stores, said), Block(), taken_names(function.body)
     for op in stores:
@@ -160,7 +160,7 @@ class _ChoosingResults:
         return self.chosen[name]
 
     def _is_planned(self, op: Op, value: Value) -> bool:
-        """Whether TMA may store a result of wgmma by the rule."""
+        """Whether TMA may store a result of wgmma by default."""
         bits = op.operands[0].dtype.bits
         if not any(loop.attrs.get("tiles") for loop in walk(self.function.body)):
             return False  # no tile follows, so no other work overlaps a TMA store
@@ -168,8 +168,8 @@ class _ChoosingResults:
         return bool(products) and all(map(is_wgmma, products)) and (bits == 16 or op.operands[0].dtype.is_int)
 
     def _leaves_by_tma(self, op: Op, value: Value) -> bool:
-        """Whether TMA stores a result that the schedule does not mention. This is a choice if the store is a TMA
-        box."""
+        """Whether TMA stores a result that the schedule does not mention. There is a choice only if all stores of the
+        tensor can be TMA boxes."""
         function, name = self.function, op.operands[0].name or "tensor"
         alike = [each for each in self.stores if each.operands[0] is op.operands[0]]
         around = parents(function.body)
@@ -185,7 +185,7 @@ class _ChoosingResults:
             because="one thread stores it while the block goes on",
             retreats=(
                 (f"stage.{name}", "registers", ("shared",)),
-                # TMA stores of several tiles, or of one tile several times, are not ordered.
+                # Several TMA stores are not ordered, whether they store different tiles or one tile.
                 (f"stage.{name}", "shared", ("hazard",)),
             ),
             costs={TMA: bytes, "shared": bytes, "registers": 0},
@@ -225,8 +225,9 @@ class _ChoosingResults:
         return chosen
 
     def _of_rows(self, op: Op, value: Value) -> bool | None:
-        """Whether to stage any other store. The schedule decides. By default, a store is staged if a thread then stores
-        16 bytes instead of 4. Returns None if there is nothing to decide."""
+        """Whether to stage a store that the schedule does not assign to TMA. A line of the schedule decides. By
+        default, a store is staged if a thread then stores 16 bytes instead of 4. Returns None if there is nothing to
+        decide."""
         function, name = self.function, op.operands[0].name
         bytes = tile_bytes(value)
         word, asked = self.said.get(name or ""), function.lines.get(("stage", name or ""))
@@ -234,7 +235,8 @@ class _ChoosingResults:
             message = f"'{name}' cannot be staged: its tile has {bytes} bytes, and {self.target.arch} "
             message += f"{self.target.shared} of shared memory"
             raise TileError("shared", asked or op.loc, message, "a smaller tile, or parts of it")
-        # Each thread has 4 bytes of a row of such a result. So rows would be stored half a sector at a time.
+        # Each thread has 4 contiguous bytes of an MMA's result. Without staging, rows are stored half a sector at a
+        # time.
         is_apart = op.operands[0].dtype.bits == 16 and any(
             is_wgmma(each) or not lies_along(self.facts, each.operands[1], 0, self.starts)
             for each in _products_behind(value)
@@ -339,7 +341,7 @@ class _Choosing:
         self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
         self.room = Ledger(function, target).left()
         self.boxes: dict[Op, tuple[str, str] | None] = {}  # why a load of wgmma is no TMA box
-        self.lines: set[tuple[Value, Loc | None]] = set()  # tensors and source lines that TMA boxes are copied for
+        self.lines: set[tuple[Value, Loc | None]] = set()  # tensor and source line of each load by TMA
 
     def way(self, load: Op, body: Block | None) -> str:
         """`shared`, `tma` or "": the option in the schedule, or the choice if the schedule has no option. Raises
@@ -348,8 +350,8 @@ class _Choosing:
         word, place = self.said.get(name), self.function.lines.get(("stage", name))
         feeds = feeds_product(load, self.users)
         # Fragments of an operand are apart in memory, and each warp in a row of warps reads the same fragments. A
-        # product with plain loads reads 1.80 times the minimum number of sectors, and a product with staged loads reads
-        # 1.00 times that number. Other loads gain nothing.
+        # product reads 1.80 times the minimum number of sectors with plain loads, and 1.00 times that number with
+        # staged loads. Other loads gain nothing from staging.
         if word is None and not feeds:
             return ""
         wrong, is_planned = self.misfit(load, body), word is None and self.is_planned(load)
@@ -437,7 +439,7 @@ class _Choosing:
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """The reason why a load cannot be staged, and a hint. Returns None if the load can be staged. The copy goes to
-        the head of the loop body `body`. If `body` is None, the load is copied where it is."""
+        the head of the loop body `body`. If `body` is None, the copy replaces the load."""
         ops = [] if body is None else body.ops[: body.ops.index(load)]
         wrong = impure(slice_of(ops, place_of(load)))
         if wrong is not None:
@@ -499,10 +501,10 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
 
 
 def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
-    """Stages a load before the loops that use it. The load is copied where it is, and each use in a loop reads the
-    shared tile again."""
-    # No registers hold the value during the loop. Attention with heads of 128 then reaches 356 TFLOPS. With its queries
-    # in registers, it reaches 296 (H200, 4096 keys).
+    """Stages a load before the loops that use it. The copy replaces the load, and each use in a loop reads the shared
+    tile again."""
+    # The value then takes no registers during the loop. Attention with heads of 128 then reaches 356 TFLOPS. With its
+    # queries in registers, it reaches 296 (H200, 4096 keys).
     allocated, head = Block(), Block()
     b = Builder(located(function, load))
     with b.region(allocated):
@@ -568,11 +570,12 @@ def _read_by_each_product(
     b: Builder, body: Block, staged: list[Staged], users: dict[Value, list[Op]]
 ) -> dict[Op, list[Op]]:
     """Adds loads from shared memory for a staged value that several MMAs use. The first MMA uses the existing load, and
-    each later MMA gets its own load in front of it. Nothing is added if all MMAs have the value on the same side."""
+    each later MMA gets its own load in front of it. Nothing is added if the value is the left operand of all MMAs, or
+    the right operand of all."""
     # Two MMAs may need different layouts of one tile, such as `k` in `q @ k.T` and in `p @ k`. With a single load, the
-    # second MMA needs a layout conversion through shared memory. That takes 574 instead of 468 instructions an
-    # iteration for the gradient dq of attention. For dk and dv it takes 757 instead of 541, with 79 more spills (f16,
-    # heads of 64, 4 warps).
+    # second MMA needs a layout conversion through shared memory. With the conversion, an iteration of the gradient dq
+    # of attention has 574 instructions instead of 468. For dk and dv an iteration has 757 instead of 541, and 79 more
+    # spills (f16, heads of 64, 4 warps).
     again: dict[Op, list[Op]] = {}
     for each in staged:
         value = each.load.result
@@ -588,8 +591,8 @@ def _read_by_each_product(
 
 
 def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether only MMAs use a loaded tile, and k is the axis of its rows. A single MMA step then reads only a run of
-    each row."""
+    """Whether only MMAs use a loaded tile, and its rows are along k. A single MMA step then reads only a run of each
+    row."""
     todo: list[Wide] = [(load.result, len(load.result.tile.shape) - 1)]
     while todo:
         value, axis = todo.pop()
@@ -631,8 +634,8 @@ def _staged(
     offset, shape = operand(load, "offset"), load.result.tile.shape
     assert offset is not None
     runs = facts.of(offset).run
-    # The axis that is contiguous in global memory comes last: `b.T` of an array is transposed in shared memory. Copies
-    # are then 16 bytes wide, and `ldmatrix` transposes while it reads.
+    # The axis that is contiguous in global memory comes last, so the tile of `b.T` is transposed in shared memory.
+    # Copies are then 16 bytes wide, and `ldmatrix` transposes while it reads.
     axes = tuple(range(len(shape)))
     if runs[-1] == 1 and max(runs) > 1:
         last = runs.index(max(runs))
@@ -678,16 +681,17 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
 
 def _is_zero(value: Value) -> bool:
     """Whether the value for masked elements is zero, and not -0.0."""
-    # A literal of an 8-bit float is a conversion. If it is not seen as zero, a select fills in the value byte by byte.
-    # A product 1 x 8192 x 8192 of e4m3 then took 37.2 µs, but a product 16 x 8192 x 8192 took only 27.9.
+    # A literal of an 8-bit float is a conversion. If the conversion is not recognized as zero, a select fills in the
+    # value byte by byte. A product 1 x 8192 x 8192 of e4m3 then took 37.2 µs, but a product 16 x 8192 x 8192 took only
+    # 27.9.
     while value.op is not None and (value.op.spec.elements.reshapes or value.op.spec.algebra.keeps == "number"):
         value = value.op.operands[0]
     return is_zero_of_bits(value)
 
 
 def _loaded(b: Builder, staged: Staged) -> list[Op]:
-    """The operations that replace the load. A copy fills masked elements with zeros. If they have another value, a
-    select inserts that value here."""
+    """The operations that replace the load. A copy fills masked elements with zeros. If the load specifies another
+    value for them, a select inserts that value."""
     ops, load = Block(), staged.load
     with b.region(ops):
         b.place = (load.loc or b.loc, None)

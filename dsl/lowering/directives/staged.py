@@ -91,8 +91,8 @@ def copy(
     """Builds a copy from offsets of a tensor to offsets of a shared tile, or of a stage of a ring.
 
     `ahead` states that the copy serves a later iteration. The copy runs ahead by the number of stages minus one. Past
-    the last iteration, such a copy copies nothing. `box` is the TMA box of these offsets, if one instruction shall copy
-    them.
+    the last iteration, such a copy copies nothing. `box` is the TMA box of these offsets, if one TMA instruction does
+    the copy.
     """
     parts = {"memory": tile, "stage": stage, "offset": place, "tensor": tensor, "source": source, "mask": mask}
     more: dict[str, object] = {"ahead": True} if ahead else {}
@@ -103,7 +103,7 @@ def copy(
 
 
 def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Staged]:
-    """Places the windows of one box in one shared tile with a halo."""
+    """Replaces the shared tiles of overlapping windows by one shared tile with a halo."""
     several: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
@@ -157,10 +157,10 @@ def copy_halo(b: Builder, each: Staged) -> None:
 
 def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
     """Places the TMA parts of one load in one shared tile, one part behind the other. A part whose rows span several
-    atoms keeps its own tile."""
-    # Warpgroup MMAs that differ only in these parts can then be one instruction (`place_waits`). A tile of 128 × 192 is
-    # three subtiles of 64 columns, and one wgmma of 192 columns reads the left operand once. A product of f16 at 3072
-    # on an H100 then takes 82.8 µs instead of 105.
+    swizzle atoms keeps its own tile."""
+    # Warpgroup MMAs that differ only in these parts can then be one instruction (`place_waits`). For three subtiles of
+    # 64 columns, one wgmma of 192 columns reads the left operand once. A product of f16 at 3072 on an H100 then takes
+    # 82.8 µs instead of 105.
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load

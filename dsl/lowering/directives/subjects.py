@@ -18,16 +18,16 @@ NO_SUCH = {
     "stage": "kernel '{kernel}' has no tensor or value '{name}' to stage",
     "swizzle": "the kernel has no shared tile '{name}'",
 }
-"""Messages for properties whose subject is a value or a tensor."""
+"""The error message for a name that does not exist, for each property whose subject is a value or a tensor."""
 
 
 @dataclass(slots=True)
 class NamesThere:
     """The names in a kernel, by kind.
 
-    `tiles` are values with a shape, and `laid_out` are values that threads hold. `matrices` are tiles with two axes.
-    `products` are results and accumulators of MMAs. `counters` are loop counters, `tensors` are parameters, and
-    `shared` are shared tiles.
+    `tiles` are values with a shape, and `laid_out` are values that are distributed over threads. `matrices` are tiles
+    with two axes. `products` are results and accumulators of MMAs. `counters` are loop counters, `tensors` are
+    parameters, and `shared` are shared tiles.
     """
 
     values: set[str] = field(default_factory=set)
@@ -72,7 +72,7 @@ def names_in(function: Function) -> NamesThere:
 
 def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
     """One error for each line about a value, tensor or shared tile whose name does not exist in the kernel. If the name
-    exists but is of the wrong kind, the pass of the line reports the error."""
+    exists but is of the wrong kind, the directive's own pass reports the error."""
     # All errors are found at once, before any pass. It took 17 runs to find 17 wrong names when each pass reported its
     # own.
     everywhere = named.values | named.tensors | named.shared | function.in_branches
@@ -88,7 +88,7 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
         if kind == "recompute" and forced.loc is not None and name.isidentifier() and name not in everywhere:
             message = f"kernel '{function.name}' has no value '{name}'"
             found.append(TileError("name", forced.loc, message, closest(name, named.tiles)))
-    staged = {f"s{name}" for name in everywhere}  # tiles of 'stage'; a later pass reports a tile that is not allocated
+    staged = {f"s{name}" for name in everywhere}  # tiles that 'stage' allocates; a later pass reports missing ones
     for name, pin in function.swizzles.items():
         if name not in everywhere | staged:
             message = NO_SUCH["swizzle"].format(name=name)

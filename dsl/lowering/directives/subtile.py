@@ -6,8 +6,8 @@
         acc = dot(x, y, acc)             →       acc, acc' = dot(x, y, acc), dot(x', y, acc')
     store c[0 : 256], acc                    store c[0 : 128], acc; store c[128 : 256], acc'
 
-Loops carry each subtile. If several MMAs of a loop share an operand, it is loaded once. With subtiles, a tile may have
-extents that are no powers of two: 256 x 192 is six subtiles of 128 x 64.
+Loops carry each subtile. If several MMAs of a loop share an operand, the operand is loaded once. With subtiles, a tile
+may have extents that are no powers of two: 256 x 192 is six subtiles of 128 x 64.
 
 By default the accumulator of an MMA becomes four subtiles, if a warp then has 32 x 32 elements of each subtile. With
 `prefetch_fragments`, a warp reads the next fragments of one subtile while it multiplies the other subtiles.
@@ -35,14 +35,14 @@ from dsl.lowering.plan.products import is_sum_of_wgmma, is_wgmma
 from dsl.lowering.plan.tile_loads import adds_products, is_store
 
 LEAST = 32 * 32
-"""Default for the fewest elements of a subtile that a warp has."""
+"""The default minimum number of a subtile's elements per warp."""
 LEAST_COLUMNS = 32
 MOST_WHOLE = 65536
 """Maximum number of bytes of a tile that TMA stores as a whole. Larger tiles are stored in parts of MOST_AT_ONCE bytes.
 
-s8 with s32 results at 4096 (128 x 256 x 128, H200) takes 124 us if the whole tile of 128 KB is stored at once, which
-leaves the ring two stages. It takes 97 us with parts of 128 columns, and 96 us with parts of 64 columns. f16 at 8192 (a
-@ b) takes 1474 us with the whole tile of 64 KB, and 1505 us with parts of 128 columns.
+s8 with s32 results at 4096 (128 x 256 x 128, H200) takes 124 us if the whole tile of 128 KB is stored at once. The ring
+then has room for only two stages. With parts of 128 columns the kernel takes 97 us, and with parts of 64 columns 96 us.
+f16 at 8192 (a @ b) takes 1474 us with the whole tile of 64 KB, and 1505 us with parts of 128 columns.
 """
 MOST_OF_JOINED = 192
 """Maximum number of registers of a thread for accumulators and for the MMA results that are added to them. e4m3 at 4096
@@ -114,7 +114,7 @@ def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
 
 
 def _joins_wgmma(function: Function, total: Value) -> bool:
-    """Whether a loop adds the results of wgmma to what it carries, `acc = acc + dot(x, y)`."""
+    """Whether a loop adds the results of wgmma to a value that the loop carries, as in `acc = acc + dot(x, y)`."""
     loop = total.op
     if loop is None or not loop.spec.control.counters or total not in loop.results:
         return False
@@ -125,7 +125,7 @@ def _joins_wgmma(function: Function, total: Value) -> bool:
 
 def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...], str]:
     """The default subtile of an accumulator of wgmma, and the reason for it. MMAs of subtiles become one instruction
-    again, so only registers and shared memory count."""
+    again, so the size of a subtile affects only registers and shared memory."""
     (rows, columns), joins = total.shape, _joins_wgmma(function, total)
     stored = max((_stored_bytes(op) for op in _stores_of(function, total)), default=0)
     part = columns & -columns
@@ -155,7 +155,8 @@ def _stores_of(function: Function, total: Value) -> list[Op]:
 
 
 def _stored_bytes(store: Op) -> int:
-    """Bytes of an element, if TMA stores it by the rule. The result is 0 for floats of 32 bits, which threads store."""
+    """The number of bytes of a stored element, if TMA stores it by default. The number is 0 for floats of 32 bits,
+    which threads store."""
     dtype = store.operands[0].dtype
     return dtype.bytes if dtype.is_int or dtype.bits == 16 else 0
 
@@ -347,7 +348,8 @@ class _Cut:
 
     def _block(self, block: Block, made: Block) -> None:
         """Copies the operations of a block. Operations on parts replace the operations on cut tiles."""
-        # Parts that are built in a branch or loop body are undefined behind it. So the memos are restored at the end.
+        # Parts that are built in a branch or loop body are undefined behind the branch or loop. So the memos are
+        # restored at the end.
         at_hand = [dict(each.memo) for each in self.of]
         late = self._late(block)
         for op in block.ops:
@@ -380,8 +382,9 @@ class _Cut:
     def _late(self, block: Block) -> set[Op]:
         """Operations whose results only stores use. These operations are built part by part, directly before each part
         is stored."""
-        # When the residuals of all 256 x 192 accumulators were loaded at once, 148 bytes were spilled. Part by part,
-        # nothing is spilled. A load does not move past a write of other operations, or past a loop or branch.
+        # When the residuals of all 256 x 192 accumulators were loaded at once, 148 bytes were spilled. If they are
+        # loaded part by part, nothing is spilled. A load does not move past a write of other operations, or past a loop
+        # or branch.
         late, stored, is_open = set[Op](), set[Value](), True
         inside = set(block.ops)
         for op in reversed(block.ops):
@@ -401,8 +404,8 @@ class _Cut:
         """Stores one part."""
         operands = [part.of(v, self.sinks[op]) if _is_tile(v) else part.now(v) for v in op.operands]
         self.b.place = (op.loc or self.b.loc, None)
-        # Parts are different elements, so stores of parts need no order among themselves. They need no order with other
-        # accesses if this is the only store of the tensor and stores each element once.
+        # Parts are different elements, so stores of parts need no order among themselves. The stores need no order with
+        # other accesses if no other operation writes the tensor and each element is stored once.
         once = op in self.once or ("box" in op.attrs and op in self.of_tile)
         alone = once and self.written.count(op.operands[0]) == 1
         part.store(op, operands, self.sinks[op], **({"order": "none"} if alone and "order" not in op.attrs else {}))

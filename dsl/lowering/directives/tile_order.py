@@ -1,8 +1,8 @@
 """The order in which blocks take the tiles of a grid.
 
-There are groups of rows, descending rows, columns side by side, and pairs of a long and a short tile for persistent
-blocks. Rows are along the grid's first axis, and columns are along its second axis. In grid order one column follows
-the other.
+The orders are groups of rows, descending rows, and columns side by side. Persistent blocks may also take pairs of a
+long and a short tile. Rows are along the grid's first axis, and columns are along its second axis. In grid order one
+column follows the other.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def _share(b: Builder, count: Value, block: Value, blocks: Value) -> Value:
 
 
 def _in_groups(b: Builder, number: Value, across: Value, along: Value, group: int) -> tuple[Value, Value]:
-    """The positions of tile `number` along the axes `across` and `along`. Groups of `group` tiles across follow one
-    another. Within a group, the position across changes fastest."""
+    """The positions of tile `number` along two axes with the extents `across` and `along`. The first axis is divided
+    into groups of `group` tiles. Within a group, the position along the first axis changes fastest."""
     each = b.value("mul", b.index(group), along)
     first = b.value("mul", b.value("floordiv", number, each), b.index(group))
     high = b.value("minimum", b.value("sub", across, first), b.index(group))  # the last group may be smaller

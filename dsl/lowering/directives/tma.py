@@ -23,21 +23,21 @@ ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
 SWIZZLED_ROWS = 8
 """Number of rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
 LEAST_ROW = 64
-"""Minimum number of bytes in a row of a TMA box that the rule chooses. With channels in blocks of 32 bytes (int8
+"""Minimum number of bytes in a row of a box that TMA copies by default. With channels in blocks of 32 bytes (int8
 convolutions of 256 images, H200), TMA takes 1.3 to 2.1 times as long as `cp.async`."""
 LEAST_RUN = 32
-"""Bytes of a row that one step of an MMA takes.
+"""The number of bytes that one step of an MMA reads of a row.
 
 A copy needs one pass over shared memory for each line of 128 bytes that it writes. If runs of 32 bytes are the rows of
-a tile, four runs form a line. An example is channels in blocks, where the rows are pixels. As parts of longer rows,
-four runs take up to four passes.
+a tile, four runs form a line. An example is channels in blocks, where the rows are pixels. If the runs are parts of
+longer rows, four runs take up to four passes.
 """
 
 
 def swizzle_of_box(rows: int, width: int) -> Swizzle:
     """The swizzle of a shared tile for boxes of `rows` rows of `width` bytes. A swizzle depends on addresses and
-    repeats after eight rows. A stage whose number of rows is no multiple of eight would be read in another order than
-    it was written, so such a stage has no swizzle."""
+    repeats after eight rows. A stage has no swizzle if its number of rows is no multiple of eight, because the stage
+    would be read in another order than it was written."""
     return row_swizzle(width) if rows % SWIZZLED_ROWS == 0 else ()
 
 
@@ -64,7 +64,8 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
             return wrong
     if box.walks and box.axes[0].along != last:
         return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
-    # A row needs at least 32 bytes: its swizzle places the shared tile at a multiple of 128 bytes, as TMA requires.
+    # A row needs at least 32 bytes. With its swizzle, the shared tile then starts at a multiple of 128 bytes, as TMA
+    # requires.
     inner = shape[last]
     message = f"a box of {list(shape)} elements of {size} bytes"
     if min(inner, max(runs)) * size < LEAST_RUN or any(
@@ -89,14 +90,14 @@ def _aligned_rows(function: Function, tensor: Value) -> str:
 
 def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: int) -> tuple[str, str] | None:
     """The reason why no tensor map can have the tensor's stride along `axis`, and a hint. Returns None if a tensor map
-    can."""
+    can have this stride."""
     (parameter,) = [p for p in function.params if p.value is tensor]
     if not parameter.strides:
         known = prod(d if isinstance(d, int) else function.divisors.get(d, 1) for d in parameter.dims[axis + 1 :])
     else:
         stride = parameter.strides[axis]
         known = facts.divisor(stride)
-        if facts.of(stride).low is None:  # the sign is known: other signs are another variant
+        if facts.of(stride).low is None:  # the sign is known in each variant
             return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
     if known * tensor.dtype.bytes % MAX_BYTES:
         return f"its stride along axis {axis} is not known to be a multiple of {MAX_BYTES} bytes", ROWS_OF_A_MAP
@@ -108,7 +109,7 @@ def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
     Returns None if the rows are known to end there.
 
     A TMA store writes a row in units of 16 bytes, also past the end of the tensor's row. On an H100, such a store
-    overwrote 420 elements beside a view of 466 columns of f16 in rows of 512. TMA loads are exact.
+    overwrote 420 elements beside a view of 466 columns of f16 in rows of 512. TMA loads stop at the row's end.
     """
     tensor, offset, box = op.operands[0], operand(op, "offset"), CopiedBox.of(op)
     assert offset is not None
@@ -126,8 +127,7 @@ def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
 def boxed(columns: int, rows: int, run: int, size: int) -> int:
     """Number of columns of a tile that one TMA copy takes. `run` is the number of contiguous columns in global memory.
     `size` is the number of bytes of an element."""
-    # A swizzle depends on addresses and repeats after eight rows. If the number of rows is a multiple of eight, the
-    # tile has the same arrangement in each stage. It is then copied in swizzle atoms of 128 bytes a row. Other tiles
-    # have no swizzle.
+    # If the number of rows is a multiple of eight, the tile has the same arrangement in each stage. It is then copied
+    # in swizzle atoms of 128 bytes a row. Other tiles have no swizzle.
     most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
     return min(columns, most, *([run] if run * size >= LEAST_RUN else []))

@@ -6,8 +6,9 @@
 
 The thread that has started a store waits for the store to end. It waits before the store's shared memory is written
 again, as in the next iteration of a loop. The thread also waits at the kernel's end, because shared memory is released
-there. `insert_barriers` adds barriers as for any access. `lower_copies` knows the layouts and picks the thread that
-starts a store. If each warp holds whole rows, this is one lane of each warp. Otherwise it is one thread of the block.
+there. `insert_barriers` adds barriers as for any access. `lower_copies`, which runs after layouts are assigned, picks
+the threads that start a store. If each warp has whole rows, one lane of each warp starts a store. Otherwise one thread
+of the block starts it.
 
 Subtiles take turns in the stages of one shared tile, which has two stages by default.
 """
@@ -69,8 +70,8 @@ def tma_stores(function: Function, target: Target) -> None:
 
 
 def _by_axes(function: Function, op: Op) -> None:
-    """Reshapes a store so that each axis of the tile is an axis of its box: 128 rows of 16 x 8 pixels become
-    two axes."""
+    """Reshapes a store so that each axis of the tile is an axis of the box. For example, 128 rows of 16 x 8 pixels
+    become two axes."""
     value = operand(op, "value")
     if value is None or "box" not in op.attrs:
         return
@@ -134,7 +135,8 @@ class _Stage:
 
 
 def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) -> dict[Op, _Stage]:
-    """Allocates a shared tile for all stores of a tensor with one shape. The stores use its stages in turn."""
+    """Allocates one shared tile for all stores to a tensor that have the same shape. The stores use its stages in
+    turn."""
     alike: dict[tuple[Value, tuple[int, ...]], list[Op]] = {}
     for op in stores:
         value = operand(op, "value")
@@ -194,7 +196,7 @@ def _waits(function: Function, stores: list[Op], ways: dict[Op, _Stage], around:
                 waits[op] = number - before[-1] - 1
             elif len(together) > 1:
                 waits[op] = 0  # stores in several blocks of operations: their groups are not counted together
-            else:  # in a loop, the last store of the previous iteration; without a loop, none
+            else:  # in a loop, after the last store of the previous iteration
                 waits[op] = len(ops) - 1 - same[-1] + number if _is_in_loop(op, around) else None
     return waits
 

@@ -23,8 +23,8 @@ from dsl.lowering.shared.access_width import lies_along
 
 
 def turned(function: Function) -> None:
-    """Transposes the MMAs that the schedule assigns to warpgroups, if only their right operand is not contiguous along
-    k."""
+    """Transposes each wgmma of 32-bit elements whose left operand is contiguous along k and whose right operand is
+    not."""
     facts = facts_now(function)
     for op in walk(function.body):
         if op.spec.product and _is_wrong_way(facts, op):
@@ -33,14 +33,14 @@ def turned(function: Function) -> None:
 
 def _is_wrong_way(facts: Analysis, product: Op) -> bool:
     left, right, _ = product.operands
-    # If neither operand is contiguous along k, the transposed MMA has the same problem: `a.T @ b` stays with
-    # `mma.sync`.
+    # If neither operand is contiguous along k, the transposed MMA has the same problem. So `a.T @ b` uses `mma.sync`.
     both = all(is_loaded(each) and lies_along(facts, each, 1, {}) for each in (left, right))
     return is_wgmma(product) and loaded_across(right.dtype) and both
 
 
 def _turn(function: Function, product: Op) -> None:
-    """Transposes one MMA. A loop that only adds to the accumulator carries the accumulator transposed, too."""
+    """Transposes one MMA. If a loop around the MMA only adds to the accumulator, the loop carries the transposed
+    accumulator."""
     left, right, _ = product.operands
     carrying = _carrying(function, product)
     outermost, at, end = carrying[-1]
@@ -69,8 +69,9 @@ def _transposed(b: Builder, value: Value) -> Value:
 
 
 def _carrying(function: Function, product: Op) -> list[tuple[Op, int, Value]]:
-    """The MMA, followed by the loops around it that carry its accumulator and do nothing else with it. The innermost
-    loop comes first. Each entry has the operation, the index of the accumulator among its operands, and its result."""
+    """The MMA, followed by the loops that carry its accumulator, from the innermost loop outwards. These loops do
+    nothing else with the accumulator. Each entry has the operation, the index of the accumulator among its operands,
+    and its result."""
     outside, users = parents(function.body), uses(function.body)
     found = [(product, 2, product.result)]
     while True:

@@ -29,7 +29,7 @@ class WidePhase:
 
 @dataclass(slots=True)
 class WideSubject:
-    """The value that a line of the schedule names, its axis, and the line."""
+    """The value that a line of the schedule names, its axis, and the location of the line."""
 
     name: str
     axis: int
@@ -121,7 +121,7 @@ class _Growing:
     def __init__(self, region: WideRegion, around: Surroundings):
         self.region, self.about = region, region.about
         self.home, self.users, self.written = around.home, around.users, around.written
-        # Each value is visited once. Visits along every path took 2^n steps through n sums.
+        # Each value is visited once. When values were visited along every path, n sums took 2^n steps.
         self.needed: set[Wide] = set()
         self.work: list[tuple[Value, int, bool]] = []
 
@@ -136,7 +136,7 @@ class _Growing:
                 self.trace(value, axis)
 
     def spread(self, value: Value, axis: int) -> None:
-        """Marks a value as computed in parts, and with it all values that are computed from it."""
+        """Records that a value, and all values that depend on it, are computed in parts."""
         known = self.region.axes.get(value)
         if known is None:
             self.region.axes[value] = axis
@@ -227,7 +227,7 @@ class _Planning:
         self.level: dict[Value, int] = {}  # maps a value to the number of phases before it
         self.pending: defaultdict[int, list[Op]] = defaultdict(list)
         self.waiting: defaultdict[int, list[Op]] = defaultdict(list)
-        self.stored: dict[Value, tuple[int, Value | None]] = {}  # memory to storing phase and offset
+        self.stored: dict[Value, tuple[int, Value | None]] = {}  # maps a memory to the phase and offset of its stores
 
     def run(self) -> None:
         for op in self.region.block.ops:
@@ -260,7 +260,7 @@ class _Planning:
         else:
             memory, place = sink.operands[0], operand(sink, "offset")
             phase, other = self.stored.get(memory, (level, place))
-            level = max(level, phase + (other is not place))  # two stores to overlapping places keep their order
+            level = max(level, phase + (other is not place))  # stores that may overlap keep their order
             self.stored[memory] = level, place
         self.pending[level].append(sink)
 
@@ -282,8 +282,8 @@ def wide_region(
     """All operations that depend on a value along an axis. Raises TileError `schedule` for an operation that cannot be
     computed in parts.
 
-    The function adds the values of the region to `seen`, even if it refuses the region. Each of these values has the
-    same region.
+    The function adds the values of the region to `seen`, even if it raises an error. All of these values have the same
+    region.
     """
     # With `seen`, a caller builds each region once. 64 taps of a convolution took 6.1 s with one region a tap, and 0.4
     # s with `seen`.
@@ -326,7 +326,7 @@ def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ())
     """The error for a load that would move behind a later store to the same memory. Returns None if there is no such
     load.
 
-    If `static`, all loaded values stay available. Otherwise only the values in `kept` do.
+    If `static`, all loaded values stay available. Otherwise only the values in `kept` stay available.
     """
     position = {op: i for i, op in enumerate(region.block.ops)}
     stored: list[tuple[Op, Value | None]] = []
@@ -349,7 +349,7 @@ def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ())
 
 
 def _stored_by(step: Op) -> Iterator[Value | None]:
-    """The memories that an operation stores to. None stands for an operation that orders all memory for other
+    """The memories that an operation stores to. None represents an operation that orders all memory for other
     blocks."""
     for op in (step, *(inner for region in step.regions for inner in walk(region))):
         if writes(op):

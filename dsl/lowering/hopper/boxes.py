@@ -29,8 +29,8 @@ LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
 """The first target with TMA, the maximum number of elements of a box along an axis, and the maximum number of axes."""
 
 AHEAD = "no box is stored that begins ahead of the first element"
-"""A device stops such a store with an illegal instruction error. No manual mentions this (17 corners tried on an H200,
-driver 580.159.04). Loads may begin anywhere."""
+"""A device stops a store of such a box with an illegal instruction error. No manual mentions this (17 corners tried on
+an H200, driver 580.159.04). Loads may begin anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class CopiedBox:
             if way.count:
                 place, carried = b.value("mod", number, count), b.value("floordiv", number, count)
             axes.append(replace(axis, first=b.value("add", b.value("mul", place, step), lower)))
-        axes[1] = replace(axes[1], extent=pixels)  # all pixels count along the first axis that they advance along
+        axes[1] = replace(axes[1], extent=pixels)  # the first axis that pixels advance along counts all pixels
         return replace(self, axes=(*axes, replace(last, first=b.value("add", last.first, carried))))
 
 
@@ -238,9 +238,9 @@ class BoxMap:
     """The tensor map for boxes of one kind.
 
     `axes` are axes of the tensor, innermost first, as in `BoxAxis`. `box` has the number of elements along each axis.
-    For a window, it has the number of channels and the number of pixels. `swizzle` is the number of bytes of a row, or
-    0 without a swizzle. `walks` has the lower and upper corner and the step of a window, for each axis except the first
-    and the last.
+    For a window, `box` has the number of channels and the number of pixels. `swizzle` is the number of bytes of a row,
+    or 0 without a swizzle. `walks` has the lower and upper corner and the step of a window, for each axis except the
+    first and the last.
     """
 
     tensor: str

@@ -58,7 +58,7 @@ class Digits(Forms[TileIndex]):
 
     def counted(self, op: Op) -> TileIndex:
         """The digit of an `arange`."""
-        # A tile with a single element is a number. If its axis is broadcast, the index stays constant along it.
+        # An `arange` of a single element is a number. If its axis is broadcast, the index is constant along that axis.
         extent = op.attrs["extent"]
         return TileIndex(self.b.constant(0, op.result.dtype), (Digit(0, count=extent),) if extent > 1 else ())
 
@@ -131,7 +131,7 @@ class Digits(Forms[TileIndex]):
 
     def converted(self, op: Op) -> TileIndex | None:
         """The index to which an s32 is converted."""
-        # s32 sums that overflow are undefined as indices, so the conversion may move into the sum.
+        # An s32 sum that overflows is undefined as an index, so the conversion may move into the sum.
         source = op.operands[0]
         index = self.of(source) if op.result.dtype is INDEX and source.dtype in (S32, INDEX) else None
         if index is None:

@@ -26,7 +26,7 @@ ROWS = 64
 EIGHT = 8
 """Number of rows that are always contiguous. A descriptor has only the distance from eight rows to the next eight."""
 STEP = 32
-"""Number of bytes along k of an instruction."""
+"""Number of bytes along k that one instruction multiplies."""
 WIDTHS = {128: 1, 64: 2, 32: 3}
 """Maps the bytes of a row of an operand to the swizzle mode in its descriptor."""
 BESIDES = 26
@@ -49,9 +49,9 @@ class SwizzleAtoms:
     """The swizzle atoms of an operand in a stage, starting at byte `base`. An atom has `rows` rows of `width` bytes,
     and the atoms are contiguous.
 
-    If `across`, a row is not along k, and belongs to one step. Otherwise a row is along k, and `eights` is the number
-    of rows from the start of a group of eight rows to the start of the next group. The number is more than 8 if rows of
-    a halo are skipped.
+    If `across`, a row runs across k, and all its elements belong to one step. Otherwise a row runs along k, and
+    `eights` is the number of rows from the start of a group of eight rows to the start of the next group. The number is
+    more than 8 if rows of a halo are skipped.
     """
 
     width: int
@@ -100,9 +100,9 @@ class StagedOperand:
 
 @dataclass(frozen=True, slots=True)
 class Warpgroups:
-    """The wgmma instructions of an MMA. `form` is the part of their name after `mma_async.sync.aligned`. `steps` is the
-    number of instructions along k. `left` and `right` are the operands in shared memory. `left` is None if the left
-    operand is in registers."""
+    """The wgmma instructions of an MMA. `form` is the part of the instructions' name after `mma_async.sync.aligned`.
+    `steps` is the number of instructions along k. `left` and `right` are the operands in shared memory. `left` is None
+    if the left operand is in registers."""
 
     form: str
     steps: int
@@ -125,9 +125,9 @@ class Warpgroups:
 
 
 def require_swizzles(product: Op) -> None:
-    """Gives the shared tiles from which an MMA loads its operands the swizzle that wgmma requires. A left operand that
-    is loaded into registers has this swizzle, too. With the rows of `sums_layout`, no two lanes of a warp then access
-    the same bank."""
+    """Sets the swizzle that wgmma requires on the shared tiles from which an MMA loads its operands. A left operand
+    that is loaded into registers has this swizzle, too. With the rows of `sums_layout`, no two lanes of a warp then
+    access the same bank."""
     for value in product.operands[:2]:
         memory = chain(value)[-1].operands[0] if is_loaded(value) else None
         if memory is not None and memory.op is not None and isinstance(memory.type, SharedType):
@@ -167,8 +167,8 @@ def has_columns(columns: int, sums: str) -> bool:
 
 
 def registers_at_start(function: Function, target: Target) -> int:
-    """Number of registers of a thread at the kernel's start. ptxas lets wgmma use no more, whatever
-    `setmaxnreg` adds."""
+    """Number of registers of a thread at the kernel's start. ptxas does not let wgmma use registers that `setmaxnreg`
+    adds later."""
     given = target.each(function.launched, max(1, function.number("blocks_per_sm")))
     return min(given, function.number("maxnreg") or MOST_REGISTERS, MOST_REGISTERS)
 
@@ -215,7 +215,7 @@ def is_loaded(value: Value) -> bool:
 
 def loaded_across(dtype: DType) -> bool:
     """Whether threads can load an operand into registers if its elements are not contiguous along k."""
-    # A 32-bit word has one such element. Smaller elements would have to be packed from several rows.
+    # A 32-bit register has one such element. Smaller elements would have to be packed from several rows.
     return dtype.bits == 32
 
 
@@ -240,7 +240,7 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     run = memory.type.shape[-1]
     atoms = () if run == columns else (columns // run,)
     start, held, eights = start_of_whole(offset, (rows, columns), run), (*atoms, rows, run), EIGHT
-    if "window" in op.attrs:  # a box with a halo may have any first row: an H100 was right for all 3192 such operands
+    if "window" in op.attrs:  # a halo box may begin at any row: an H100 computed all 3192 such cases right
         (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)
         start = first * columns
     if memory.type.shape[-len(held) :] != held or start is None or not all(map(only_copies, users[memory])):

@@ -1,9 +1,9 @@
 """The accesses that are TMA boxes of a tensor (PTX ISA, "Tensors"): slices, and windows of images.
 
 A window ("im2col mode" in the PTX ISA) is the data that one tap of a filter reads. The rows of a window are the pixels
-of a result, in order through rows and images. The next pixel is a fixed step further in the tensor, and the tap adds
-the same distance to all pixels. So `x[image, row, column, c : c + 64]` is a window if image, row and column are digits
-of a pixel's number.
+of a result, row by row and image by image. The next pixel is a fixed step further in the tensor, and the tap adds the
+same distance to all pixels. So `x[image, row, column, c : c + 64]` is a window if image, row and column are digits of a
+pixel's number.
 
 If the tensor is contiguous and the indices are exactly these digits, the indexed axes act as one axis of the tensor. A
 run of pixels is then a slice of that axis. Results of images are stored in this way.
@@ -55,8 +55,8 @@ def box_of_access(
 ) -> CopiedBox:
     """The TMA box of an access. Raises NoBox if there is none.
 
-    The function first tries a box of slices, then a window if `windows` is true. The last attempt is slices of joined
-    axes, if the tensor is contiguous. Without `windows`, the first attempt is joined axes.
+    The function first tries a box of slices, then a window if `windows` is true, then slices of joined axes if the
+    tensor is contiguous. If `windows` is false, it joins the axes of a contiguous tensor at the start.
     """
     own = [each for each in subscripts if each.axis is not None]
     beside = [each.index for each in subscripts if each.axis is None]
@@ -152,7 +152,7 @@ def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool
 
 def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis | None:
     """The slice of an axis that a subscript reads. Returns None if the subscript is no slice."""
-    # A digit may start at a position other than 0. It is a slice if the digit carries nothing within the tile: the
+    # A digit may start at a position other than 0. It is a slice if no carry leaves the digit within the tile: the
     # start must be a multiple of the number of positions that the tile counts.
     assert each.axis is not None
     b, digit = digits.b, each.digit
@@ -241,8 +241,9 @@ class _Window:
 
     def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk]:
         """The axis of images, and the steps of the pixels along it."""
-        # Behind the last image, the map has as many additional images as a box may reach. A box that starts further
-        # behind is moved to the first additional image. Otherwise it could read pixels of the next block of channels.
+        # Behind the last image, the tensor map has as many additional images as a box may reach. A box that starts
+        # further behind is moved to the first additional image. Otherwise it could read pixels of the next block of
+        # channels.
         images = self._images(each)
         if images is None or not self._is_never_below_0(images.first):
             raise NoBox("its images are not counted from 0 on")
@@ -274,7 +275,7 @@ _ORDER = _Order()
 def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> None:
     """Raises NoBox unless a mask states exactly that the elements of an access are inside the tensor."""
     # The mask must not state more, because a box has no other mask. It must not state less: for an index past the end
-    # of a row, a load by threads reads the next row, and a box gives zero.
+    # of a row, a load by threads reads the next row, and a box returns zero.
     said: set[tuple[int, int]] = set()
     for order, lift in [] if mask is None else _conditions(digits.b, mask):
         found = set() if order is None else _edges(digits, order, subscripts, lift)
@@ -302,7 +303,7 @@ def _conditions(
     b: Builder, mask: Value, lift: Lift = lambda v: v
 ) -> Iterator[tuple[tuple[Value, Value, int] | None, Lift]]:
     """The comparisons that a mask combines by `&`. Each comparison comes with a function that brings its operands to
-    the mask's shape. None stands for a condition that is no comparison."""
+    the mask's shape. None represents a condition that is no comparison."""
     op = mask.op
     if op is not None and op.spec.algebra.masks == "all":
         for each in op.operands:

@@ -66,10 +66,10 @@ class Pass:
     `needs`, `gives`: the properties that the IR must have before the pass, and those that it has after the pass.
     `reads`: properties of the schedule that the pass reads.
     `may_go`: True if the pass may be left out. Without such a pass, the code is slower, or fewer errors are found.
-    `sound`: False if the code is wrong without the pass. `by_hand`: False if the code is wrong without the pass in
-        kernels with `barriers manual`.
-    `needed`: a function that tells whether the compiler needs the pass for a given kernel.
-    `deals`: a function that tells whether the pass may change which work each block of a given kernel does.
+    `sound`: False if the code is wrong without the pass.
+    `by_hand`: False if, in kernels with `barriers manual`, the code is wrong without the pass.
+    `needed`: a function that returns whether the compiler needs the pass for a given kernel.
+    `deals`: a function that returns whether the pass may change which work each block of a given kernel does.
     `resums`: True if the pass changes the order of additions.
     `plugin`: the plug-in that added the pass; None for a pass of the compiler.
     """
@@ -104,9 +104,9 @@ PASSES = (
     # First: later passes remove values, and a line of the schedule about a removed value would be reported as a
     # mistake.
     Pass("check_names", on_function(check_names.check_names)),
-    # Directives come before layouts and barriers: those passes treat code made by directives like code written by hand.
-    # Among the directives that rebuild loops, `pipeline` is first. Iterations that are peeled or unrolled later then
-    # keep the order that `pipeline` gave them.
+    # Directives come before the passes for layouts and barriers, which treat code of directives like code written by
+    # hand. Among the directives that rebuild loops, `pipeline` is first. Iterations that are peeled or unrolled later
+    # then keep the order that `pipeline` gave them.
     Pass("grid", on_function(grid.grid), reads=("l2_group", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("precompute", on_function(precompute.precompute), reads=("precompute",)),
@@ -114,8 +114,8 @@ PASSES = (
     Pass("align", align.align, reads=("align", "loop", "stage")),
     # Cannot be left out: the pass divides tiles into static parts if their extents are not powers of two.
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
-    # After `subtile`, since each subtile is a matrix product of its own. Before `stage`, which reads how operands are
-    # laid out.
+    # After `subtile`, since each subtile is a matrix product of its own. Before `stage`, which depends on how operands
+    # are laid out.
     Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),
     # Before the passes that rebuild loops. After `split`, which compares the body of a loop with the reduction behind
     # the loop.
@@ -155,7 +155,7 @@ PASSES = (
     Pass("recompute", on_function(recompute.recompute)),
     Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
     Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
-    # After lower_matrix_accesses: a phase of `ldmatrix` consists of other lanes than a phase of plain loads.
+    # After lower_matrix_accesses: for `ldmatrix`, shared memory serves other lanes together than for plain loads.
     Pass(
         "swizzle_shared",
         on_function(swizzle_shared.swizzle_shared),
@@ -175,9 +175,9 @@ PASSES = (
     # After all barriers: they decide which tiles may share bytes.
     Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),
     Pass("check_pingpong", on_function(pingpong.check_pingpong), may_go=False),
-    # After every pass that moves accesses: an access moved over the wait would race with the previous launch.
+    # After every pass that moves accesses: an access that moves over the wait would race with the previous launch.
     Pass("overlap", on_function(overlap.overlap), may_go=False),
-    # Last: a timeline then measures the code that the kernel has without marks.
+    # Last, so that a timeline measures the code without marks.
     Pass("marks", on_function(marks.marks), may_go=False),
 )
 EMISSION_NEEDS = (LAYOUTS, CONVERSIONS, COPIES, PLACES)
@@ -268,8 +268,8 @@ def run_passes(
 @contextmanager
 def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[None]:
     """If the pass of a plug-in has run, turns an internal error into a TileError `plugin`. The error names the last
-    such pass. The verifier accepts well-formed IR that breaks assumptions of later passes. So the mistake of a plug-in
-    may surface only in a later pass."""
+    pass of a plug-in that has run. The verifier accepts well-formed IR that breaks assumptions of later passes. So the
+    mistake of a plug-in may surface only in a later pass."""
     try:
         yield
     except TileError:

@@ -19,7 +19,7 @@ from dsl.lowering.passes.simplify import remove_unused
 
 
 def anew_behind_loops(function: Function) -> None:
-    """Treats the function's own block and each region that contains loops."""
+    """Runs on the function's body and on each region that contains loops."""
     for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
         if any(op.spec.control.loops for op in block.ops):
             _Stretches(block).run()
@@ -78,8 +78,8 @@ def _read(op: Op) -> list[Value]:
 
 
 def _is_cheap(op: Op) -> bool:
-    """Whether a tile is cheap to compute: it holds integers or flags, and is computed only from integers or flags.
-    Division by a variable is not cheap, because it is a long sequence of instructions."""
+    """Whether a tile is cheap to compute: it consists of integers or flags, and is computed only from integers or
+    flags. Division by a variable is not cheap, because it is a long sequence of instructions."""
     if op.spec.algebra.divides and constant_of(op.operands[1]) is None:
         return False
     kinds = {value.dtype.kind for value in (*op.operands, *op.results)}

@@ -1,7 +1,8 @@
-"""Rejects schedules that name values or loops that the kernel does not have. Reports all such lines at once.
+"""Rejects schedules that name values or loops that the kernel does not have. Reports all lines with unknown names at
+once.
 
 This pass runs first, because later passes remove values. For example, removing a load that is masked off also removes
-its indices. A layout for a value that a pass removed is not a mistake.
+its indices. A line that sets the layout of a removed value is not a mistake.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from dsl.lowering.ops.pipelines import roles_of
 
 def check_registers(function: Function, target: Target) -> None:
     """Raises TileError `registers` in three cases: a tile of floats is too large, accumulators are too large for one
-    instruction, or a loop carries too many registers. The first case in the text is reported. Tiles of integers are not
-    checked: they are mostly index arithmetic, and a thread keeps few of their elements in registers."""
+    instruction, or a loop carries too many registers. The first case in the kernel's text is reported. Tiles of
+    integers are not checked: they are mostly index arithmetic, and a thread keeps few of their elements in
+    registers."""
     has = _most_of_thread(function, target)
     for op in walk(function.body):
         if op.spec.wgmma:
@@ -26,7 +27,7 @@ def check_registers(function: Function, target: Target) -> None:
             _check_carried(op, has)
             _check_beside(function, op, has)
         for result in op.results:
-            if not result.dtype.is_float:  # mostly index arithmetic, see above
+            if not result.dtype.is_float:
                 continue
             needed = _registers(result)
             if needed > MOST_REGISTERS:
@@ -75,7 +76,7 @@ def _check_carried(loop: Op, has: int) -> None:
 def _check_beside(function: Function, loop: Op, has: int) -> None:
     """Checks that a wgmma product fits beside the values that the loop carries. wgmma keeps its accumulators and a left
     operand in registers while it runs. If these registers and the carried values together exceed the limit, ptxas 13.0
-    spills much or gives up (C7600). ptxas did so when 96 of 136 registers were taken, and when 112 of 160 were."""
+    spills much or gives up (C7600). This happened with 96 of 136 registers taken, and with 112 of 160."""
     body = loop.regions[-1]
     has = has if _lifted_to(function) else min(has, function.number("maxnreg") or has)
     for at, op in enumerate(body.ops):
@@ -96,22 +97,21 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
 
 def _lifted_to(function: Function) -> int:
     """The number of registers of a consumer thread if producer warps give registers to consumer warps (`setmaxnreg`),
-    else 0."""
+    otherwise 0."""
     roles = roles_of(function)
     given: Sequence[int] = roles.attrs["registers"] if roles is not None else ()
     return given[1] if given else 0
 
 
 def _used(body: Block, begin: int) -> set[Value]:
-    """The values that operations use: those at index `begin` and behind it. Uses in their regions are included."""
+    """The values that the operations from index `begin` on use. Uses in their regions are included."""
     ops = body.ops[begin:]
     inner = [each for op in ops for region in op.regions for each in walk(region)]
     return {value for op in (*ops, *inner) for value in op.operands}
 
 
 def _check_product(function: Function, target: Target, op: Op) -> None:
-    """Checks that one wgmma instruction fits into the registers that a thread has at launch. Registers that
-    `setmaxnreg` adds later do not help the instruction."""
+    """Checks that one wgmma instruction fits into the registers that a thread has at launch."""
     given, columns = registers_at_start(function, target), op.result.tile.shape[1]
     most = most_columns(given)
     if columns > most:

@@ -75,7 +75,7 @@ def _with(body: Block, place: Value, taken: Value) -> Iterator[tuple[Op, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class PlaceOrder:
-    """low + apart <= high, element by element."""
+    """States that low + apart <= high for each element."""
 
     low: Value
     high: Value

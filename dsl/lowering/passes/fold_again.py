@@ -1,4 +1,5 @@
-"""Folds again after loops were rebuilt: a peeled loop has no partial iteration, so its bounds determine its masks."""
+"""Folds operations again after loops were rebuilt. A peeled loop has no partial iteration, so its bounds determine its
+masks."""
 
 from __future__ import annotations
 

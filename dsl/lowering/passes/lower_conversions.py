@@ -79,7 +79,7 @@ class _ExchangeLowering(Rewriter):
         assert layout is not None
         mask = layout.axis_mask(axis)
         along = [b for b in layout.warp if b & mask]
-        if not along:  # the axis lies within warps: shuffles reduce it, and no memory is needed
+        if not along:  # the axis is within warps: shuffles reduce it, and no memory is needed
             return False
         parts = 1 << len(along)
         shape = (*layout.shape[:axis], parts, *layout.shape[axis + 1 :])
@@ -183,8 +183,8 @@ def bits_of_shape(shape: tuple[int, ...]) -> int:
 
 
 def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
-    """The layout after each warp has reduced its part. `axis` then has one element for each warp that lies along this
-    axis, and no register bits or lane bits."""
+    """The layout after each warp has reduced its part. `axis` then has one element for each warp along this axis, and
+    no register bits or lane bits."""
     mask = layout.axis_mask(axis)
     dropped = layout.drop(axis, keep=True)
     wide = [1] * len(shape)

@@ -26,7 +26,7 @@ class _CopyLowering(Rewriter):
         self.analysis = facts_of(function)
         self.offsets = AffineOffsets()
         self.stored: dict[Value, Op] = {}
-        """Shared tile → the last store to the tile so far."""
+        """Maps a shared tile to the last store so far."""
 
     def run(self) -> None:
         self.function.body = self.block(self.function.body, self.visit)
@@ -53,8 +53,7 @@ class _CopyLowering(Rewriter):
                 "make the row pitch a multiple of 4 bytes, or drop 'require async'",
             )
         # This is not an error, only a slower kernel: rows of odd length are legal. With loads and stores in place of
-        # `cp.async`, matrix products take 1.6 to 3.0 times as long (docs/measurements.md). Under `require async`, it is
-        # an error.
+        # `cp.async`, matrix products take 1.6 to 3.0 times as long (docs/measurements.md).
         self.synchronous(op)
         return True
 

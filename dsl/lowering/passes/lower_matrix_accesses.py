@@ -1,10 +1,10 @@
 """Turns loads of MMA operands into `ldmatrix` and stores of matrices into `stmatrix`, if layouts allow it.
 
 Both instructions move 8x8 matrices of 16-bit elements. A row of the matrix is 16 bytes of shared memory. A lane holds
-two neighbours of a row, or of a column with `trans`. For the bits of the layout, this means: the elements of a 32-bit
-word are neighbours, and lane bits 0 and 1 move by 4 and 8 bytes. With `trans`, lane bits 2, 3 and 4 move by 2, 4 and 8
-bytes. All other bits move by whole rows. Bytes are transposed in pairs: one register bit moves to the other byte of a
-pair.
+two neighbours of a row, or of a column with `trans`. So the bits of the layout must satisfy these conditions. The
+elements of a 32-bit word are neighbours, and lane bits 0 and 1 change the offset by 4 and 8 bytes. With `trans`, lane
+bits 2, 3 and 4 change it by 2, 4 and 8 bytes. All other bits change it by whole rows. Bytes are transposed in pairs:
+one register bit selects the byte of a pair.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class _MatrixLowering:
         return self.is_transposed(op, map, size)
 
     def is_transposed(self, op: Op, map: SharedMap, size: int) -> bool | NoMatrixAccess:
-        """Like `fits`, but looks only at the layout. `size` is the number of bytes of an element."""
+        """Like `fits`, but checks only the layout. `size` is the number of bytes of an element."""
         bits = (4 // size).bit_length() - 1
         if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
             rest = (*map.register[bits:], *map.lane[2:], *map.warp)
@@ -202,7 +202,7 @@ class _MatrixLowering:
 
 def feeding(body: Block) -> set[Value]:
     """The values that become operands of matrix products without moving to other threads."""
-    # a loop's argument → the values it stands for; the argument may also be the start value of an inner loop
+    # maps a loop's argument to the values it stands for; it may also be the start value of an inner loop
     carried: dict[Value, list[Value]] = {}
     for each in (each for op in walk(body) for each in names(op)):
         for name in each:
@@ -226,7 +226,7 @@ def feeding(body: Block) -> set[Value]:
 
 
 def _made(body: Block) -> set[Value]:
-    """The values computed from results of matrix products without moving to other threads."""
+    """The values that the same threads compute from results of matrix products."""
     found: set[Value] = set()
     for op in walk(body):
         if op.spec.product:

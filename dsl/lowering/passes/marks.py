@@ -2,7 +2,7 @@
 
 `function.attrs["marks"]` selects the marks: `barriers`, `loops`, and lines of the `.tile` file. A mark is a pair of
 `mark` operations, one before and one behind the marked operations. Both are in the same block, so the marks of a warp
-nest. This pass is the last: the timeline measures the code that the kernel has without marks.
+nest. This pass is the last, so that the timeline measures the code without marks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LIFE, EMPTY = "life", "empty"
 mark."""
 BARRIERS, LOOPS, LINES = "barriers", "loops", "lines"
 EMPTY_PAIRS = 4
-"""Number of empty marks at the start of a kernel. There are several because the first is slower: its instructions are
-not in the cache yet."""
+"""Number of empty marks at the start of a kernel. There are several because the first mark is slower: its instructions
+are not in the cache yet."""
 MOST_LINE = 10**7
 LineRange = tuple[int, int]
 
@@ -83,7 +83,7 @@ def marks(function: Function) -> None:
     if asked is None:
         return
     kinds, ranges = parse_marks(asked)
-    numbers: dict[tuple[str, str, int], int] = {}  # all copies of a mark, as unrolling makes them, share one number
+    numbers: dict[tuple[str, str, int], int] = {}  # all copies of a mark, which unrolling makes, share one number
 
     def mark(of: Stretch, begins: bool) -> Op:
         number = numbers.setdefault((of.kind, of.name, of.line), len(numbers))
@@ -114,8 +114,8 @@ def _in_block(
                 _in_block(function, region, kinds, inside, mark)
     stretches = [each for lines in ranges for each in _runs(function, block, lines)]
     stretches += _waits_and_loops(function, block, kinds)
-    # Outer marks come first. If two marks cover the same operations, the mark of the range encloses that of the loop or
-    # barrier.
+    # Outer marks come first. If two marks cover the same operations, the mark of the range encloses the mark of the
+    # loop or barrier.
     stretches.sort(key=lambda each: (each.first, -each.last))
     made: list[Op] = []
     for at, op in enumerate(block.ops):
@@ -134,8 +134,8 @@ def _waits_and_loops(function: Function, block: Block, kinds: set[str]) -> Itera
 
 
 def _runs(function: Function, block: Block, lines: LineRange) -> Iterator[Stretch]:
-    """The runs of consecutive operations that belong to these lines. Operations that cost almost nothing may lie
-    between them. There can be several runs, because an unrolled loop contains each line several times."""
+    """The runs of consecutive operations that belong to these lines. Operations that cost almost nothing may be between
+    these operations. There can be several runs, because an unrolled loop contains each line several times."""
     run: list[int] = []
     for at, op in enumerate(block.ops):
         if _is_slight(op):
@@ -170,8 +170,8 @@ def _is_in(lines: LineRange, line: int) -> bool:
 
 
 def line_of(function: Function, op: Op) -> int:
-    """The line of the kernel's file that an operation belongs to. It is 0 if there is none. An inlined operation
-    belongs to the line of the innermost call in that file."""
+    """The line of the kernel's file that an operation belongs to. The result is 0 if the operation belongs to no line
+    of that file. An inlined operation belongs to the line of the innermost call in that file."""
     assert function.loc is not None
     place = op.loc
     while place is not None and place.source is not function.loc.source:

@@ -9,8 +9,8 @@ from dsl.lowering.ops.memory import subject_of
 
 
 def narrow_scalars(function: Function) -> None:
-    """Gives such loads the attribute `one_thread`. This saves traffic and avoids races with threads that do not need
-    the value."""
+    """Sets the attribute `one_thread` on loads of scalars that only scalar stores need. This saves traffic and avoids
+    races with threads that do not need the value."""
     users = uses(function.body)
     # With barriers written by hand, no barrier orders the reads of the other threads. A load in all threads would be a
     # race.

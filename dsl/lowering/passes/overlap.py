@@ -1,13 +1,13 @@
 """Overlaps the launches of one call (programmatic dependent launch). Decides where a kernel waits for the preceding
 launches, and where it lets the next launch start.
 
-`function.attrs` describe the kernel's place in its call. `follows`: the tensors that no preceding launch writes.
-`leads`: another launch follows directly. Before the wait, an overlapping kernel computes indices, sets up shared memory
-and reads the tensors of `follows`. Each thread waits before any other access to global memory. The wait is in the
-kernel's outermost block, or once in each warp role. So every thread block waits before it ends. Otherwise, a third
-launch that waits for the second would not also wait for the first (PTX ISA, "griddepcontrol").
+Two entries of `function.attrs` describe the kernel's place in its call. `follows` has the tensors that no preceding
+launch writes. `leads` states that another launch follows directly. Before the wait, an overlapping kernel computes
+indices, sets up shared memory and reads the tensors of `follows`. Each thread waits before any other access to global
+memory. The wait is in the kernel's outermost block, or once in each warp role. So every thread block waits before it
+ends. Otherwise, a third launch that waits for the second would not also wait for the first (PTX ISA, "griddepcontrol").
 
-This pass comes after all others: no pass may move an access over a wait.
+This pass runs after all passes that move accesses.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def _wait(function: Function) -> list[Op]:
 
 def _let_next_start(function: Function, waits: Collection[Op]) -> None:
     spots: dict[str, Spots] = {END: [], LOADS: [_behind_reads(function.body, waits)]}
-    # This place is allowed only if this launch does not wait itself. Otherwise blocks of the next launch could fill the
-    # multiprocessors while this launch still waits.
+    # The start of the kernel is an option only if this launch does not wait itself. Otherwise blocks of the next launch
+    # could fill the multiprocessors while this launch still waits.
     if not waits:
         spots[HEAD] = [(function.body, 0)]
     because, rule = "blocks of the next launch find room as blocks of this one end", LOADS if waits else HEAD
@@ -77,15 +77,15 @@ def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Blo
         for region in block.ops[needs[0]].regions:
             yield from _ahead_of_need(region, early)
     else:
-        # If no operation needs the wait, the wait stands at the end, before the terminator: every thread block must
-        # wait before the block ends.
+        # If no operation needs the wait, the wait is at the end, before the terminator: every thread block must wait
+        # before the block ends.
         end = len(block.ops) - bool(block.ops and block.ops[-1].spec.control.ends)
         yield block, needs[0] if needs else end
 
 
 def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
-    """The place behind the last operation that reads global memory or waits for launches. If that operation holds the
-    warp roles, the place is in the first role that reads."""
+    """The place behind the last operation that reads global memory or waits for launches. If that operation contains
+    the warp roles, the place is in the first role that reads."""
 
     def reads(op: Op) -> bool:
         is_wait = any(each in waits for each in _with_inner(op))
@@ -99,7 +99,7 @@ def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
 
 
 def _behind(body: Block, spots: Spots) -> int:
-    """The number of operations behind these places. If there is no place, the number of all operations."""
+    """The number of operations behind these places. Without a place, the result is the number of all operations."""
     ahead = sum(len(_with_inner(op)) for block, at in spots for op in block.ops[:at])
     return len(walk(body)) - ahead
 

@@ -1,7 +1,7 @@
 """`peel p`: splits the last iteration off a loop. All remaining iterations are whole and need no mask.
 
 `for p in range(0, k, 64)` becomes a loop over the whole steps and a second loop with at most one iteration. In the
-first loop, `p + arange(64) < k` always holds.
+first loop, `p + arange(64) < k` is always true.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ def place_shared(function: Function, target: Target) -> None:
     The offset of a tile is a multiple of 16 bytes (128 for TMA boxes) and of the period of its swizzle. Two tiles share
     bytes under two conditions: the life of one tile ends before the life of the other begins, and barriers order their
     accesses anyway. In two cases, barriers are added so that more tiles can share bytes: the block does not fit
-    otherwise, or a second block then fits on a multiprocessor. With `barriers manual`, none are added. Raises TileError
-    `shared` if the tiles do not fit.
+    otherwise, or a second block then fits on a multiprocessor. With `barriers manual`, no barriers are added. Raises
+    TileError `shared` if the tiles do not fit.
     """
     lives = Lifetimes(function)
     placed, total = _placed(lives, [a | b for a, b in zip(lives.apart, lives.unordered, strict=True)])
@@ -34,9 +34,9 @@ def place_shared(function: Function, target: Target) -> None:
         # `joined` stays an option even if it does not fit: the rule may select it, and the error below then reports its
         # bytes.
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
-        # A barrier costs time, so it is added only where the saved bytes matter. Example: attention with heads of 128.
-        # If the result has bytes of its own, one block of four warps fits on a multiprocessor. If a barrier lets the
-        # result reuse the bytes of the keys, two blocks fit.
+        # A barrier costs time, so it is added only where the saved bytes matter. An example is attention with heads of
+        # 128. If the result has bytes of its own, one block of four warps fits on a multiprocessor. If a barrier lets
+        # the result reuse the bytes of the keys, two blocks fit.
         few = not target.has_enough(function.threads, total)
         wanted = total > target.shared or (few and target.blocks(least) > target.blocks(total))
         rule = "closer" if wanted and "closer" in fitting else "joined"
@@ -74,7 +74,8 @@ def _smaller(placed: Iterable[Op], message: str) -> TileError:
 
 
 def _shallower(function: Function, target: Target, total: int, message: str) -> TileError | None:
-    """The error at a `pipeline` line, with the depth that fits; None if no line's depth is to blame."""
+    """The error at a `pipeline` line, with the number of stages that fits. Returns None if no line has too many
+    stages."""
     for name, stages in function.by_subject("pipeline", int).items():
         rings = [op.attrs["type"] for op in function.body.ops if op.spec.allocates and _stages(op) == stages]
         each = sum(type.bytes for type in rings) // max(stages, 1)

@@ -6,12 +6,12 @@ write memory that the products do not read: the copies were between the barrier 
 found no conflict.
 
 A product may add to the accumulator of the previous product, as with the taps of a filter. Such a product starts
-directly after the previous product, and one wait serves both.
+directly after the previous product, and one wait serves both products.
 
 Products of adjacent subtiles are joined into one product, which reads the left operand once. For example, a result of
 128 x 192 consists of three products of 64 columns before they are joined.
 
-Loads behind a product that do not depend on its accumulator run while the product runs. With blockwise scales, a
+If loads behind a product do not depend on its accumulator, they run while the product runs. With blockwise scales, a
 product of 8192 x 8192 x 8192 in e4m3 then takes 911 us instead of 985.
 
 A product that starts at 0 may take over the registers of an earlier accumulator. Such a product starts behind the uses
@@ -129,7 +129,7 @@ def _follows(run: list[Op], op: Op, most: int) -> bool:
 
 
 def _make_one(function: Function, block: Block, run: list[Op]) -> None:
-    """Replaces the last product of `run` with one product that computes all of them, and removes the others."""
+    """Replaces the last product of `run` with one product that computes all results, and removes the other products."""
     first, columns = run[0], run[0].result.tile.shape[1]
     form = first.attrs["form"].replace(f"n{columns}k", f"n{columns * len(run)}k")
     operands = [first.operands[0], *(op.operands[1] for op in run), *(op.operands[2] for op in run)]
@@ -170,7 +170,7 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     if not taken:
         return None
     # The old accumulator becomes an operand. Without this dependency, ptxas would start the product before the uses of
-    # the old accumulator, regardless of the order of the text, and would spill.
+    # the old accumulator, regardless of the order of instructions, and would spill.
     product.operands = [*product.operands[:-1], spent]
     product.attrs["from_zero"] = True
     return spent
@@ -212,8 +212,8 @@ def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
 
 
 def _may_pass(op: Op) -> bool:
-    """Whether a product may move ahead of an operation. This holds for the start of a copy, the commit of a group of
-    copies, and an operation that only computes."""
+    """Whether a product may move ahead of an operation. The operation may start a copy, commit a group of copies, or
+    only compute."""
     return op.spec.in_flight or op.spec.orders == "group" or _only_computes(op)
 
 

@@ -15,7 +15,7 @@ def recompute(function: Function) -> None:
     """Repeats the chosen conversions of 16-bit floats to f32 at each use."""
     chosen: set[Value] = set()
     # Never by default: rows that fit into registers as f32 gain nothing. Rows that spill gain: softmax backward at
-    # 32768 columns runs at 1.02 to 1.03 of a copy instead of 0.80 to 0.92 (docs/softmax.md).
+    # 32768 columns reaches 1.02 to 1.03 of the speed of a copy instead of 0.80 to 0.92 (docs/softmax.md).
     for op in walk(function.body):
         if is_widening(op):
             value = op.result

@@ -44,7 +44,7 @@ def share_equal(function: Function) -> None:
 
 
 def remove_unused(function: Function) -> None:
-    """Removes operations that have no effects and whose results are unused, and loop-carried values that never
+    """Removes operations that have no effects and whose results are unused. Also removes loop-carried values that never
     change."""
     # repeated, because dropping one carried value can show that another never changes
     while _drop_carried(function.body):
@@ -69,7 +69,7 @@ def remove_unused(function: Function) -> None:
 
 
 def _drop_carried(block: Block) -> bool:
-    """Replaces loop-carried values that never change with their start values. Returns whether any value was
+    """Replaces loop-carried values by their start values if the values never change. Returns whether any value was
     replaced."""
     changed = False
     mapping: dict[Value, Value] = {}

@@ -12,7 +12,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, uses, walk
 
 
 def sink(function: Function) -> None:
-    """Moves such operations behind loops, or copies them to there."""
+    """Moves index computations behind loops, or repeats them there."""
     for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
         for loop in [op for op in block.ops if op.spec.control.loops]:
             _sink(block, loop, uses(function.body))

@@ -112,7 +112,7 @@ def _is_tree(value: Any) -> bool:
 
 
 def flaw_of_structure(function: Function) -> str | None:
-    """Describes the first wrong field, operation or value of a function in words. None if there is none."""
+    """A description of the first wrong field, operation or value of a function. Returns None if nothing is wrong."""
     for name, (reads, what) in FIELDS.items():
         if not reads(getattr(function, name)):
             return f"`function.{name}` is {getattr(function, name)!r:.60}: it is {what}"
@@ -192,7 +192,7 @@ class _Walk:
 
 
 def flaw_of_value(value: Any) -> str | None:
-    """Describes in words what is wrong with a value or its type. None if nothing is wrong."""
+    """A description of the error in a value or its type. Returns None if nothing is wrong."""
     if not isinstance(value, Value):
         return f"{value!r:.60}: it is no Value"
     type = value.type

@@ -1,10 +1,10 @@
 """Gives shared tiles the swizzle that avoids bank conflicts.
 
 A swizzle XORs bits of a byte offset from bit 7 up (the row of banks) into the bank bits below. Bits within the widest
-access do not move. An access is free of conflicts if the lanes of a phase have linearly independent bank bits. The
-search assigns masks to the upper bits, one bit after the other. For each bit, the search takes the first mask that
-leaves the lanes settled so far without conflicts. If an access has too many lanes for all of them to use different
-banks, the search aims for as few passes as possible.
+access do not move. A phase is the set of lanes that shared memory serves together. An access is free of conflicts if
+the lanes of each phase have linearly independent bank bits. The search assigns masks to the upper bits, one bit after
+the other. For each bit, the search takes the first mask without conflicts between the lanes that no later bit affects.
+If an access has too many lanes for all of them to use different banks, the search aims for as few passes as possible.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ WORST = FIRST_BIT - 1  # log2 of the maximum number of passes: 32 lanes take at 
 
 
 def swizzle_shared(function: Function) -> None:
-    """Sets the swizzle of each tile that has no fixed one: the swizzle that the schedule pins, or else one that the
-    pass computes, if it removes conflicts. Raises TileError `layout` for a pin that does not fit, or that differs from
-    a fixed swizzle."""
+    """Sets the swizzle of each tile without a fixed swizzle. Without a pin of the schedule, the pass computes a
+    swizzle, if that removes conflicts. Raises TileError `layout` for a pin that does not fit, or that differs from a
+    fixed swizzle."""
     allocs = [op for op in function.body.ops if op.spec.allocates]
     names = {op.attrs["name"] for op in allocs}
     for name, pin in function.swizzles.items():
@@ -110,12 +110,13 @@ def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
 
 
 def _extent(type: SharedType) -> int:
-    """Number of bytes within which offsets are swizzled."""
+    """Number of bytes that are swizzled together: a stage or a whole tile."""
     return stage_bytes(type) if type.ring else type.bytes
 
 
 def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
-    """The swizzle for `swizzle s: BITS, BASE, SHIFT`: bits [BASE, BASE + BITS) are XORed with the bits SHIFT above."""
+    """The swizzle for `swizzle s: BITS, BASE, SHIFT`: bits [BASE, BASE + BITS) are XORed with the bits that are SHIFT
+    higher."""
     if pin.bits is None:
         return ()
     count, base, shift = pin.bits
@@ -162,7 +163,7 @@ def _bits(type: SharedType) -> int:
 
 
 def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
-    """One phase of each access. None if the place of any access is not known."""
+    """One phase of each access. Returns None if the place of any access is not known."""
     phases: list[Phase] = []
     for op in accesses:
         layout = access_layout_of(op)
@@ -245,7 +246,7 @@ def _opened(tile: SharedType, phases: list[Phase] | None, widest: int) -> Openin
 
 
 def bits_swizzle(count: int, base: int, shift: int) -> Swizzle:
-    """The swizzle that XORs bits [base, base + count) with the bits `shift` above."""
+    """The swizzle that XORs bits [base, base + count) with the bits that are `shift` higher."""
     return tuple((base + shift + i, 1 << base + i) for i in range(count))
 
 
@@ -265,7 +266,7 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
     """The swizzle that gives the phases the fewest passes over the banks. It changes only the lowest `bits` bits of an
     offset.
 
-    The search first asks for the minimum in each phase. If there is no such swizzle, it allows twice as many passes,
+    The search first requires the minimum in each phase. If there is no such swizzle, it allows twice as many passes,
     then four times as many, and so on. No phase takes more passes than without a swizzle.
     """
     keep = max((p.bytes for p in phases), default=1).bit_length() - 1
@@ -293,8 +294,8 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
 def least_passes(phase: Phase, keep: int) -> int:
     """The fewest passes of a phase with any swizzle that does not move the lowest `keep` bits of an offset.
 
-    Lanes that differ only above these bits share the remaining banks. For example, a tile is stored 16 bytes at a time.
-    If 32 lanes then read 4 bytes each, at a distance of 16 bytes, the read takes 4 passes.
+    Lanes whose offsets differ only above these bits share the remaining banks. For example, a tile is stored 16 bytes
+    at a time. If 32 lanes then read 4 bytes each, at a distance of 16 bytes, the read takes 4 passes.
     """
     inside = [WORD << i for i in range((phase.bytes // WORD).bit_length() - 1)]
     words, low = BasisSpan(inside), BasisSpan(inside)

@@ -41,8 +41,9 @@ MOST_SLOTS = 4
 iterations makes matrix products of size 4096 10% faster, for f16 and for bytes. Loops that do more than MMAs need the
 registers: attention is 6% slower if two iterations are joined."""
 STEPPED = 2
-"""The number of iterations that a stepped loop joins. On an H200, f16 products of size 4096 take 293, 286 and 296
-microseconds with one, two and three iterations joined. Products of size 8192 take 2288, 2242 and 2300 microseconds."""
+"""The number of iterations that are joined in a loop that `prefetch_fragments` has rewritten (a stepped loop). On an
+H200, f16 products of size 4096 take 293, 286 and 296 microseconds with one, two and three iterations joined. Products
+of size 8192 take 2288, 2242 and 2300 microseconds."""
 MOST_SUMS = 128
 """A stepped loop joins iterations only if a thread has at most this many accumulators. With 192, two joined iterations
 spill 150 bytes, and products of size 8192 take 2470 microseconds instead of 2264."""
@@ -65,8 +66,8 @@ def _choose(function: Function, loop: Op) -> None:
             "an iteration for each stage of the ring: their places are numbers",
         )
     step = constant_of(loop.operands[2])
-    # Two kinds of loops allow only the factor 1 and the factor of the rule: loops over tiles whose results are stored
-    # by TMA, and loops whose step is known only at run time.
+    # Two kinds of loops allow only factor 1 and the default factor. These are loops over tiles whose results TMA
+    # stores, and loops whose step is known only at run time.
     in_flight = "tiles" in loop.attrs and any(op.spec.leaves for op in walk(loop.regions[0]))
     free = step is not None and step >= 1 and not in_flight
     loop.attrs["unroll"] = function.choices.choose(

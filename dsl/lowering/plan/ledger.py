@@ -27,7 +27,7 @@ class Ledger:
         self.function, self.target = function, target
 
     def fits(self, bytes: int) -> bool:
-        """Whether a block may have that many bytes at all."""
+        """Whether a block may have `bytes` bytes of shared memory."""
         return bytes <= self.target.shared
 
     def taken(self, tiles: Collection[Value] | None = None) -> int:
@@ -36,12 +36,12 @@ class Ledger:
         return sum(op.attrs["type"].bytes for op in allocations if tiles is None or op.result in tiles)
 
     def left(self) -> int:
-        """The bytes that no tile has."""
+        """The number of bytes that no tile takes."""
         return self.target.shared - self.taken()
 
     def left_for_ring(self, others: int, stage: int, is_tma: bool) -> int:
         """The bytes that a ring may have beside `others` bytes of other tiles. `stage` is the bytes of one stage. A TMA
-        ring of two stages or more leaves room for the blocks that the schedule requests on an SM, if it can."""
+        ring leaves room for the blocks that the schedule requests on an SM, if two stages then still fit."""
         if not is_tma:
             return self.target.shared - self.target.shared // OF_CONVERSIONS - others
         blocks = max(1, self.function.number("blocks_per_sm"))

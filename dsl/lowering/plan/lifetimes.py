@@ -43,7 +43,7 @@ class _State:
 class Lifetimes:
     """The lifetimes of shared tiles. `apart[i]` has the tiles with which tile i may not share bytes. `unordered[i]` has
     the tiles with which tile i may share bytes only after a barrier is added. `needs[op]` maps each tile that `op`
-    accesses to other tiles. Accesses to those other tiles need a barrier before `op`."""
+    accesses to other tiles. After accesses to these other tiles, a barrier is needed before `op`."""
 
     def __init__(self, function: Function):
         self.function = function

@@ -52,8 +52,8 @@ REFUSALS = ("instruction", "registers", "schedule", "shared", "layout")
 
 def plan(function: Function, given: Target, may_set_warps: bool, by_itself: bool = True) -> Target:
     """Marks the MMAs that are wgmma, and sets the number of warps if neither the schedule nor the caller has set it.
-    Returns the target. With wgmma it is sm_90a instead of sm_90. The same devices run both, and only sm_90a has
-    wgmma. If `by_itself` is false, only the schedule decides which MMAs are wgmma."""
+    Returns the target. With wgmma, the target is sm_90a instead of sm_90. The same devices run both, and only sm_90a
+    has wgmma. If `by_itself` is false, only the schedule decides which MMAs are wgmma."""
     is_hopper = may_plan(given)
     found = _named(function)
     if is_hopper and by_itself and not found and function.word("barriers") != "manual":
@@ -150,8 +150,8 @@ def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]
 
 
 def _flaw_together(function: Function, given: Target, fitting: list[Op], may_set_warps: bool) -> str | None:
-    """The reason why MMAs that could be wgmma one by one cannot be wgmma in one kernel. Returns None if there is no
-    such reason."""
+    """The reason why MMAs that could be wgmma individually cannot all be wgmma in one kernel. Returns None if there is
+    no such reason."""
     parts = [_part(function, op) for op in fitting]
     rows = sorted({rows for rows, _ in parts})
     if len(rows) > 1:
@@ -243,7 +243,7 @@ class _Seen:
         return op.attrs["shape"] is not None or bool(_names(op) & said) or "prefetch_fragments" in self.function.attrs
 
     def flaw(self, op: Op) -> str | None:
-        """The reason why an MMA cannot be wgmma. Returns None if the plan knows no such reason."""
+        """The reason why an MMA cannot be wgmma. Returns None if the plan finds no reason."""
         left, right, sums = op.operands
         rows, columns = _part(self.function, op)
         types = left.dtype.name, right.dtype.name, sums.dtype.name

@@ -33,7 +33,7 @@ def offset_and_mask(load: Op) -> tuple[Value | None, Value | None]:
 
 
 def row_bytes(facts: Analysis, load: Op) -> int:
-    """Number of bytes of a loaded row. The elements of a row are neighbours in memory."""
+    """Number of bytes of a loaded row. The elements of a row are contiguous in memory."""
     offset = operand(load, "offset")
     assert offset is not None
     return max(facts.of(offset).run) * load.result.dtype.bytes

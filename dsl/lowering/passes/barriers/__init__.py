@@ -3,9 +3,9 @@
 1. For each operation, `touches.py` finds the touched elements of memory and the threads that touch them.
 2. A walk through the program tracks the accesses that no barrier has ordered yet (`walking.py`, `state.py`,
    `steps.py`). The walk goes through loops iteration by iteration (`iterations.py`). If an access conflicts with an
-   earlier access (`conflicts.py`, `threads.py`), the walk asks for a barrier before the later one (`insert.py`). While
-   a copy is in flight, an access to the elements that the copy touches is an error (`copies.py`).
-3. Barriers are removed if later ones made them superfluous (`remove.py`).
+   earlier access (`conflicts.py`, `threads.py`), the walk requests a barrier before the later access (`insert.py`).
+   While a copy is in flight, an access to the elements that the copy touches is an error (`copies.py`).
+3. Barriers are removed if later barriers made them superfluous (`remove.py`).
 4. Each barrier, inserted or removed, is a choice with a reason (`choose.py`).
 """
 

@@ -1,4 +1,4 @@
-"""Makes each barrier a choice, and gives the reason for the barrier. A schedule may choose otherwise."""
+"""Makes each barrier a choice, and gives the reason for the barrier."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class _Reasons:
         the operation may have changed the description of the access. If several operations qualify, the last one before
         `later` is returned."""
         accesses = self.steps.accesses
-        # access → whether it is from an earlier iteration than the access that was passed in
+        # maps an access to whether it is from an earlier iteration than the given access
         followed = {access: False}
         seen: set[int] = set()
         while followed:
@@ -126,7 +126,7 @@ class _Reasons:
         return both and (followed or self.position[earlier] >= self.position[later])
 
     def between(self, earlier: Op, later: Op, earlier_iteration: bool) -> tuple[Op, ...]:
-        """The barriers between two operations. With `earlier_iteration`, the barriers between `earlier` in one
+        """The barriers between two operations. With `earlier_iteration`, returns the barriers between `earlier` in one
         iteration and `later` in the next iteration."""
         first, last = self.position[earlier], self.position[later]
         if not earlier_iteration:
@@ -158,7 +158,7 @@ class _Reasons:
         return not fills and operand(op, "mask") is not None
 
     def unplaced(self, op: Op, touch: Touch) -> str:
-        """Why the compiler does not know the place of an access. "" if it knows the place."""
+        """Why the place of an access is not known. Returns "" if it is known."""
         if touch.offsets is not None:
             return ""
         offset = self.steps.touches.offset_of(op, touch)

@@ -1,9 +1,9 @@
-"""Whether two accesses meet: two threads touch the same element, and no barrier orders the two accesses.
+"""Finds out whether two accesses meet: whether two threads touch the same element, and no barrier orders the accesses.
 
 A release publishes two things to other blocks: what its own thread did, and what barriers made visible to this thread.
 An acquire makes data visible to its own thread. The other threads of the block see this data only behind a barrier (PTX
-ISA 8, "Causality order"). So a release conflicts with all earlier accesses of global memory by other threads. An
-acquire conflicts with all later accesses of this kind.
+ISA 8, "Causality order"). So a release conflicts with all earlier accesses of global memory by other threads, and an
+acquire with all later accesses.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from dsl.lowering.passes.barriers.threads import (
 )
 from dsl.lowering.passes.barriers.touches import Stage, Touch, along
 
-# The maximum number of iterations of a loop that are compared one by one. If there are more, the compiler assumes that
-# the access may touch any element. That may cause a superfluous barrier, but never a missing one.
+# The maximum number of iterations of a loop that are compared one by one. If there are more iterations, the compiler
+# assumes that the access may touch any element. That may cause a superfluous barrier, but never a missing one.
 MAX_ROUNDS_BACK = 64
 UNPLACED, APART = Meeting("block", Doubt.PLACE), Meeting("block", Doubt.BASE)
 
 
 def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
-    """How a pending access meets another access, over all iterations that the pending access stands for. The result has
-    the widest scope; at equal scope, a proven conflict takes precedence over a possible one."""
+    """How a pending access meets another access in any iteration that the pending access stands for. The result has the
+    widest scope. If scopes are equal, a proven conflict takes precedence over a possible one."""
     if touch.combines is not None and touch.combines == pending.combines:
         return None  # atomics that need no order between them
     strongest: Meeting | None = None
@@ -51,7 +51,8 @@ def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
 
 
 def collision(flying: Touch, touch: Touch) -> Meeting | None:
-    """How a copy in flight meets an access. None if the two touch different elements in all iterations of the copy."""
+    """How a copy in flight meets an access. Returns None if they touch different elements in all iterations of the
+    copy."""
     if touch.combines is not None and touch.combines == flying.combines:
         return None
     for earlier in earlier_iterations(flying, touch):
@@ -61,7 +62,7 @@ def collision(flying: Touch, touch: Touch) -> Meeting | None:
 
 
 def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
-    """How two accesses meet. None if no two threads touch the same element."""
+    """How two accesses meet. Returns None if no two threads touch the same element."""
     if a.bond is not None or b.bond is not None:
         scope = scope_of_acting((a, b), warps)
         return None if scope is None else Meeting(scope)
@@ -71,7 +72,7 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
         return UNPLACED
     if not _comparable(a, b):
         return APART
-    # wgmma reads through the asynchronous proxy. The fence that this needs is emitted with block barriers only.
+    # wgmma reads through the asynchronous proxy. The fence for this proxy is emitted with block barriers only.
     if a.grouped or b.grouped:
         return IN_BLOCK
     met = meeting_of_elements(a, b, warps)
@@ -143,8 +144,8 @@ def _different_stages(a: Touch, b: Touch) -> bool:
 
 
 def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
-    """The stages of two accesses, if these stages differ only by a constant; else None. For TMA boxes, only the axes
-    with this property are kept."""
+    """The stages of two accesses, if these stages differ only by a constant. Otherwise returns None. For TMA boxes,
+    only the axes with this property are kept."""
     one, other = a.stage, b.stage
     if one is None or other is None or one.modulus != other.modulus:
         return None
@@ -156,8 +157,8 @@ def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
 
 
 def _comparable(a: Touch, b: Touch) -> bool:
-    """Whether the offsets of two accesses count from the same place and have the same unknown terms. Two offsets count
-    from the same place if both are within a stage, or if neither is."""
+    """Whether the offsets of two accesses have the same base and the same unknown terms. The base is the same if both
+    offsets are within a stage, or if neither offset is."""
     return a.in_stage == b.in_stage and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
 
 
@@ -203,8 +204,8 @@ class Comparisons:
         return "block" if others & known.block else "warp" if others & known.warp else None
 
     def met(self, access: int, others: int) -> int:
-        """The accesses in `others` that meet the given access in the scope of the block. If there are none, those that
-        meet it in the scope of a warp. Only pairs that were compared before count."""
+        """The accesses in `others` that meet the given access in the scope of the block. If there are no such accesses,
+        returns those that meet it in the scope of a warp. Only pairs that were compared before are considered."""
         known = self.known[access]
         return others & known.block or others & known.warp
 

@@ -19,7 +19,7 @@ NEVER = "wait(n) for it"  # the hint for a copy that no wait in the text would c
 
 def groups_kept(ops: list[Op]) -> dict[str, int]:
     """How many groups in flight a walk distinguishes: two more than any `wait` leaves in flight. Copies and TMA stores
-    are counted separately. Behind any `wait`, all older groups have landed. The second extra group lets an error
+    are counted separately. Behind any `wait`, all older groups have completed. The second extra group lets an error
     message name the group."""
     return {
         kind: max((op.attrs["groups"] for op in ops if op.spec.orders == kind), default=0) + 2
@@ -42,8 +42,8 @@ class CopiesInFlight:
 
     def waited(self, op: Op, state: State) -> None:
         copies = state.copies
-        # A wait(0) behind earlier copies is never an error, even if all of them have landed: it tells a reader that
-        # they have.
+        # A wait(0) behind earlier copies is never an error, even if all of them have completed: it tells a reader that
+        # they have completed.
         drains = copies.committed and not op.attrs["groups"]
         self.waited_for[op] = max(self.waited_for.get(op, 0), len(copies.groups), drains)
 
@@ -105,13 +105,13 @@ class CopiesInFlight:
         raise TileError("hazard", op.loc, message, hint)
 
     def _begun_by(self, flying: int) -> Op | None:
-        """The copy or TMA store that started an access in flight. If several did, the nearest one."""
+        """The copy or TMA store that started an access in flight. If several qualify, the nearest one is returned."""
         begun = [op for op in walk(self.steps.function.body) if op.spec.in_flight or op.spec.leaves]
         return self.steps.origin(flying, begun)
 
     def _same_stage(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
-        """Text that says which two indices of a ring select the same stage. The first index belongs to the copy in
-        flight, and is given in terms of the access's iteration. The second index belongs to the access. None if an
+        """A text about two indices of a ring that select the same stage. The first index belongs to the copy in flight,
+        and is given in terms of the access's iteration. The second index belongs to the access. Returns None if an
         index is unknown, or if the texts of the two indices are equal."""
         ring = touch.stage.modulus if touch.stage is not None else None
         index, to = operand(op, "stage"), operand(copy, "stage")
@@ -133,7 +133,8 @@ class CopiesInFlight:
         return f"stage {here} here and stage {there} of the copy{before} are the same in a ring of {ring}"
 
     def _stage_text(self, index: Value, less: int = 0) -> str | None:
-        """The index of a stage minus `less`, as a kernel would write it. None if a part of the index has no name."""
+        """The index of a stage minus `less`, as a kernel would write it. Returns None if a part of the index has no
+        name."""
         index, _ = remainder(index)
         factors, constant = self.forms.form(index)
         constant -= less

@@ -39,7 +39,7 @@ def insert(order: Order) -> list[Placed]:
         inserted.append(placed(order, need.block, need.op, need.scope, need))
 
     BarrierWalk(order, needed).block(order.steps.function.body, State())
-    # otherwise the walk has not seen the copies in the kernel's text, and every `wait` would look superfluous
+    # With `by_hand`, the walk has not seen the copies in the kernel's text, so every `wait` would look superfluous.
     if not order.by_hand:
         order.copies.check_waits()
     return inserted

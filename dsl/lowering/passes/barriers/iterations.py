@@ -65,9 +65,9 @@ class LoopIterations:
         return known
 
     def _next_tile(self, following: Callable[[int], int]) -> Callable[[int], int]:
-        """The change from one tile to the next in a persistent kernel's loop over tiles. The change drops the accesses
-        of the previous tile to tensors. In a kernel that is not persistent, different blocks compute the two tiles.
-        There, no barrier orders these accesses either."""
+        """The change from one tile to the next in a persistent kernel's loop over tiles. The change drops the previous
+        tile's accesses to tensors. In a kernel that is not persistent, different blocks compute the two tiles. There,
+        no barrier orders these accesses either."""
         given = [p.value for p in self.steps.function.params if p.value is not None]
         of_memory = self.steps.accesses.of_memory
         return lambda accesses: following(accesses & ~reduce(or_, (of_memory[memory] for memory in given), 0))
@@ -83,10 +83,10 @@ class LoopIterations:
                     yield touch.expressed(lambda form, m: self.forms.canonical(substituted(form, starts), m))  # noqa: B023
 
     def _first_iteration(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
-        """Describes stages and offsets relative to the values that the loop carries. On entry, these have their start
-        values."""
+        """Describes stages and offsets relative to the values that the loop carries. On entry, the carried values have
+        their start values."""
         starts = {c.inside: c.start for c in carried}
-        # Memory → carried value → the factor of that value in the body's accesses to the memory.
+        # Maps a memory and a carried value to the factor of that value in the body's accesses to the memory.
         stages: dict[Value, dict[int, int]] = defaultdict(dict)
         offsets: dict[Value, dict[int, int]] = defaultdict(dict)
         for touch in (touch for region in op.regions for touch in self._at_first(region)):
@@ -140,8 +140,8 @@ def _new(value: int) -> int:
 
 
 def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
-    """Describes an access of one iteration in terms of the next iteration. `inside` holds the values that each
-    iteration recomputes."""
+    """Describes an access of one iteration in terms of the next iteration. `inside` has the values that each iteration
+    recomputes."""
     # `steps`: values that keep their name, and the constant that an iteration adds to them. `renamed`: values that have
     # another name in the next iteration. `added`: values to which an iteration adds an amount known only at run time.
     steps = {c.inside: c.next[1] for c in carried if c.next[0] == {c.inside: 1} and c.modulus == EXACT}
@@ -157,8 +157,8 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
     unknown = inside - steps.keys() - renamed.keys() - added.keys()
 
     def follow(form: Form, modulus: int) -> Form | None:
-        """A form in terms of the next iteration's values. None if the form depends on a value that is not known
-        there."""
+        """A form in terms of the next iteration's values. Returns None if the form depends on a value that is not known
+        in the next iteration."""
         left: set[int] = set()
         for value, (more, under) in added.items():
             factor = form[0].get(value)
@@ -178,7 +178,8 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
         offset = sum(k * steps.get(v, 0) for v, k in touch.offsets.terms) if touch.offsets is not None else 0
         if not (stage or offset) or touch.before == (stage, offset):
             return touch
-        # the access already stands for iterations of another loop, and it can stand for those of one loop only
+        # the access already stands for iterations of another loop, and an access can stand for only one loop's
+        # iterations
         if touch.before is not None:
             return touch.without(bool(stage), bool(offset))
         ring = (stage and touch.stage is not None and touch.stage.modulus) or 0

@@ -38,8 +38,8 @@ def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
         if 1 < len(inside) <= MAX_DROPS:
             for each in inside:
                 removal.take_out(each)
-    # After the others: a barrier before the loop has a cost, too. So it is tried only against the barriers that are
-    # left inside.
+    # This comes last, because a barrier before the loop has a cost, too. It may replace only barriers that are left
+    # inside the loop.
     for block, loop in order.steps.loops(body):
         inside = removal.inside(loop)
         if inside and len(inside) <= MAX_DROPS:

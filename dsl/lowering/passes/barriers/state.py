@@ -1,4 +1,4 @@
-"""The state of a walk: sets of accesses that no barrier has ordered yet, and the changes to such sets."""
+"""The state of a walk: sets of accesses that no barrier has ordered yet, and the changes to these sets."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Flight:
         return Flight(groups, 0, True)
 
     def waited(self, left: int) -> tuple[Flight, int]:
-        """Lands all groups except the newest `left` groups. Returns the remaining groups and the accesses that
-        landed."""
+        """Completes all groups except the newest `left` groups. Returns the remaining groups and the accesses of the
+        completed groups."""
         done = self.groups[: max(0, len(self.groups) - left)]
         return replace(self, groups=self.groups[len(done) :]), reduce(or_, done, 0)
 
@@ -81,8 +81,8 @@ class State:
         return State(change(self.pending), self.copies.each(change), self.stores.each(change), change(self.sent))
 
     def land(self, left: int, stores: bool) -> None:
-        """Lands all groups except the newest `left` groups. The accesses of the landed groups become pending, as if
-        each thread had done them just now."""
+        """Completes all groups except the newest `left` groups. The accesses of the completed groups become pending, as
+        if each thread had done them just now."""
         if stores:
             self.stores, done = self.stores.waited(left)
         else:
@@ -108,7 +108,7 @@ class OpenAccesses:
         self.of_memory: dict[Value, int] = defaultdict(int)
         self.of_global = 0
         self.acquires = 0
-        # number → numbers of the accesses that a loop or a barrier changed into this access
+        # maps an access to the accesses that a loop or a barrier changed into it
         self.earlier: dict[int, list[int]] = defaultdict(list)
         self.followed: set[tuple[int, int]] = set()  # pairs (old, new): `new` is `old` in the next iteration
         self.behind_warp_barrier = self.changing(lambda touch: replace(touch, warp_ordered=True))

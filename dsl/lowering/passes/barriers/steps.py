@@ -1,4 +1,4 @@
-"""For each block, the operations that matter for the order of accesses. For each operation, its accesses."""
+"""Finds the operations of a block that matter for the order of accesses, and the accesses of each operation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Steps:
                 yield from self.inside(region, (*loops, op) if op.spec.control.loops else loops)
 
     def loops(self, block: Block) -> Iterator[tuple[Block, Op]]:
-        """The loops of a block, inner ones first. Each loop comes with the block that holds it."""
+        """The loops of a block, inner ones first. Each loop comes with the block that contains it."""
         for op in tuple(self.of(block)):  # the caller may insert barriers during the iteration
             for region in op.regions:
                 yield from self.loops(region)

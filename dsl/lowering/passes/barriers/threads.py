@@ -1,7 +1,7 @@
 """The scope in which two accesses meet: none (no element is touched by two threads), a warp, or the block.
 
-Two accesses whose offsets count from the same place are compared as linear maps of bits. If an access is not a linear
-map, the two accesses are compared element by element.
+If the offsets of two accesses have the same base, the accesses are compared as linear maps of bits. If an access is not
+a linear map, the two accesses are compared element by element.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
 
 
 def meeting_of_elements(a: Touch, b: Touch, warps: int) -> Meeting | None:
-    """How two accesses meet, given that their offsets count from the same place."""
+    """How two accesses meet whose offsets have the same base."""
     if a.layout is None or b.layout is None:
         return _certain(_scope_with_scalar(a, b, warps))
     both = images(a, b)
@@ -121,7 +121,7 @@ class Image:
 
 
 def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
-    """Two accesses as linear maps into the same space of bits; None if carries make a map nonlinear.
+    """Two accesses as linear maps into the same space of bits. Returns None if carries make a map nonlinear.
 
     Elements are compared under two conditions: both accesses use the same formula, and the formula gives each element
     its own offset. Otherwise offsets are compared. The offsets must then be free of carries: each coordinate has bits
@@ -184,13 +184,13 @@ def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
 
 
 def owners(touch: Touch, warps: int) -> dict[int, list[int]]:
-    """Offset → the numbers of the threads that touch the element at that offset."""
+    """Maps each offset to the numbers of the threads that touch its element."""
     assert touch.layout is not None and touch.offsets is not None
     return _owners(touch.layout, touch.offsets, _idle(touch), warps)
 
 
-# Cached: copies and reads of the subtiles of a tile are compared pair by pair. With the cache, each of them is
-# enumerated once, which saves 9 ms of the compile time of a matrix product.
+# Cached: copies and reads of the subtiles of a tile are compared pair by pair. With the cache, each access is
+# enumerated once. That saves 9 ms when a matrix product is compiled.
 @lru_cache(maxsize=8)
 def _owners(layout: Layout, at: Affine | Listed, idle: int, warps: int) -> dict[int, list[int]]:
     offsets = at.values(layout.shape)

@@ -22,13 +22,13 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import BONDS, commutes, counts_iterations, place_of
 
 Change = Callable[[Form, int], Form | None]
-"""Rewrites a form. The form must be right modulo the second argument. Returns None if the form is not known any
-more."""
+"""Rewrites a form (terms and a constant). The new form must be right modulo the second argument. Returns None if the
+form is not known any more."""
 
 
 BEYOND = 1 << 32
-"""The base of the number of a box. It exceeds the distance, counted in tiles, between any two tiles of an array along
-an axis."""
+"""The base of the digits of a box number. It exceeds the distance, counted in tiles, between any two tiles of an array
+along an axis."""
 
 
 def along(box: int, axes: Collection[int]) -> int:
@@ -75,7 +75,7 @@ class Stage(NamedTuple):
 
     def changed(self, change: Change) -> Stage | None:
         """The same index with its form rewritten. The digits of a box are rewritten one by one, so one digit may stay
-        known while another is lost. None if nothing is known any more."""
+        known while another is lost. Returns None if nothing is known any more."""
         if not self.axes:
             form = change(self.form, self.holds)
             return None if form is None else self.of(form)
@@ -91,15 +91,16 @@ class Touch:
 
     `bond`: "acquire" or "release" if the access orders global memory with other blocks. Such an access touches no
         element itself.
-    `stage`: the index of the stage. None without a stage. Also None if the index is not known; then `in_stage` is True.
-    `offsets`: the offsets of the elements, within the stage if there is one. None if any element may be touched.
-    `layout`: the layout of the tile; None for a scalar.
+    `stage`: the index of the stage. It is None without a stage, and also if the index is not known. In the latter case,
+        `in_stage` is True.
+    `offsets`: the offsets of the elements, within the stage if there is one, or None if any element may be touched.
+    `layout`: the layout of the tile, or None for a scalar.
     `one_thread`: True if only one of the threads that hold an element touches it. Thread 0 touches a scalar.
     `combines`: the action of the access, if accesses with the same action need no order between them
         (`dsl/lowering/ops/memory.py`).
     `polls`: the atomic, if its iterations in a loop of threads need no order between them.
     `joint`: True if the lanes of a warp do the access together, so that a lane also accesses elements of other lanes.
-    grouped: True if the warps of a warp group do the access together, through the asynchronous proxy. The fence for
+    `grouped`: True if the warps of a warp group do the access together, through the asynchronous proxy. The fence for
         this proxy is emitted with block barriers.
     `warp_ordered`: True if a warp barrier came after the access. The access can then only conflict with accesses of
         other warps.
@@ -207,8 +208,8 @@ def stage_of(forms: LoopForms, memory: Value, index: Value) -> Stage:
 
 
 def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
-    """Tensor stored by TMA → axis → extent of its boxes along that axis. Axes along which the extents differ are left
-    out."""
+    """Maps each tensor that TMA stores, and each axis, to the extent of the boxes along that axis. Axes along which the
+    extents differ are left out."""
     found: dict[Value, dict[int, int]] = {}
     for op in ops:
         tensor = operand(op, "tensor") if op.spec.leaves else None
@@ -225,7 +226,7 @@ def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | Non
 
     An axis counts only if boxes begin at multiples of their extent along that axis. Each such axis has its own digit of
     the number. So one digit may be known while another is not. For example, the digit of the row is still known behind
-    the loop over the columns. None if there is no such axis.
+    the loop over the columns. Returns None if no axis counts.
     """
     terms: dict[int, int] = {}
     constant, axes = 0, []
@@ -272,7 +273,7 @@ class Touches:
         return next(place_of(op, e)[0] for e in self.effects[op] if e.memory is touch.memory and e.kind == kind)
 
     def source_of_doubt(self, offset: Value) -> Op | None:
-        """The operation that makes offsets unknown. None if a loop carries the offsets."""
+        """The operation that makes offsets unknown. Returns None if a loop carries the offsets."""
         while (op := offset.op) is not None:
             unknown = [v for v in op.operands if isinstance(v.type, TileType) and not self.place(v)]
             if not unknown:
@@ -281,7 +282,7 @@ class Touches:
         return None
 
     def place(self, offset: Value) -> Affine | Listed | None:
-        """The offsets in closed form. None if the operations that compute them show no such form."""
+        """The offsets in closed form. Returns None if the operations that compute them show no such form."""
         return self.affines.of(offset) or self.listed.of(offset)
 
     def of(self, op: Op) -> list[Touch]:

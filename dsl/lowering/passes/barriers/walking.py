@@ -25,7 +25,7 @@ from dsl.lowering.passes.barriers.threads import Scope
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A barrier that must stand before an operation.
+    """A barrier that is needed before an operation.
 
     `later`: the operation's access that needs the barrier.
     `earlier`: a previous access that conflicts with `later`.
@@ -138,8 +138,8 @@ class BarrierWalk:
                 head = following
 
     def _branch_of_threads(self, block: Block, op: Op, state: State) -> None:
-        """Walks a branch or loop of single threads. No barrier may stand inside, so a required barrier goes before the
-        branch or loop."""
+        """Walks a branch or loop whose condition differs from thread to thread. No barrier may be inside, so a required
+        barrier is inserted before the branch or loop."""
         self.branch, self.parted = 0, op
         inside = State(0, *state.flying)
         inside = self._loop(op, inside) if op.spec.control.loops else self._one_after_the_other(op, inside)

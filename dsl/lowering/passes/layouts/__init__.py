@@ -1,7 +1,7 @@
 """Gives every tile a layout, and makes each remaining layout conversion an explicit `convert_layout`.
 
-1. Anchors get their layouts in this order: pins of the schedule, operands and accumulators of MMAs, loads and stores
-   (wide, coalesced accesses), all other values (`anchors.py`).
+1. Anchors are the values from which layouts propagate. They get layouts in this order: values that the schedule pins,
+   operands and accumulators of MMAs, loads and stores (wide, coalesced accesses), all other values (`anchors.py`).
 2. Layouts propagate from anchors through operations that determine one operand's layout from another's (`spread.py`).
    The rules for this propagation are in the operation's row in `dsl/lowering/ops/`.
 3. The function is rebuilt with layouts (`rebuild.py`). A value that is needed in another layout is converted. A pure

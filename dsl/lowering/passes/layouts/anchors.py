@@ -59,8 +59,8 @@ def accumulator_layout(
     instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair, warps: int, pin: Pin | None = None
 ) -> Layout:
     """The layout of an accumulator. `split` is the number of warps along each axis, and `near` is the number of
-    contiguous elements of a thread along each axis. A tile that is too small raises TileError `layout` if a pin
-    requests the layout, else LayoutError."""
+    contiguous elements of a thread along each axis. If the tile is too small, raises TileError `layout` for a layout
+    that a pin requests, and otherwise LayoutError."""
     try:
         return replicated(accumulator(instruction, (shape[0], shape[1]), split, near), warps)
     except LayoutError as error:
@@ -77,7 +77,8 @@ def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
 
 
 def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
-    """How many contiguous elements a lane accesses at once (up to 16 bytes), and along which axis they lie."""
+    """How many contiguous elements a lane accesses at once (up to 16 bytes), and the axis along which they are
+    contiguous."""
     offset = operand(op, "offset")
     assert offset is not None
     shape = offset.tile.shape
@@ -174,7 +175,7 @@ class _Anchors:
                 self.layouts.found[value] = self.pinned_layout(value, pin)
 
     def access_layout(self, op: Op, moved: Value) -> Layout:
-        """The layout of the loaded or stored tile. The layout allows the widest access, unless a choice asks for a
+        """The layout of the loaded or stored tile. The layout allows the widest access, unless a choice selects a
         narrower access."""
         width, axis = access_vector(self.layouts.facts, op, self.warps)
         why = f"neighbours along axis {axis} in memory, up to 16 bytes"
@@ -185,8 +186,8 @@ class _Anchors:
         shape = value.tile.shape
         axis = len(shape) - 1
         room = value.tile.size // (WARP * self.warps)
-        # The rule is 1, although 16 bytes would fit. No access of this value is known, so a larger width has no
-        # benefit. With one element per lane, a short tile occupies the most threads.
+        # The default is one element per lane, although 16 bytes would fit. No access of this value is known, so a
+        # larger width has no benefit. A short tile then occupies the most threads.
         widest = min(max(room, 1), shape[axis], 128 // value.dtype.bits)
         return self.vectors(value, value.name or "value", value.op, 1, widest, axis, "no access and no product")
 
@@ -210,8 +211,8 @@ class _Anchors:
         return self.warps_of(value, subject, op, Layout.default(shape, self.warps, width, axis), (width, axis))
 
     def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:
-        """The layout `along`. If the tile is reduced, a layout with the warps along another axis: the reduction of a
-        row within one warp needs no barrier."""
+        """Returns the layout `along`. If the tile is reduced, returns by default a layout with the warps along another
+        axis, because the reduction of a row within one warp needs no barrier."""
         apart = Layout.default(along.shape, self.warps, *vector, apart=True)
         if apart == along or not any(self.is_reduced(each, vector[1]) for each in self.layouts.joined(value)):
             return along
@@ -250,11 +251,12 @@ class _Anchors:
             ) from None
 
     def products(self) -> dict[Value, Layout]:
-        """The layouts of all product results, and of the values that share such a layout. Sets the instruction of each
+        """The layouts of all product results, and of the values that share these layouts. Sets the instruction of each
         product."""
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
-        # Products for which no pin sets the contiguous elements of a thread → the number of warps along each axis.
+        # Maps products for which no pin sets the contiguous elements of a thread to the number of warps along each
+        # axis.
         free: dict[Op, Pair] = {}
         for op in self.dots:
             if op.result not in together:
@@ -298,7 +300,7 @@ class _Anchors:
             self.layouts.wgmma[op] = instruction
             require_swizzles(op)
             mixed = instruction.left is None and is_loaded(op.operands[0])
-            instruction = rule  # the layouts are those of the mma.sync products of the single warps
+            instruction = rule  # each warp has the layouts of an mma.sync product
             given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
         op.attrs["instruction"] = instruction
         if given is not None:
@@ -334,8 +336,8 @@ class _Anchors:
     def instructions_for(
         self, op: Op, asked: tuple[str | None, str, Loc | None], given: Layout | None, pin: Pin | None
     ) -> tuple[Mma, list[Mma]]:
-        """The instruction that the rule selects, and all instructions that fit. `asked` has the requested shape and
-        modifier, and the location of the request."""
+        """The default instruction, and all instructions that fit. `asked` has the requested shape and modifier, and the
+        location of the request."""
         (shape, modifier, loc), (a, b, c) = asked, (o.tile for o in op.operands)
         (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
         found = fitting(self.target, a, b, c, None, modifier, loc)
@@ -359,8 +361,8 @@ class _Anchors:
     def choose_instruction(
         self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
     ) -> Mma | Warpgroups:
-        """The requested instruction. If none is requested, the instruction that the rule selects. Some products must
-        all use wgmma or all use mma.sync, like the first of them. These are products with the same name (subtiles and
+        """Returns the requested instruction, or the default instruction if none is requested. Some products must all
+        use wgmma or all use mma.sync, like the first of them. These are products with the same name (subtiles and
         unrolled iterations of one product), and products that share the layout of the accumulator."""
         way = self.by_groups.get(op.result, self.by_groups.get(subject))
         groups = None if way is False else groups
@@ -382,7 +384,7 @@ class _Anchors:
         return chosen
 
     def by_warpgroups(self, op: Op, shape: str | None, loc: Loc | None) -> Warpgroups | None:
-        """The product as wgmma if the schedule requests wgmma, else None. Raises TileError `instruction` if wgmma
+        """The product as wgmma if the schedule requests wgmma, otherwise None. Raises TileError `instruction` if wgmma
         cannot compute the product."""
         if shape != INSTRUCTION:
             return None
@@ -402,8 +404,8 @@ class _Anchors:
 
     def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
         """A layout for a product's result. With this layout, the next product takes the result as an operand without a
-        layout conversion. None if no such layout has the same split of warps. If elements are bytes, a thread then
-        holds 4 neighbours of a row, which form one word."""
+        layout conversion. Returns None if no such layout has the same split of warps. If elements are bytes, a thread
+        then holds 4 neighbours of a row, which form one word."""
         for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
             place = next((i for i in (0, 1) if user.operands[i] in joined), None)
             spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
@@ -413,8 +415,9 @@ class _Anchors:
             if layouts[op.result] == wanted:
                 return wanted
             instruction, shape = op.attrs["instruction"], op.result.tile.shape
-            # Only the number of contiguous elements is varied. The split of warps stays. With 4, a product of bytes
-            # takes the accumulator of another product without a layout conversion, which saves 16 stores per thread.
+            # Only the number of contiguous elements is varied. The split of warps stays. With 4 contiguous elements, a
+            # product of bytes takes the accumulator of another product without a layout conversion, which saves 16
+            # stores per thread.
             for count in (2, 4, 8):
                 near = (1, count) if place == 0 else (count, 1)
                 with suppress(LayoutError):  # the tile is too small for that many elements
@@ -426,9 +429,9 @@ class _Anchors:
     def stored_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
         """A layout of a product's result that lets a thread store 16 bytes of a row at once, or None.
 
-        The result must be stored, and b must be contiguous along k: the columns of such a b can be read in any order.
-        If operands of bytes are not contiguous along k, they are transposed 2 rows or 4 columns at a time. A thread
-        then holds these rows or columns as neighbours.
+        The result must be stored, and operand b must be contiguous along k, so that its columns can be read in any
+        order. If operands of bytes are not contiguous along k, they are transposed 2 rows or 4 columns at a time. A
+        thread then holds these rows or columns as neighbours.
         """
         rows = 2 if self.is_across(op.operands[0], 0) else 1
         if self.is_across(op.operands[1], 1):

@@ -1,8 +1,7 @@
-"""Masks loads in branches and loops of single threads, if a thread has several elements there.
+"""Masks loads in branches and loops that threads enter one by one, if a thread has several elements of the condition.
 
 A thread enters such a branch for all of its elements if the condition holds for one of them. The thread must not load
-its other elements, since their addresses may lie outside of the memory. So the condition is added to the masks of
-loads.
+its other elements, since their addresses may be outside the memory. So the condition is added to the masks of loads.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dsl.lowering.ops.memory import space_of, writes
 
 
 class Inserted(Protocol):
-    """The state of the rewrite of a function, as far as it concerns values: see `Rebuilding`."""
+    """The part of the state of `Rebuilding` that this file uses."""
 
     current: Block
     home: dict[Value, Block]
@@ -27,8 +26,8 @@ class Inserted(Protocol):
 
 
 def obstacle(function: Function, load: Op, shape: tuple[int, ...]) -> str | None:
-    """The reason, in words, why a load cannot be in such a branch. None if it can. `shape` is the shape of the
-    condition.
+    """The reason why a load cannot be in a branch that threads enter one by one. Returns None if it can be. `shape` is
+    the shape of the condition.
 
     The load must load one element for each element of the condition, or one element for all of them. The loaded memory
     must not change: the condition is recomputed for elements that are done, and the result must be the same.

@@ -73,7 +73,7 @@ class Rebuilding:
         return op
 
     def get(self, value: Value, layout: Layout | None) -> Value:
-        """`value` in `layout`."""
+        """Returns `value` in `layout`."""
         if not isinstance(value.type, TileType) or not value.tile.shape or layout is None:
             return self.map.get(value, value)
         if self.is_cheap(value) and value not in self.pinned:
@@ -131,7 +131,7 @@ class Rebuilding:
             return
         wanted, lying = op.spec.placement.place(self, op)
         operands = [self.get(o, layout) for o, layout in zip(op.operands, wanted, strict=True)]
-        # the inner operation may name scalars of the kernel
+        # operations in regions may use scalars of the kernel
         for inner in (o for region in op.regions for o in walk(region)):
             inner.operands = [self.map.get(o, o) for o in inner.operands]
         types = [
@@ -163,8 +163,8 @@ class Rebuilding:
 
     def of_branch(self, value: Value) -> Layout | None:
         """The layout that a tile has inside a branch of single threads. A thread runs the branch for its own element of
-        the condition, so the thread must hold the same element of the tile. None if the tile does not have as many
-        elements as the condition. Elements are matched in row-major order."""
+        the condition, so the thread must hold the same element of the tile. Returns None if the tile does not have as
+        many elements as the condition. Elements are matched in row-major order."""
         if self.branch is None or prod(value.tile.shape) != prod(self.branch.shape):
             return None
         return self.branch.reshape(value.tile.shape)
@@ -226,8 +226,8 @@ class Rebuilding:
         there, here = self.analysis.of(source), self.analysis.of(offset)
         under = masked_groups(self.analysis, op, shape)
         axis = len(shape) - 1
-        # A thread copies elements along the last axis, even if another axis has longer contiguous runs in memory:
-        # `cp.async` needs contiguous elements on both sides, and rows of shared tiles lie along the last axis. A line
+        # A thread copies elements along the last axis, even if another axis has longer contiguous runs in memory.
+        # `cp.async` needs contiguous elements on both sides, and rows of shared tiles are along the last axis. A line
         # of 128 bytes takes one pass over the banks, while rows of 64 bytes take twice as many passes
         # (docs/measurements.md, "Passes over the banks"). If the parts of a row are separate in memory, the copy goes
         # part by part. The same part of the next row may follow in memory, as with blocked channels.
@@ -255,7 +255,7 @@ class Rebuilding:
         results = [self.chosen(r) for r in op.results]
         first = op.spec.control.leading
         operands = [self.get(o, layout) for o in op.operands[:first]]
-        # a branch of threads has no such operands
+        # a branch of single threads has no carried operands
         operands += [self.get(o, r) for o, r in zip(op.operands[first:], results, strict=False)]
         for region in op.regions:
             for arg, given in zip(region.args[op.spec.control.counters :], results, strict=False):
@@ -293,7 +293,7 @@ class Rebuilding:
 
     def check_branch(self, op: Op, decides: Value, layout: Layout, results: list[Layout | None]) -> None:
         """Rejects a branch that contains a layout conversion, or whose results have another layout than its condition.
-        Threads would have to exchange data in a branch that some of them never enter."""
+        Otherwise, threads would exchange data in a branch that some of them never enter."""
         converts = any(o.spec is CONVERT for region in op.regions for o in walk(region))
         if converts or any(result != layout for result in results):
             self.refuse_branch(op, decides, layout)

@@ -10,8 +10,8 @@ from dsl.lowering.ops.control import names
 
 
 class Layouts:
-    """`found` maps values to the layouts chosen so far. `pinned` holds the values whose layout the schedule sets.
-    `wgmma` has the products that use wgmma."""
+    """`found` maps values to the layouts chosen so far. `pinned` has the values whose layout the schedule sets. `wgmma`
+    has the products that use wgmma."""
 
     def __init__(self, function: Function):
         self.function, self.warps, self.facts = function, function.warps, facts_of(function)
@@ -20,7 +20,7 @@ class Layouts:
         self.wgmma: dict[Op, Warpgroups] = {}
         self.users = uses(function.body)
         self.cheap: dict[Value, bool] = {}
-        self.alike: dict[Value, list[Value]] = {}  # value → the values that stand for it in loops and branches
+        self.alike: dict[Value, list[Value]] = {}  # maps a value to the values that stand for it in loops and branches
         for each in (each for op in walk(function.body) for each in names(op)):
             for value in each:
                 self.alike.setdefault(value, []).extend(each)

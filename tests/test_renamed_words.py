@@ -49,6 +49,8 @@ def test_no_renamed_word_is_left(what: str) -> None:
         name = str(path.relative_to(ROOT))
         if what in ("a stage", "other words", "an identifier", "a property in a document") and name.startswith(OTHERS):
             continue
+        if what == "a property in a document" and path.suffix != ".md":
+            continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if pattern.search(line) and "cp.async.bulk" not in line:
                 found.append(f"{name}:{number}: {line.strip()[:100]}")

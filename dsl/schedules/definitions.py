@@ -136,8 +136,7 @@ def _collect(
     mistakes: Mistakes,
     followed: list[ast.Property],
 ) -> Said:
-    """`seen` holds the schedules on the path of `like` lines to this schedule, outermost first. `followed` holds all
-    `like` lines so far."""
+    """`seen`: the schedules on the path of `like` lines to this one, outermost first. `followed`: all `like` lines."""
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
     own: dict[str, Definition] = {}

@@ -316,9 +316,8 @@ def _import(
     chain: list[str],
     inside: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Adds the blocks of an imported file to the program. A file that is imported under a name adds its functions, its
-    choices and its schedules without a kernel under qualified names. The added members are returned, keyed by their
-    plain names."""
+    """Adds the blocks of an imported file to the program. If it is imported under a name, its functions, choices and
+    schedules without a kernel get qualified names, and these members are returned, keyed by their plain names."""
     is_packaged = block.path.startswith(f"{STD.name}/")
     if is_packaged:
         folder, root = STD.parent, STD

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.gpu_memory import A_FEW, alone
+from tests.whole import note_command, thin
 
 # JAX takes three quarters of a GPU's memory at its first use, in each worker and for good, unless it is told before it
 # is imported: two workers then have none left for torch, nor for each other.
@@ -45,8 +46,14 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
     return request.config.getoption("--update-golden")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips tests marked `gpu`, and says why there is no GPU. Each of them has a twin on the emulator."""
+def pytest_configure(config: pytest.Config) -> None:
+    note_command(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Thins long lists of cases. Skips tests marked `gpu`, and says why there is no GPU. Each of them has a twin on the
+    emulator."""
+    thin(config, items)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

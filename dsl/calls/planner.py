@@ -3,8 +3,8 @@
 A call names a dispatch or a kernel. The arguments determine dims and types. The first branch whose condition holds
 determines the launches. `--explain` prints the launches, and the reasons for choosing them.
 
-The launches of a branch are built once: either for a `fits` in the branch's condition, or when the branch is taken.
-Therefore `fits` lowers exactly the variant that is launched."""
+The launches of a branch are built once: when a `fits` in the branch's condition is evaluated, or else when the branch
+is taken. Therefore `fits` lowers exactly the variant that is launched."""
 
 from __future__ import annotations
 

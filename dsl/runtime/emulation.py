@@ -226,8 +226,8 @@ class EmulatedLaunch(Repeated):
 
 
 def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Sequence[Any], **options: Any) -> Any:
-    """Calls `emulate` and turns its errors into errors of a launch. The messages of these errors call the kernel
-    `label`."""
+    """Calls `emulate` and turns its errors into errors of a launch. In their messages, `label` is
+    the name of the kernel."""
     from dsl.runtime.emulator import EmulatorError, LaunchRefusedError, PtxError, emulate
 
     try:

@@ -24,7 +24,7 @@ def refuse_recorded(x: Any) -> None:
 def is_recorded(x: Any) -> bool:
     """Whether torch records operations on the tensor `x` for backward-mode or forward-mode gradients.
 
-    The result is False inside an operator, because the operator has its own gradient."""
+    Inside an operator, nothing counts as recorded, because the operator has its own gradient."""
     if getattr(x, "requires_grad", False):
         # A tensor exists, so torch is already loaded.
         torch = sys.modules["torch"]

@@ -121,7 +121,8 @@ def chosen(
 
 
 def matters(choice: Choice) -> bool:
-    """Whether the options differ in cost, or the compiler's rule did not decide. The choice `route` always matters: it
+    """Whether a choice is worth showing: its options differ in cost, or something other than the compiler's rule
+    decided. The choice `route` always matters: it
     says why a product does not use wgmma."""
     costs = choice.costs
     several = len(choice.options) > 1 and choice.kind in ("branch", "tune")

@@ -5,9 +5,9 @@
     …                                                … load sx[0 : 8, 0 : 8] … load sx[0 : 8, 1 : 9] …
 
 Without a halo, the nine taps of a 3 x 3 filter read nine tiles from the L2. A tile of 8 x 8 pixels with its halo has
-100 rows instead of 64, and is read once. The rows of the box are contiguous in shared memory. In the box, the rows of
-each tap start at a different offset, and skip the halo at the end of each row of pixels.
-"""
+100 rows instead of 64, and is read once. Such a tile with its halo is one TMA box, whose rows are contiguous in shared
+memory. In the box, the rows of each tap start at a different offset, and skip the halo at the end of each row of
+pixels."""
 
 from __future__ import annotations
 

@@ -62,9 +62,7 @@ def peel(function: Function) -> None:
                 "peel", flag, ON_OFF, "on", loc=loop.loc, pinned=loc, because="the schedule peels what it names",
                 line=f"peel {name}: {flag}",
             ):  # fmt: skip
-                # Each line doubles or triples the code of a loop, and several lines may name one loop.
-                budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
-                _FlagSplit(function, block, loop, value, loc).run()
+                _FlagSplit(function, block, loop, value, loc).run(budget)
     if "peel" not in function.attrs:
         _peel_by_itself(function, budget)
 
@@ -91,8 +89,7 @@ def _peel_by_itself(function: Function, budget: Budget) -> None:
                 because=f"the flag is true in most iterations of '{counter}'",
                 line=f"peel {counter}: {name}",
             ):
-                budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
-                split.run()
+                split.run(budget)
 
 
 def _name_of(flag: Value) -> str | None:
@@ -245,26 +242,22 @@ class _FlagSplit:
 
     def is_refused(self) -> bool:
         """Whether the iterations without the flag are not known before the loop."""
-        step = constant_of(self.loop.operands[2])
-        if step is None or step < 1 or self.counter.dtype is not INDEX:
-            return True
         try:
             with self.b.region(Block()):
-                self._ends(int(step))
+                self._ends(self._step())
         except TileError:
             return True
         return False
 
-    def run(self) -> None:
-        step = constant_of(self.loop.operands[2])
-        if step is None or step < 1 or self.counter.dtype is not INDEX:
-            raise self._refuse("the loop counts no index up by a constant", "a range of dims or constants")
-        before = Block()
+    def run(self, budget: Budget) -> None:
+        # Each split doubles or triples the code of a loop, and several lines may name one loop.
+        budget.spend_operations(2 * len(walk(self.body)), self.loop.loc)
+        step, before = self._step(), Block()
         with self.b.region(before):
-            ends, whole = self._ends(int(step))
+            ends, whole = self._ends(step)
         start, stop, by, *carried = self.loop.operands
         made: list[Op] = []
-        bodies = [several_iterations(self.loop, self.body, self.counter.tile, 1, int(step)) for _ in ends]
+        bodies = [several_iterations(self.loop, self.body, self.counter.tile, 1, step) for _ in ends]
         for begin, end, body in zip([start, *ends], ends, bodies, strict=False):
             types = [r.type for r in self.loop.results]
             # `goes_on` marks a loop whose copies past its end fill stages that the next loop reads. When these copies
@@ -280,6 +273,12 @@ class _FlagSplit:
         self.loop.attrs.pop("exact", None)
         at = self.block.ops.index(self.loop)
         self.block.ops[at:at] = [*before.ops, *made]
+
+    def _step(self) -> int:
+        step = constant_of(self.loop.operands[2])
+        if step is None or step < 1 or self.counter.dtype is not INDEX:
+            raise self._refuse("the loop counts no index up by a constant", "a range of dims or constants")
+        return int(step)
 
     def _copied(self, body: Block) -> Value:
         """The flag in a cloned body."""

@@ -119,7 +119,8 @@ def _behind_loops(body: Block, said: dict[str, str]) -> list[Op]:
 
 
 def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
-    """Stages stores of tensors that the schedule names, and by default 16-bit results of MMAs. Each pair of tensor and
+    """Lets some stores go through shared memory: stores of the tensors that the schedule names, and by default
+    stores of 16-bit results of MMAs. Each pair of tensor and
     shape has one shared tile."""
     tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
     choosing, head, taken = _ChoosingResults(function, target, stores, said), Block(), taken_names(function.body)

@@ -30,7 +30,7 @@ class GlobalMap:
     threads: tuple[tuple[Product, Axes], ...]
 
     def scalars(self, affines: AffineOffsets) -> list[Value]:
-        """The scalars that occur in the products."""
+        """The scalars that are factors of `strides` and `uniform`."""
         products = [p for p, _ in (*self.strides, *self.uniform)]
         return [affines.scalars[name] for product in products for name in product]
 

@@ -568,7 +568,7 @@ class RunningLaunch:
         return self.origins.who(gid, stamp)
 
     def writer(self, stamp: int) -> tuple[Location | None, int | None, str]:
-        """(source location, line of the PTX, text that names the thread) of the store with the stamp `stamp`."""
+        """The store whose stamp is `stamp`, as (source location, line of the PTX, text that names the thread)."""
         site, who = self.site_of(stamp), self.who(int(threads_of(stamp)), stamp & SITE_MASK)
         return (None, None, who) if site is None else (site.location, site.ptx_line, who)
 

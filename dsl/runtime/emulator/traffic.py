@@ -82,10 +82,10 @@ def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any, alone: bool 
     bytes, and accesses are aligned.
 
     Lanes are in the order of their threads. `edges` [lanes - 1] is true where the next lane is in another warp. `sizes`
-    [warps] has the number of lanes of each warp. The ideal bytes are the distinct bytes of each warp. If the bytes of a
-    warp fill at least one sector, they are rounded up to whole sectors, since a row may end inside a sector. With
-    `alone` the bytes are always rounded up. `alone` is for atomic operations, which change one word after another and
-    share nothing with other warps.
+    [warps] has the number of lanes of each warp. The ideal bytes are the distinct bytes of each warp. The bytes of a
+    warp that fill at least one sector are rounded up to whole sectors: the last sector of a row of the array may be
+    partly used. With `alone` the bytes are always rounded up. `alone` is for atomic operations, which change one word
+    after another and share nothing with other warps.
     """
     # Mostly the offsets ascend within a warp and need no sorting.
     if not ((offsets[1:] >= offsets[:-1]) | edges).all():

@@ -1,8 +1,9 @@
 """Checks accesses to the shared memory of other blocks of a cluster. Such a block must have begun and must not have
 ended.
 
-The blocks of a cluster start together. But a thread must learn that another block runs before it accesses that block's
-memory. It learns this from a barrier of the cluster, or from something that a thread of that block has done.
+The blocks of a cluster start together. But before a thread accesses the memory of another block, the thread must know
+that this block has begun. It learns this from a barrier of the cluster, or from something that a thread of that block
+has done.
 
 A block ends when its last thread does. So each access to the block's memory must be ordered before something that a
 thread of the block does. Writes by copies to other blocks are not checked here: a thread that waits for a copy's bytes

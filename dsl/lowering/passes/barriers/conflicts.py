@@ -51,8 +51,8 @@ def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
 
 
 def collision(flying: Touch, touch: Touch) -> Meeting | None:
-    """How a copy in flight meets an access. Returns None if they touch different elements in all iterations of the
-    copy."""
+    """How the elements of a copy in flight and the elements of an access overlap. Returns None if they touch different
+    elements in all iterations of the copy."""
     if touch.combines is not None and touch.combines == flying.combines:
         return None
     for earlier in earlier_iterations(flying, touch):

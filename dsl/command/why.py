@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ from dsl.lowering.ir.location import TileError
 @click.option("--choice", "key", metavar="KEY", help="The choice of this key, or of a kind: vector.x.load.")
 @click.option("--all", "all_of_them", is_flag=True, help="Also choices whose options cost the same.")
 @click.option("--measure", is_flag=True, help="Assemble the other options: registers, spills, instructions.")
+@click.option("--machine", is_flag=True, help="Assemble the kernel: what ptxas adds to lines where it costs.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """List the choices of each kernel of FILE: the options, which one was taken (*), at which cost, and why. If a line,
     a value or a key is given, each choice is shown with the schedule lines that take other options."""
@@ -40,6 +42,7 @@ def why(
     path: str, line: int | None, values: tuple[str, ...], as_json: bool, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Returns the kernels with their choices as data. Also prints the choices unless `as_json` is set."""
+    from dsl.studies.machine_notes import machine_notes
     from dsl.studies.why import as_json as record
     from dsl.studies.why import check_found, chosen, grouped
 
@@ -57,7 +60,10 @@ def why(
             for row in rows:
                 row["measured"] = {each: kernel.measured(row["key"], each) for each in row["options"]}
         records.append({"kernel": kernel.title, "made": len(kernel.choices), "choices": rows})
-        if not as_json and (found or not asked):
+        if options["machine"]:
+            notes = machine_notes(kernel.compiled)
+            records[-1]["machine"] = [asdict(note) for note in notes if line in (None, note.line)]
+        if not as_json and (found or records[-1].get("machine") or not asked):
             show_kernel(records[-1], asked)
     # A key or value is searched in all kernels, because only one kernel may have it.
     check_found(found_any or not asked, everything, value, key)
@@ -117,6 +123,8 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
     for row in rows:
         label = row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "")
         cells.append([f"{row['line'] or '':>4}", label, "\n".join(said_of(row, in_full))])
+    for note in record.get("machine", ()):
+        cells.append([f"{note['line'] or '':>4}", f"ptxas ×{note['count']}", f"{note['cost']}\n{note['hint']}"])
     Terminal().show(table([""] * 3, cells, left=3))
 
 

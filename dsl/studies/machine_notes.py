@@ -1,6 +1,6 @@
 """What ptxas adds to a kernel where it costs instructions, by line of the `.tile` text (`dsl why --machine`).
 
-Three facts about ptxas 13.0, which tests/dsl/test_machine_notes.py measures:
+Three facts about ptxas 12.0 to 13.5 (findings/ptxas_predicated_load_branches.sh, ptxas_copy_size_and_offset.sh):
 
 - A masked load of global memory that stands alone becomes a branch around the load, with a convergence barrier (BSSY,
   BSYNC).

@@ -63,6 +63,7 @@ def why(
         if options["machine"]:
             notes = machine_notes(kernel.compiled)
             records[-1]["machine"] = [asdict(note) for note in notes if line in (None, note.line)]
+            found_any = found_any or bool(records[-1]["machine"])
         if not as_json and (found or records[-1].get("machine") or not asked):
             show_kernel(records[-1], asked)
     # A key or value is searched in all kernels, because only one kernel may have it.

@@ -103,6 +103,31 @@ def test_passes_run_on_text_one_by_one_as_they_do_together(tmp_path: Path) -> No
     assert dsl("compile", SOFTMAX, "cols=1000", "--after", NAMES[-1])[1] == ir.read_text()
 
 
+PRODUCT = """\
+kernel product(c: f32[m, n], a: f16[m, k], b: f16[n, k]):
+    grid cdiv(m, 64), cdiv(n, 64)
+    i, j, acc = block(0) * 64, block(1) * 64, zeros(f32[64, 64])
+    for p in range(0, k, 64):
+        acc = dot(a[i : i + 64, p : p + 64], b[j : j + 64, p : p + 64].T, acc)
+    c[i : i + 64, j : j + 64] = acc
+
+example:
+    a, b, c = randn(f16[64, 128]), randn(f16[64, 128]), empty(f32[64, 64])
+    product(c, a, b)
+    expect c ~= ref.matmul(a, b.T) within 1e-3
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_pass_may_see_products_of_warp_groups(tmp_path: Path, name: str) -> None:
+    """Passes that come earlier, too: they find nothing to do, or say what they lack."""
+    path, ir = tmp_path / "product.tile", tmp_path / "k.ir"
+    path.write_text(PRODUCT)
+    assert dsl("compile", str(path), "--arch", "sm_90a", "--after", "sink", "-o", str(ir)) == (0, "")
+    assert " = wgmma(" in ir.read_text() and " = shared_view(" in ir.read_text()
+    assert dsl("opt", str(ir), "--pass", name)[0] in (0, 2)
+
+
 def test_passes_that_are_left_out_stay_out(scale: str, tmp_path: Path) -> None:
     ir = tmp_path / "k.ir"
     dsl("compile", scale, "--after", "clean", "--skip-pass", "simplify", "-o", str(ir))

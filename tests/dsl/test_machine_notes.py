@@ -127,3 +127,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert shown.exit_code == 0 and "ptxas ×1" in shown.output and "convergence barrier" in shown.output
     other = CliRunner().invoke(cli, ["why", f"{path}:6", "--machine", "--arch", "sm_90", "--json"])
     assert other.exit_code == 0 and '"machine": []' in other.output
+
+
+def test_a_line_with_notes_alone_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "k.tile"
+    path.write_text(TEXT.format(wide=1024, mask="n"))
+    shown = CliRunner().invoke(cli, ["why", f"{path}:5", "--choice", "pipeline", "--machine", "--arch", "sm_90"])
+    assert "ptxas ×1" in shown.output

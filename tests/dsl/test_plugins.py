@@ -398,6 +398,25 @@ def test_a_pass_that_changes_the_meaning_is_told_where_something_is_launched(wri
     assert command("run", "--device", "emulator", ROWS, "--plugin", path, "--skip-pass", "change")[0] == 0
 
 
+@pytest.mark.parametrize("behind", ["assign_layouts", "sink", "place_waits"])
+def test_a_pass_sees_products_of_warp_groups(write: Write, tmp_path: Path, behind: str) -> None:
+    file = tmp_path / "product.tile"
+    file.write_text(
+        "kernel f(c: f32[m, n], a: f16[m, k], b: f16[n, k]):\n    grid cdiv(m, 64), cdiv(n, 64)\n"
+        "    i, j, acc = block(0) * 64, block(1) * 64, zeros(f32[64, 64])\n    for p in range(0, k, 64):\n"
+        "        acc = dot(a[i : i + 64, p : p + 64], b[j : j + 64, p : p + 64].T, acc)\n"
+        "    c[i : i + 64, j : j + 64] = acc\n\nexample:\n    a, b = randn(f16[64, 128]), randn(f16[64, 128])\n"
+        "    c = empty(f32[64, 64])\n    f(c, a, b)\n    expect c ~= ref.matmul(a, b.T) within 1e-3\n"
+    )
+    name = "wgmma_wait" if behind == "place_waits" else "shared_view"
+    path = write(
+        f'@pass_(after="{behind}")\ndef mine(function, target):\n'
+        f'    assert any(op.name == "{name}" for op in walk(function.body))\n'
+    )
+    status, said = command("run", "--device", "emulator", "--arch", "sm_90a", file, "--plugin", path)
+    assert status == 0, said
+
+
 def test_what_has_no_meaning_in_numpy_is_launched_with_a_warning(write: Write, tmp_path: Path) -> None:
     file = tmp_path / "asm.tile"
     file.write_text(

@@ -141,12 +141,29 @@ def test_loops_one_after_another_have_a_pipeline_each(n: int, persistent: int, d
     np.testing.assert_allclose(y[:16], padded.reshape(10, 16, 32).sum(0), rtol=1e-5, atol=1e-5)
 
 
-def test_loops_one_after_another_have_equally_many_stages() -> None:
-    text = TWO_LOOPS.replace("    pipeline i: 2\n    pipeline j: 2\n", "")
-    made = dsl.parse(text, device="emulator", arch="sm_90a").compile("twice", n=4096)
-    assert len({each.stages for each in made.header.pipelines}) == 1
-    named = dsl.parse(text + "    pipeline j: 3\n", device="emulator", arch="sm_90a").compile("twice", n=4096)
-    assert named.header.pipelines[0].stages == 3
+GATES = """
+kernel gates(c: f32[m, n], x: f16[m, k], w: f16[n, k], h: f16[m, l], u: f16[n, l]; SECOND):
+    grid cdiv(m, 128), cdiv(n, 128)
+    i, j = block(0) * 128, block(1) * 128
+    acc = zeros(f32[128, 128])
+    for p in range(0, k, 64):
+        acc = dot(x[i : i + 128, p : p + 64], w[j : j + 128, p : p + 64].T, acc)
+    for q in range(0, l, SECOND):
+        acc = dot(h[i : i + 128, q : q + SECOND], u[j : j + 128, q : q + SECOND].T, acc)
+    c[i : i + 128, j : j + 128] = acc
+
+schedule boxes of gates:
+    stage x, w, h, u: tma
+"""
+
+
+@pytest.mark.parametrize(("second", "stages"), [(64, (3, 4)), (16, (5, 8)), (128, (2, 2))])
+def test_a_ring_leaves_room_for_that_of_the_next_loop(second: int, stages: tuple[int, int]) -> None:
+    """A stage of the first loop has 32 KB, one of the second 8 to 64 KB: the first ring leaves room for as many stages
+    of the second one, which takes what is left."""
+    module, dims = dsl.parse(GATES, device="emulator", arch="sm_90a"), dict.fromkeys("mnkl", 4096)
+    made = module.compile("gates", SECOND=second, **dims)
+    assert tuple(each.stages for each in reversed(made.header.pipelines)) == stages
 
 
 def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:
@@ -160,3 +177,33 @@ def test_a_ring_of_tiles_that_copy_nothing_is_refused() -> None:
     with pytest.raises(TileError, match="copies nothing at the head of each of its tiles") as caught:
         dsl.parse(text, device="emulator", arch="sm_90a").compile("sums", m=300, n=100)
     assert caught.value.loc is not None
+
+
+ONE_ITERATION = """
+kernel twice(c: f32[m, n], x: f16[m, 64], w: f16[n, 64], h: f16[m, 64], u: f16[n, 64]):
+    grid cdiv(m, 128), cdiv(n, 64)
+    i, j = block(0) * 128, block(1) * 64
+    acc = zeros(f32[128, 64])
+    for p in range(0, 64, 64):
+        acc = dot(x[i : i + 128, p : p + 64], w[j : j + 64, p : p + 64].T, acc)
+    for q in range(0, 64, 64):
+        acc = dot(h[i : i + 128, q : q + 64], u[j : j + 64, q : q + 64].T, acc)
+    c[i : i + 128, j : j + 64] = acc
+
+schedule boxes of twice:
+    warps = 8
+    persistent 1
+    instruction acc: wgmma
+    stage x, w, h, u: tma
+"""
+
+
+def test_loops_of_one_iteration_have_a_pipeline_each_in_the_loop_over_tiles(device: str) -> None:
+    """Both become part of the loop over tiles, whose copies are then those of two pipelines."""
+    m, n = 300, 200
+    c, random = np.zeros((m, n), np.float32), np.random.default_rng(3)
+    x, w, h, u = (random.integers(-2, 3, (rows, 64)).astype(np.float16) for rows in (m, n, m, n))
+    module = dsl.parse(ONE_ITERATION, device=device, arch="sm_90a")
+    ptx = module.compile("twice", m=m, n=n).ptx
+    Kernel(few_blocks(ptx, 2) if device == "emulator" else ptx, device=device)(c, x, w, h, u)
+    np.testing.assert_array_equal(c, (x.astype(int) @ w.T.astype(int) + h.astype(int) @ u.T.astype(int)))

@@ -130,6 +130,22 @@ def test_turns_are_taken_without_a_line(tmp_path: Path) -> None:
     assert "pingpong.e" not in four.compiled.variant.function.choices.keyed()
 
 
+LOOP = TEXT[TEXT.index("    for j") : TEXT.index("    o[i")]
+AGAIN = {LOOP: LOOP + LOOP.replace("j", "l")}
+"""A second loop, whose pipeline counts iterations of its own."""
+
+
+def test_loops_one_after_another_take_no_turns_without_a_line() -> None:
+    """Each has its own iterations, and these say whose turn it is: with an odd number in the first loop, two groups
+    would be in the second one together, or wait for each other for ever."""
+    made = dsl.parse(changed({**AGAIN, "    pingpong e\n": ""}), device="emulator")
+    compiled = made.compile("weigh", m=256, n=96, k=64, d=64).compiled
+    assert "pingpong.e" not in compiled.variant.function.choices.keyed() and len(compiled.header.pipelines) == 2
+    o, a, b, v, wanted = arrays(256, 96)
+    made.weigh(o, a, b, v)
+    np.testing.assert_array_equal(o, 2 * wanted)
+
+
 TOTAL = {"        w = e": "        acc = acc + sum(sum(e, axis=0))\n        w = e"}
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "one group": ({"TM, TN, K, D, warps = 128, 32, 64, 64, 8": "TM, TN, K, D, warps = 64, 32, 64, 64, 4"}, "4 warps"),
@@ -138,6 +154,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "behind the loop": ({"    o[i": "    done = acc\n    o[i", "pingpong e": "pingpong done"}, "has no value 'done'"),
     "no product of it": ({"pingpong e": "pingpong acc"}, "no product of its iteration takes it"),
     "several": ({"pingpong e": "pingpong e, w"}, "they take turns at something else"),
+    "two pipelines": (AGAIN, "which count their iterations apart"),
     "a barrier within": (TOTAL, "a barrier for all of them stands within"),
 }
 

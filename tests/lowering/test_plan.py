@@ -70,6 +70,15 @@ REASONS = {
 }
 
 
+def test_a_shared_tile_of_the_kernels_own_is_told_as_such() -> None:
+    plain = "acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)"
+    own = "s[0] = b[p : p + TK, j : j + TN]\n        acc = dot(a[i : i + TM, p : p + TK], s[0], acc)"
+    text = PRODUCT.replace(plain, own).replace("    acc = zeros", "    shared s: T[1, TK, TN]\n    acc = zeros")
+    made = compiled(text, constants={"TM": 64, "TN": 64, "TK": 32})
+    route = made.variant.function.choices.keyed()["route.acc"]
+    assert "a shared tile of the kernel's own" in str(route.because)
+
+
 @pytest.mark.parametrize("line", REASONS)
 def test_a_product_that_is_no_wgmma_says_why(line: str) -> None:
     plain = "acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)"

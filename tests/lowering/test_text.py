@@ -11,8 +11,9 @@ from functools import cache
 import pytest
 from sample_variants import Case, cases, program
 
+import dsl
 from dsl.kernels.compile import Generated, Lowered, finish, generate, lower
-from dsl.kernels.variant import record_access
+from dsl.kernels.variant import Request, record_access
 from dsl.lowering.ir.function import walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.passes import PASSES, run_passes
@@ -144,6 +145,37 @@ WRONG = (
     (r"\n}\nsource", "\n}\n}\nsource", "the body has ended: only sources follow it"),
     (r"\nsource [\s\S]*", "\n", "there is no source 0"),
 )
+
+
+VIEWS = (
+    (r"axes=\(1, 0\) to=f16", "axes=(1, 5) to=f16", "a view has the axes 0 and 1"),
+    (r" to=f16 atoms", " to=f32 atoms", "a view of shared f16"),
+    (r"atoms=\(128, ", "atoms=(", "shared_view: its 'atoms'"),
+    (r"(= wgmma\(%[\w#]+, )%[\w#]+, ", r"\1", "wgmma: 2 operands"),
+    (r"(= wgmma\(%[\w#]+, )(%[\w#]+, )(%[\w#]+)", r"\1\3, \3", "takes a, then views b"),
+    (r"view\(f16\[(\d+), ", r"view(f16[7\1, ", "its rule says"),
+)
+PRODUCT = """
+kernel f(c: f32[m, n], a: f16[m, k], b: f16[n, k]):
+    grid cdiv(m, 64), cdiv(n, 64)
+    i, j, acc = block(0) * 64, block(1) * 64, zeros(f32[64, 64])
+    for p in range(0, k, 64):
+        acc = dot(a[i : i + 64, p : p + 64], b[j : j + 64, p : p + 64].T, acc)
+    c[i : i + 64, j : j + 64] = acc
+"""
+
+
+@pytest.mark.parametrize(("pattern", "edit", "message"), VIEWS)
+def test_mistakes_in_products_of_warp_groups_have_places(pattern: str, edit: str, message: str) -> None:
+    module = dsl.parse(PRODUCT, device="emulator", arch="sm_90a")
+    request = Request("f", None, {"m": 64, "n": 64, "k": 256}, arch="sm_90a", strides={"a": (16, 1), "b": (16, 1)})
+    text = printed(lower(module.program, request).level(module.program))
+    assert printed(read(text, "k.ir")) == text
+    edited, count = re.subn(pattern, edit, text, count=1)
+    assert count == 1 and edited != text
+    with pytest.raises(TileError) as raised:
+        read(edited, "k.ir")
+    assert raised.value.code == "ir" and message in raised.value.message, raised.value.render()
 
 
 @pytest.mark.parametrize(("pattern", "edit", "message"), WRONG)

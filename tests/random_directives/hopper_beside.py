@@ -13,7 +13,8 @@ from tests.random_directives.hopper import ARRAYS, MEMORY, SIZE, HopperDrawing, 
 @dataclass
 class Beside:
     """Loop number l multiplies rows of a{l} by rows of b{l}, both in steps of tks[l] along ks[l]. between: what is done
-    with the sums behind each loop; inside: all loops stand in one over g matrices."""
+    with the sums behind each loop; inside: all loops stand in one over g matrices; known: extents along k are numbers
+    in the text; same: all loops have one counter's name."""
 
     dtype: str
     out: str
@@ -27,10 +28,12 @@ class Beside:
     ks: list[int]
     between: str
     inside: bool
+    known: bool
+    same: bool
 
     @property
     def counters(self) -> list[str]:
-        return ["p", "q", "r"][: len(self.ks)]
+        return (["p"] * 3 if self.same else ["p", "q", "r"])[: len(self.ks)]
 
 
 class BesideDrawing(HopperDrawing):
@@ -60,14 +63,17 @@ class BesideDrawing(HopperDrawing):
         out = self.pick(["s32", "s8"] if dtype == "s8" else ["f32", "f32", "f16"])
         n, inside = self.rows(self.covered(tn, 2), "f16"), self.chance(0.2)
         g = self.random.randint(1, 3) if inside else 1
-        return Beside(dtype, out, warps, tm, tn, self.covered(tm), n, g, tks, ks, self.pick(["", "", "relu"]), inside)
+        m, between, known, same = self.covered(tm), self.pick(["", "", "relu"]), self.chance(0.3), self.chance(0.2)
+        ks = [min(k, tk) if known and self.chance(0.5) else k for k, tk in zip(ks, tks, strict=True)]
+        return Beside(dtype, out, warps, tm, tn, m, n, g, tks, ks, between, inside, known, same)
 
     def body_beside(self, r: Beside) -> list[str]:
         lead, lines = "z, " if r.inside else "", [f"acc = zeros({sums_of(r.dtype)}[{r.tm}, {r.tn}])"]
         for l, (counter, tk) in enumerate(zip(r.counters, r.tks, strict=True)):
             along = f"{counter} : {counter} + {tk}"
             left, right = f"a{l}[{lead}i : i + {r.tm}, {along}]", f"b{l}[{lead}j : j + {r.tn}, {along}].T"
-            lines += [f"for {counter} in range(0, k{l}, {tk}):", f"    acc = dot({left}, {right}, acc)"]
+            end = r.ks[l] if r.known else f"k{l}"
+            lines += [f"for {counter} in range(0, {end}, {tk}):", f"    acc = dot({left}, {right}, acc)"]
             lines += ["acc = maximum(acc, 0)"] if r.between else []
         cast = {"s8": ".to(s8, saturate)", "f16": ".to(f16)"}.get(r.out, "")
         return [*lines, f"c[{lead}i : i + {r.tm}, j : j + {r.tn}] = acc{cast}"]
@@ -85,7 +91,8 @@ class BesideDrawing(HopperDrawing):
         room = MEMORY // len(r.ks)
         for counter, tk in zip(r.counters, r.tks, strict=True):
             most = max(1, min(5, room // ((r.tm + r.tn) * tk * SIZE[r.dtype])))
-            lines += [f"pipeline {counter}: {self.random.randint(1, most)}"] if self.chance(0.3) else []
+            named = any(line.startswith(f"pipeline {counter}:") for line in lines)
+            lines += [f"pipeline {counter}: {self.random.randint(1, most)}"] if self.chance(0.3) and not named else []
         if self.chance(0.2):
             lines.append(f"unroll {self.pick(r.counters)}: {self.pick([2, 3])}")
         if self.chance(0.1):

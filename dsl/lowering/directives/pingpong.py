@@ -19,7 +19,7 @@ previous iteration. For each group, the pipeline has an mbarrier that counts the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from dsl.lowering.hopper.warpgroup import WARPS
@@ -28,7 +28,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.ops import OPS
-from dsl.lowering.ops.pipelines import rings_of, roles_of
+from dsl.lowering.ops.pipelines import base_of, rings_of, roles_of
 from dsl.lowering.plan.products import is_wgmma
 
 MOST_WORK = 256
@@ -57,7 +57,9 @@ def _take_by_itself(function: Function) -> None:
     if roles is None or function.warps != 2 * WARPS:
         return
     found = [each for block in blocks_of(roles.regions[1]) if (each := _computed_operand(block)) is not None]
-    if not found or any(_work_of_element(block, op) > MOST_WORK for block, _, op, _ in found):
+    if not found or not _share_iterations(filled for _, filled, *_ in found):
+        return
+    if any(_work_of_element(block, op) > MOST_WORK for block, _, op, _ in found):
         return
     name = found[0][2].result.name or "operand"
     because = "one group computes an operand while the MMAs of the other run"
@@ -122,10 +124,18 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
     ways = [(block, filled, op, _last_product(block, op)) for block, filled, op in found]
     if any(last is None for *_, last in ways):
         raise refuse("no product of its iteration takes it", "a value that is the left operand of one")
+    if not _share_iterations(filled for _, filled, *_ in ways):
+        raise refuse("loops with a pipeline each make it, which count their iterations apart", "two names")
     if len({filled for _, filled, *_ in ways}) < len(ways):
         raise refuse("an iteration makes it several times", "a value that is made once")
     if _is_taken(function, name, found[0][2], f"{groups} groups", pinned=loc):
         _put_turns(function, roles, ways)
+
+
+def _share_iterations(waits: Iterable[Op]) -> bool:
+    """Whether waits for iterations are waits of one pipeline. The number of an iteration determines whose turn it is,
+    and each pipeline counts its own iterations."""
+    return len({base_of(wait) for wait in waits}) == 1
 
 
 def _is_taken(

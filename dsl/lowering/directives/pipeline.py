@@ -128,6 +128,8 @@ def pipeline(function: Function, target: Target) -> None:
     # Nests with TMA copies come first, because they move into the two regions of `warp_specialize`. If a loop of
     # `cp.async` copies were pipelined before, it would become two loops, each with a loop of boxes in it.
     boxes, copies = ([nest for nest in found if nest.head.is_tma is which] for which in (True, False))
+    # Outer loops first. A loop of one iteration has become part of the loop around it, behind loops inside that loop.
+    boxes.sort(key=lambda nest: len(around(function, nest.inner)))
     for number, nest in enumerate(boxes, 1):
         # Innermost loop only: no loop around it changes a resident operand.
         if number == len(boxes) and not any(each.is_beside(nest) for each in boxes if each is not nest):
@@ -247,7 +249,7 @@ def _stages(
     # Later rings keep the stages that their lines request. Without this reservation, a convolution in persistent blocks
     # took three stages of 32 KB for the outer loop, and the three stages of its inner loop did not fit.
     is_tma = nest.head.is_tma
-    # Rings of loops that follow each other have equally many stages, unless lines say otherwise.
+    # The rings of later loops beside this one have room for as many stages as this ring.
     beside = [each for each in others if is_tma and each.head.is_tma and each.name not in said and each.is_beside(nest)]
     reserved = sum(
         (said.get(each.name, _reserved(is_tma, each)) - 1) * each.head.bytes for each in others if each not in beside

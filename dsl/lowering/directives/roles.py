@@ -286,26 +286,35 @@ def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline]
     value to its clone."""
     of_tile = {copy.operands[0]: pipeline for pipeline in pipelines for copy in pipeline.level.head.copies}
     for region in [block, *(region for op in walk(block) for region in op.regions)]:
-        copies = [op for op in region.ops if _is_box(op)]
-        if not copies:
-            continue
-        b, made, pipeline = Builder(located(function, copies[0])), Block(), of_tile[copies[0].operands[0]]
-        with b.region(made):
-            resident: dict[str, object] = {"resident": True} if region is block else {}
-            number = b.index(0) if resident else same[pipeline.number]
-            # There is one acquire for all boxes of an iteration: the full barrier expects their bytes together.
-            size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
-            b.op("producer_acquire", [pipeline.tile, number], bytes=size, **pipeline.attrs)
-            for op in copies:
-                b.place = (located(function, op), None)
-                parts = {"memory": op.operands[0], "stage": number, "tensor": operand(op, "tensor")}
-                box, base = CopiedBox.of(op), {"base": pipeline.base} if pipeline.base else {}
-                b.access(
-                    "tma_copy", parts | {"pipeline": pipeline.tile} | box.operands, **box.attrs, **resident, **base
-                )
-        at = region.ops.index(copies[-1])
-        region.ops[at:at] = made.ops
-        region.ops = without(region.ops, set(copies))
+        groups: dict[int, list[Op]] = {}  # by pipeline: loops of one iteration may be part of one region
+        for op in region.ops:
+            if _is_box(op):
+                groups.setdefault(of_tile[op.operands[0]].base, []).append(op)
+        for copies in groups.values():
+            _copy_group(function, region, copies, of_tile[copies[0].operands[0]], same, region is block)
+
+
+def _copy_group(
+    function: Function, region: Block, copies: list[Op], pipeline: _RingPipeline, same: dict[Value, Value],
+    is_ahead: bool,
+) -> None:  # fmt: skip
+    """Replaces the copies of one pipeline in a region by TMA copies. `is_ahead` states that they are before the
+    loops."""
+    b, made = Builder(located(function, copies[0])), Block()
+    with b.region(made):
+        resident: dict[str, object] = {"resident": True} if is_ahead else {}
+        number = b.index(0) if resident else same[pipeline.number]
+        # There is one acquire for all boxes of an iteration: the full barrier expects their bytes together.
+        size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
+        b.op("producer_acquire", [pipeline.tile, number], bytes=size, **pipeline.attrs)
+        for op in copies:
+            b.place = (located(function, op), None)
+            parts = {"memory": op.operands[0], "stage": number, "tensor": operand(op, "tensor")}
+            box, base = CopiedBox.of(op), {"base": pipeline.base} if pipeline.base else {}
+            b.access("tma_copy", parts | {"pipeline": pipeline.tile} | box.operands, **box.attrs, **resident, **base)
+    at = region.ops.index(copies[-1])
+    region.ops[at:at] = made.ops
+    region.ops = without(region.ops, set(copies))
 
 
 def _keep_copies(block: Block, written: set[Value]) -> None:

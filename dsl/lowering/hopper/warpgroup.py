@@ -239,6 +239,8 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     rows, columns = op.result.tile.shape
     run = memory.type.shape[-1]
     atoms = () if run == columns else (columns // run,)
+    # Only tiles of `stage` have such offsets. Their next copy comes behind the product, so the product may read the
+    # tile later than its load would.
     start, held, eights = start_of_whole(offset, (rows, columns), run), (*atoms, rows, run), EIGHT
     if "window" in op.attrs:  # a halo box may begin at any row: an H100 computed all 3192 such cases right
         (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)

@@ -158,7 +158,13 @@ class Reason:
 
 def access_text(op: Op) -> str:
     """An access as text, such as `s.load in line 12`."""
-    return f"{op.operands[0].name}.{op.name}{in_line(op)}"
+    return f"{access_name(op)}{in_line(op)}"
+
+
+def access_name(op: Op) -> str:
+    """The name of an access, such as `x.load`. An operand that wgmma reads in shared memory is a load in the text."""
+    verb = "load" if op.results and isinstance(op.result.type, ViewType) else op.name
+    return f"{op.operands[0].name}.{verb}"
 
 
 def in_line(op: Op) -> str:

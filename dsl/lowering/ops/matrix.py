@@ -7,7 +7,7 @@ from typing import Any
 
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.types import DType, SharedType, Type, ViewType
+from dsl.lowering.ir.types import DType, SharedType, TileType, Type, ViewType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Product, product
 from dsl.lowering.ops.placing import Placed, Placing, alike
@@ -78,6 +78,8 @@ row(
 def _infer_view(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     memory, shape, dtype = operands[0].type, operands[attrs["has"].index("offset")].shape, attrs["to"]
     assert isinstance(memory, SharedType) and isinstance(dtype, DType)
+    if sorted(attrs["axes"]) != [0, 1]:
+        raise Mismatch(f"a view has the axes 0 and 1, not {attrs['axes']}")
     if len(shape) != 2 or dtype.bits != memory.dtype.bits:
         raise Mismatch(f"a view of {memory} has two axes and elements of {memory.dtype.bits} bits")
     return [ViewType((shape[attrs["axes"][0]], shape[attrs["axes"][1]]), dtype)]
@@ -109,6 +111,10 @@ row(
 def _infer_wgmma(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     left, *others = operands
     count = len(others) // 2
+    if len(others) % 2 or not all(isinstance(each.type, ViewType) for each in others[:count]):
+        raise Mismatch("a wgmma takes a, then views b, and then an accumulator for each b")
+    if not all(isinstance(each.type, TileType) for each in others[count:]):
+        raise Mismatch("an accumulator of a wgmma is a tile in registers")
     return [_infer_dot([left, *each], attrs)[0] for each in zip(others[:count], others[count:], strict=True)]
 
 

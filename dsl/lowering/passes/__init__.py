@@ -161,7 +161,6 @@ PASSES = (
         on_function(swizzle_shared.swizzle_shared),
         (LAYOUTS, CONVERSIONS),
         reads=("swizzle",),
-        needed=swizzle_shared.has_fixed,
     ),
     Pass(
         "insert_barriers",
@@ -170,7 +169,7 @@ PASSES = (
         reads=("barriers",),
         sound=False,
     ),
-    # After `insert_barriers`, which treats a wgmma product as a read at the place where its operands are loaded.
+    # After `insert_barriers`, which orders the reads of a product at the place where the product is in the text.
     Pass("place_waits", place_waits.place_waits, may_go=False),
     # After all barriers: they decide which tiles may share bytes.
     Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),

@@ -2,8 +2,8 @@
 
 An iteration of a pipelined loop waits for its operands, starts the copies of a later iteration, and multiplies. This
 pass starts the products directly behind the barrier, so that the copies are issued while the products run. The copies
-write memory that the products do not read: the copies were between the barrier and the loads, and `insert_barriers`
-found no conflict.
+write memory that the products do not read: before this pass, the copies were in flight during the products, and
+`insert_barriers` found no conflict.
 
 A product may add to the accumulator of the previous product, as with the taps of a filter. Such a product starts
 directly after the previous product, and one wait serves both products.

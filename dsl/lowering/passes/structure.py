@@ -14,7 +14,7 @@ from dsl.lowering.ir.function import Block, Function, FunctionWorkspace, Op, Par
 from dsl.lowering.ir.location import Loc
 from dsl.lowering.ir.nesting import MAX_REGIONS
 from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
-from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType
+from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType, ViewType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops import OPS
 from dsl.lowering.text.attributes import ATTRIBUTES
@@ -196,11 +196,11 @@ def flaw_of_value(value: Any) -> str | None:
     if not isinstance(value, Value):
         return f"{value!r:.60}: it is no Value"
     type = value.type
-    if not isinstance(type, TileType | SharedType | TensorType | TableType):
+    if not isinstance(type, TileType | ViewType | SharedType | TensorType | TableType):
         return f"a value of the type {type!r:.60}"
     if not isinstance(type.dtype, DType):
         return f"a value of elements {type.dtype!r:.60}"
-    if isinstance(type, TileType | SharedType) and not (
+    if isinstance(type, TileType | ViewType | SharedType) and not (
         isinstance(type.shape, tuple) and all(_whole(extent) and extent > 0 for extent in type.shape)
     ):
         return f"a value of the shape {type.shape!r:.60}"

@@ -94,12 +94,6 @@ def swizzle_shared(function: Function) -> None:
             op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
 
 
-def has_fixed(function: Function) -> bool:
-    """Whether a tile has a fixed swizzle. TMA and wgmma access the tile with this swizzle in any case, so the pass
-    cannot be left out."""
-    return any(op.attrs["type"].fixed for op in function.body.ops if op.spec.allocates)
-
-
 def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
     """Each access to shared memory, with the number of extra passes over the banks in one phase of the access.
 

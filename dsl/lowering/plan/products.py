@@ -98,7 +98,7 @@ def drop_boxes(function: Function) -> None:
 
 def is_wgmma(op: Op) -> bool:
     """Whether an operation is an MMA that the plan marked as wgmma."""
-    return op.spec.product and op.attrs["shape"] == INSTRUCTION
+    return op.spec.product and op.attrs.get("shape") == INSTRUCTION
 
 
 def has_wgmma(function: Function) -> bool:
@@ -268,6 +268,8 @@ class _Seen:
         there is no such reason."""
         ops = chain(value)
         if not ops or not is_load(ops[-1]):
+            if ops and ops[-1].spec.access.kind == "read":
+                return "is loaded from a shared tile of the kernel's own; a line 'instruction NAME: wgmma' may take it"
             return made_in_registers(ops[-1]) if ops and ops[-1].operands else "is no load of a tile"
         load = ops[-1]
         if self.said.get(load.operands[0].name or "") == "registers":

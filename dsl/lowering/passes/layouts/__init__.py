@@ -10,12 +10,17 @@
 
 from __future__ import annotations
 
-from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.passes.layouts.anchors import choose_layouts
 from dsl.lowering.passes.layouts.rebuild import Rebuilding
 
 
 def assign_layouts(function: Function, target: Target) -> None:
-    """Gives every tile value a layout; see the docstring of the package."""
+    """Gives every tile value a layout; see the docstring of the package. Raises TileError `ir` for a function in which
+    the pass has already replaced products by wgmma."""
+    for op in walk(function.body):
+        if op.spec.wgmma:
+            raise TileError("ir", op.loc, "assign_layouts has already made this product a wgmma", "--after simplify")
     Rebuilding(choose_layouts(function, target)).block(function.body)

@@ -155,7 +155,7 @@ class Rebuilding:
 
     def view(self, value: Value, staged: StagedOperand) -> None:
         """Emits the view that replaces an operand of a wgmma."""
-        wanted, _ = staged.load.spec.placement.place(self, staged.load)
+        wanted, _ = in_one(staged.load, self.chosen(staged.load.result))
         operands = [self.get(o, layout) for o, layout in zip(staged.load.operands, wanted, strict=True)]
         made = staged.view(operands, value.dtype)
         made.result.take_name(value)

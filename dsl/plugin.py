@@ -58,8 +58,8 @@ def directive(
 def rule(
     operation: str, *, when: Callable[..., bool] | None = None, whole: bool = False
 ) -> Callable[[Function], Function]:
-    """Adds another way to emit a pure operation, as an option of the choice `rule.SUBJECT`. The option is taken where
-    `when(op, target)` holds.
+    """Adds another way to emit a pure operation, as an option of the compiler's choice `rule.SUBJECT` (`dsl why`). The
+    option is taken where `when(op, target)` holds.
 
     The marked function takes the writer of LLVM IR, the operation and the LLVM values of the operands, and returns the
     LLVM value of the result. The function is called for each element. With `whole`, the marked function takes the

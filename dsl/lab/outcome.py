@@ -74,6 +74,6 @@ class Outcome:
 
     @property
     def winner(self) -> int | None:
-        """Among the points that tie with the best, the first point in the order of the file's sets. With this rule, a
-        tie does not change a tuned file."""
+        """Among the points that tie with the best, the first in the order of the `tune` sets in the kernel's file. With
+        this rule, a tie does not change a tuned file."""
         return min(self.ties, default=None)

@@ -628,8 +628,8 @@ def write(
 
 
 def policy(builder: Building, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
-    """The cache operator and the eviction priority of an access. If the call states neither, the tensor's lines in the
-    schedule decide."""
+    """The cache operator and the eviction priority of an access. If the call states neither, the schedule's lines for
+    the tensor decide."""
     parameter = getattr(access.memory, "parameter", None)
     if parameter is None or cache or evict:
         return cache, evict

@@ -111,8 +111,8 @@ class Nest:
 
 
 def pipeline(function: Function, target: Target) -> None:
-    """Pipelines the loops that the schedule names, and the loops whose loads `stage` has staged. Raises TileError
-    `schedule`, `shared` or `instruction` if a line cannot be honoured."""
+    """Pipelines the loops that the schedule names, and each loop that reads tiles which the pass `stage` has put into
+    shared memory. Raises TileError `schedule`, `shared` or `instruction` if a line cannot be honoured."""
     said = function.by_subject("pipeline", int)
     found = list(_nests(function, function.body, [], said))
     for name, stages in said.items():

@@ -34,8 +34,8 @@ Told = tuple[Terms, int]
 
 
 class _Sums(Forms[Told]):
-    """Expresses an index tile as a sum of values that are constant along the tile's last axis, and of a multiple of the
-    column number."""
+    """Expresses an index tile as a sum. Its terms are a multiple of the column number, and values that are constant
+    along the tile's last axis."""
 
     def of(self, value: Value) -> Told | None:
         if not value.tile.shape or value.tile.shape[-1] == 1:

@@ -22,7 +22,7 @@ BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def results(code: Code, operand: Operand, type_name: str) -> tuple[int, int | None]:
-    """The entries of a destination `d|p` or `d`. The entry of p is None if there is no p."""
+    """The registers that an instruction writes: those of a destination `d|p`, or that of `d` and None."""
     if isinstance(operand, Pair):
         return code.write(operand.first, type_name), code.write(operand.second, "pred")
     return code.write(operand, type_name), None

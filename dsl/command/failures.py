@@ -28,7 +28,7 @@ FINDING_HINTS = {
     "race": "blocks: an atomic with order=release after the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
     "out of bounds": "slices are masked automatically; an index tile needs mask=: load(x[i], mask=i < n); "
-    "--strict-bounds names the axis",
+    "--strict-bounds names the axis (with 'stage NAME: registers', if copies run ahead)",
     "division by zero": "choose a result for it: where(d != 0, a // d, 0), or 'assert d != 0'",
     "time limit": "--time-limit SECONDS for more, or a smaller example",
     "instruction budget": "a smaller example",

@@ -125,7 +125,8 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
         label = row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "")
         cells.append([f"{row['line'] or '':>4}", label, "\n".join(said_of(row, in_full))])
     for note in record.get("machine", ()):
-        cells.append([f"{note['line'] or '':>4}", f"ptxas ×{note['count']}", f"{note['cost']}\n{note['hint']}"])
+        label, told = ("ptxas ×{count}", "{cost}\n{hint}") if note["hint"] else ("ptxas", "{cost}")
+        cells.append([f"{note['line'] or '':>4}", label.format(**note), told.format(**note)])
     Terminal().show(table([""] * 3, cells, left=3))
 
 

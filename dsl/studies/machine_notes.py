@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plain_rows import ptx_lines
 from dsl.runtime import assemble
-from dsl.runtime.machine_code import ListedInstruction, listing
+from dsl.runtime.machine_code import ListedInstruction, listing, machine_code
 
 NEAR = range(-2048, 2048)
 """The offsets of a global address that are free in `cp.async`."""
@@ -31,7 +31,8 @@ SUM = re.compile(r"^\s*add\.[su]64\s+(%rd\d+), (%rd\d+), (-?\d+);")
 
 @dataclass(frozen=True, slots=True)
 class MachineNote:
-    """A cost that ptxas adds at a line of the `.tile` text. `count` is the number of instructions that have it."""
+    """A cost that ptxas adds at a line of the `.tile` text. `count` is the number of instructions that have it. The
+    note without a line and a hint is about the whole kernel."""
 
     line: int | None
     count: int
@@ -44,11 +45,16 @@ Row = tuple[str, int | None]
 
 
 def machine_notes(compiled: Compiled) -> list[MachineNote]:
-    """The notes of a kernel, by line. Raises DeviceError if ptxas or nvdisasm is missing, and LaunchError if ptxas
-    refuses the kernel."""
+    """What ptxas made of a kernel as a whole, and then the notes by line. Raises DeviceError if ptxas or nvdisasm is
+    missing, and LaunchError if ptxas refuses the kernel."""
     header, rows = compiled.header, [*ptx_lines(compiled.ptx)]
-    code = listing(assemble(compiled.ptx, header.arch, header.entry, header.maxnreg).cubin, header.entry)
-    return sorted([*_of_code(code, rows), *_far_copies(rows)], key=lambda note: (note.line or 0, note.cost))
+    made = assemble(compiled.ptx, header.arch, header.entry, header.maxnreg)
+    code = listing(made.cubin, header.entry)
+    count = machine_code(made.cubin, header.entry).instructions
+    spilled = made.spill_stores + made.spill_loads
+    whole = MachineNote(None, count, f"{made.registers} registers, {spilled} bytes of spills, {count} instructions", "")
+    notes = [*_of_code(code, rows), *_far_copies(rows)]
+    return [whole, *sorted(notes, key=lambda note: (note.line or 0, note.cost))]
 
 
 def _of_code(code: Sequence[ListedInstruction], rows: Sequence[Row]) -> Iterator[MachineNote]:

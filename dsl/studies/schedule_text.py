@@ -108,9 +108,10 @@ def chosen(made: Mapping[str, Choice]) -> list[Line]:
 
 
 def says_something(choice: Choice) -> bool:
-    """Whether a choice needs a line. No line is needed for a choice without another option, a choice that a property
-    decided, and a pass with its default setting."""
-    return len(choice.options) > 1 and not choice.is_property and (choice.kind != "pass" or choice.taken != choice.rule)
+    """Whether a choice needs a line. No line is needed for a choice without another option (but the depth of a
+    pipeline), a choice that a property decided, and a pass with its default setting."""
+    several = len(choice.options) > 1 or choice.kind == "pipeline"
+    return several and not choice.is_property and (choice.kind != "pass" or choice.taken != choice.rule)
 
 
 def reason_of(choice: Choice) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,13 @@ def tools() -> None:
 
 def notes(kernel: str, wide: int = 1024, mask: str = "n", n: int = 4096) -> list[MachineNote]:
     module = dsl.parse(TEXT.format(wide=wide, mask=mask), device="emulator", arch="sm_90")
-    return machine_notes(module.compile(kernel, n=n))
+    whole, *found = machine_notes(module.compile(kernel, n=n))
+    assert (
+        whole.line is None
+        and not whole.hint
+        and re.fullmatch(r"\d+ registers, 0 bytes of spills, \d+ instructions", whole.cost)
+    )
+    return found
 
 
 def test_a_masked_load_that_stands_alone_is_a_branch() -> None:

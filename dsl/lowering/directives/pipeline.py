@@ -264,6 +264,8 @@ def _stages(
         function, target, nest, fits, held, any(each.head.is_tma and not each.is_beside(nest) for each in others)
     )
     because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
+    if beside and wrong is None:
+        because += f", also for {' and '.join(each.name for each in beside)}"
     iterations = known_iterations(nest.inner) if len(nest.loops) == 1 else None
     if iterations and rule > iterations + 1:  # no iteration would fill further stages
         rule, because = iterations + 1, f"of {iterations} iterations"

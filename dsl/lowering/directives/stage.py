@@ -315,6 +315,9 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
     """The message and hint for a `stage` line whose subject no loop loads."""
     reads = [op for op in walk(function.body) if op.spec.access.kind == "read" and op.operands[0].name == name]
     tiles = [r for op in walk(function.body) for r in op.results if isinstance(r.type, TileType) and r.shape]
+    of = {op.result.name: op.operands[0].name for op in walk(function.body) if is_load(op)}
+    if name in of:
+        return f"'{name}' is loaded from the tensor '{of[name]}', and tensors are staged", f"stage {of[name]}"
     if any(tile.name == name for tile in tiles):
         hint = ", ".join([*known, f"or do it in parts: loop {name}, AXIS: N"])
         return f"'{name}' is no tensor that a loop loads, and no value that is computed in parts", hint
@@ -368,8 +371,9 @@ class _Choosing:
         rule = word or ("shared" if wrong is None and bytes in ASYNC_BYTES else "registers")
         why = f"{'it feeds a product, and ' * feeds}{bytes} aligned bytes are copied at a time"
         is_box = word == TMA or (is_planned and body is not None and no_box is None)
-        if is_planned and is_box:
-            rule, why = TMA, "wgmma reads it in shared memory, and one thread copies a whole TMA box"
+        if is_box:
+            reads = "wgmma reads it in shared memory, and " * is_planned
+            rule, why = TMA, f"{reads}one thread copies a whole TMA box"
         elif wrong is not None:
             why = wrong[0]
         elif is_planned and no_box is not None:

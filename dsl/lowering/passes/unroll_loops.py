@@ -52,7 +52,7 @@ spill 150 bytes, and products of size 8192 take 2470 microseconds instead of 226
 def _choose(function: Function, loop: Op) -> None:
     """Chooses how many iterations of a loop are joined into one."""
     rule, name = loop.attrs["unroll"], loop.regions[0].args[0].name or "loop"
-    why = "the schedule unrolls what it names"
+    why = "only what a line names is unrolled"
     iterations = known_iterations(loop) if "stages" in loop.attrs else None
     if loop.attrs.get("few"):
         why = "it has the last iterations of a tile alone"

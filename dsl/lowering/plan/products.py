@@ -124,17 +124,22 @@ def flaw_of_loops(function: Function, loops: Iterable[Op]) -> str | None:
 
 def is_sum_of_wgmma(function: Function, name: str | None) -> bool:
     """Whether a wgmma adds to the accumulator of this name."""
-    return name is not None and any(is_wgmma(op) and name in _names(op) for op in walk(function.body))
+    return name is not None and any(is_wgmma(op) and name in names_of_product(op) for op in walk(function.body))
 
 
-def _names(product: Op) -> set[str]:
+def names_of_product(product: Op) -> set[str]:
+    """The names by which a schedule may name an MMA: those of its result and of its accumulator."""
     return {value.name for value in (product.result, product.operands[2]) if value.name}
 
 
 def _named(function: Function) -> list[Op]:
     """The MMAs for which the schedule names wgmma."""
     names = {name for name, each in function.instructions.items() if each.name[0] == INSTRUCTION}
-    return [op for op in walk(function.body) if op.spec.product and op.attrs["shape"] is None and names & _names(op)]
+    return [
+        op
+        for op in walk(function.body)
+        if op.spec.product and op.attrs["shape"] is None and names & names_of_product(op)
+    ]
 
 
 def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]:
@@ -186,7 +191,7 @@ def _part(function: Function, op: Op) -> tuple[int, int]:
     """The extents of a subtile of an MMA. If the schedule does not cut the tile, they are the extents of the whole
     tile."""
     said = function.by_subject("subtile", tuple)
-    cut = next((said[name] for name in _names(op) if len(said.get(name, ())) == 2), op.result.tile.shape)
+    cut = next((said[name] for name in names_of_product(op) if len(said.get(name, ())) == 2), op.result.tile.shape)
     return cut[0], cut[1]
 
 
@@ -240,7 +245,11 @@ class _Seen:
         """Whether the kernel or the schedule names the instruction or the layout of an MMA. The result is also true if
         the schedule requests `prefetch_fragments`, which needs mma.sync."""
         said = self.function.instructions.keys() | self.function.pins.keys()
-        return op.attrs["shape"] is not None or bool(_names(op) & said) or "prefetch_fragments" in self.function.attrs
+        return (
+            op.attrs["shape"] is not None
+            or bool(names_of_product(op) & said)
+            or "prefetch_fragments" in self.function.attrs
+        )
 
     def flaw(self, op: Op) -> str | None:
         """The reason why an MMA cannot be wgmma. Returns None if the plan finds no reason."""

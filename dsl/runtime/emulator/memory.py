@@ -60,7 +60,8 @@ class ArrayPlaces:
 
     def outside(self, address: int) -> str:
         """A text that names the axis along which an address lies outside the array, and the index on this axis. Empty
-        if no axis can be named."""
+        if no axis can be named. The address alone does not tell an index beyond the last axis from an index beyond the
+        first one."""
         rest, index = (address - self.first) // self.itemsize, [0] * len(self.shape)
         # Axes are sorted by stride, the largest first, since the largest stride accounts for the largest part of the
         # offset.
@@ -71,7 +72,8 @@ class ArrayPlaces:
             index[axis], rest = divmod(rest, self.strides[axis])
         for axis in order:
             if not 0 <= index[axis] < self.shape[axis]:
-                return f": index {index[axis]} of axis {axis}, which has {self.shape[axis]}"
+                others = ", if the indices of the other axes are within theirs" if len(order) > 1 else ""
+                return f": index {index[axis]} of axis {axis}, which has {self.shape[axis]}{others}"
         return ""
 
 

@@ -30,7 +30,7 @@ from dsl.lowering.ops.control import started
 from dsl.lowering.ops.matrix import product_of
 from dsl.lowering.ops.memory import moved_by, space_of, subject_of
 from dsl.lowering.passes.layouts.spread import Layouts
-from dsl.lowering.plan.products import is_wgmma
+from dsl.lowering.plan.products import is_wgmma, names_of_product
 from dsl.lowering.shared.access_width import lies_along, masked_groups
 
 
@@ -368,18 +368,21 @@ class _Anchors:
         groups = None if way is False else groups
         found = found if groups is None or way is None else []
         work, options = prod((*op.result.tile.shape, op.operands[0].tile.shape[1])), {i.written: i for i in found}
-        pinned = named if groups is None else op.loc
+        why = "the largest that fits" if named is None else "named"
+        if groups is not None:
+            lines = [each.loc for name, each in self.function.instructions.items() if name in names_of_product(op)]
+            named, why = lines[0] if lines else None, f"{groups.form}, {groups.steps} for an iteration"
         chosen: Mma | Warpgroups = self.function.choices.choose(
             "instruction",
             subject,
             options if groups is None else {**options, groups.written: groups},
             rule.written if groups is None else groups.written,
             loc=op.loc,
-            because="the largest that fits" if pinned is None else "named",
+            because=why,
             costs={i.written: work // (i.m * i.n * i.k) for i in found},
             unit="instructions a block",
             line=f"instruction {subject}: mma.sync.{{option}}" if groups is None else None,
-            pinned=pinned,
+            pinned=named,
         )
         return chosen
 

@@ -207,7 +207,7 @@ class Rebuilding:
             options,
             rule,
             loc=op.loc,
-            because=f"as '{moved_by(op).name or 'its value'}' lies, registers in the order with the fewest accesses",
+            because=f"as {_quoted(moved_by(op))} lies, registers in the order with the fewest accesses",
             costs=lambda: {name: requests(lying) for name, lying in options.items()},
             unit="accesses a thread",
         )
@@ -400,3 +400,7 @@ class Rebuilding:
             f"{condition.tile} has {layout.count} on {self.function.threads} threads",
             f"use {'masks' if op.spec.control.loops else 'where()'}, or a tile as large as the block has threads",
         )
+
+
+def _quoted(value: Value) -> str:
+    return "its value" if value.name is None else f"'{value.name}'"

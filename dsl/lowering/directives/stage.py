@@ -316,10 +316,9 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
     reads = [op for op in walk(function.body) if op.spec.access.kind == "read" and op.operands[0].name == name]
     tiles = [r for op in walk(function.body) for r in op.results if isinstance(r.type, TileType) and r.shape]
     of = {op.result.name: op.operands[0].name for op in walk(function.body) if is_load(op)}
-    if name in of:
-        return f"'{name}' is loaded from the tensor '{of[name]}', and tensors are staged", f"stage {of[name]}"
     if any(tile.name == name for tile in tiles):
-        hint = ", ".join([*known, f"or do it in parts: loop {name}, AXIS: N"])
+        tensors = [f"{of[name]}, from which it is loaded"] if name in of else known
+        hint = ", ".join([*tensors, f"or do it in parts: loop {name}, AXIS: N"])
         return f"'{name}' is no tensor that a loop loads, and no value that is computed in parts", hint
     if not any(isinstance(op.operands[0].type, TensorType) for op in reads):
         hint = closest(name, known) or (", ".join(known) if known else "a loop's loads are staged")

@@ -42,7 +42,6 @@ def why(
     path: str, line: int | None, values: tuple[str, ...], as_json: bool, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Returns the kernels with their choices as data. Also prints the choices unless `as_json` is set."""
-    from dsl.studies.machine_notes import machine_notes
     from dsl.studies.why import as_json as record
     from dsl.studies.why import check_found, chosen, grouped
 
@@ -61,6 +60,8 @@ def why(
                 row["measured"] = {each: kernel.measured(row["key"], each) for each in row["options"]}
         records.append({"kernel": kernel.title, "made": len(kernel.choices), "choices": rows})
         if options["machine"]:
+            from dsl.studies.machine_notes import machine_notes
+
             notes = machine_notes(kernel.compiled)
             records[-1]["machine"] = [asdict(note) for note in notes if line in (None, note.line)]
             found_any = found_any or bool(records[-1]["machine"])

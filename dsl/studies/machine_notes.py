@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plain_rows import ptx_lines
-from dsl.runtime import assemble
+from dsl.runtime import Assembly, assemble
 from dsl.runtime.machine_code import ListedInstruction, listing, machine_code
 
 NEAR = range(-2048, 2048)
@@ -47,14 +47,20 @@ Row = tuple[str, int | None]
 def machine_notes(compiled: Compiled) -> list[MachineNote]:
     """What ptxas made of a kernel as a whole, and then the notes by line. Raises DeviceError if ptxas or nvdisasm is
     missing, and LaunchError if ptxas refuses the kernel."""
-    header, rows = compiled.header, [*ptx_lines(compiled.ptx)]
-    made = assemble(compiled.ptx, header.arch, header.entry, header.maxnreg)
-    code = listing(made.cubin, header.entry)
-    count = machine_code(made.cubin, header.entry).instructions
-    spilled = made.spill_stores + made.spill_loads
-    whole = MachineNote(None, count, f"{made.registers} registers, {spilled} bytes of spills, {count} instructions", "")
+    rows = [*ptx_lines(compiled.ptx)]
+    made, whole = assembled(compiled)
+    code = listing(made.cubin, compiled.header.entry)
     notes = [*_of_code(code, rows), *_far_copies(rows)]
     return [whole, *sorted(notes, key=lambda note: (note.line or 0, note.cost))]
+
+
+def assembled(compiled: Compiled) -> tuple[Assembly, MachineNote]:
+    """What ptxas made of a kernel, and the note about the kernel as a whole. Raises the errors of `machine_notes`."""
+    header = compiled.header
+    made = assemble(compiled.ptx, header.arch, header.entry, header.maxnreg)
+    spilled, count = made.spill_stores + made.spill_loads, machine_code(made.cubin, header.entry).instructions
+    cost = f"{made.registers} registers, {spilled} bytes of spills, {count} instructions"
+    return made, MachineNote(None, count, cost, "")
 
 
 def _of_code(code: Sequence[ListedInstruction], rows: Sequence[Row]) -> Iterator[MachineNote]:

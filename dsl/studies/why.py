@@ -48,20 +48,15 @@ class ExplainedKernel:
     def measured(self, key: str, option: str) -> str:
         """Registers, spills and machine instructions with another option, or the reason why the option gives no
         code."""
-        from dsl.runtime import assemble
         from dsl.runtime.errors import LaunchError
-        from dsl.runtime.machine_code import machine_code
+        from dsl.studies.machine_notes import assembled
 
         # The option is passed as a constant. If the option cannot be taken, the error is shown.
         request = replace(self.request, constants={**self.request.constants, key: option})
         try:
-            made = compile_variant(self.program, request)
-            header = made.header
-            code = assemble(made.ptx, header.arch, header.entry, header.maxnreg)
+            return assembled(compile_variant(self.program, request))[1].cost
         except (TileError, LaunchError) as error:
             return f"none: {str(error).splitlines()[0]}"
-        spilled, count = code.spill_stores + code.spill_loads, machine_code(code.cubin, header.entry).instructions
-        return f"{code.registers} registers, {spilled} bytes of spills, {count} instructions"
 
 
 def kernels_of(

@@ -51,7 +51,6 @@ from dsl.lowering.plan.tile_loads import (
     offset_and_mask,
     place_of,
     row_bytes,
-    stage_bytes,
 )
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from dsl.lowering.shared.atoms import offsets_within
@@ -395,7 +394,7 @@ class _Choosing:
         # fit.
         key = load.operands[0], load.loc
         if staged and (staged != TMA or key not in self.lines):
-            self.room -= stage_bytes(load)
+            self.room -= tile_bytes(load.result)
             self.lines |= {key} if staged == TMA else set()
         return staged
 
@@ -463,9 +462,9 @@ class _Choosing:
     def no_room(self, load: Op) -> tuple[str, str] | None:
         """The reason and hint of `misfit` for a tile that does not fit into the remaining shared memory. Returns None
         if the tile fits."""
-        if stage_bytes(load) <= self.room or (load.operands[0], load.loc) in self.lines:
+        if tile_bytes(load.result) <= self.room or (load.operands[0], load.loc) in self.lines:
             return None
-        left = f"its tile has {stage_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left"
+        left = f"its tile has {tile_bytes(load.result)} bytes, and {max(self.room, 0)} of shared memory are left"
         return left, "a smaller tile"
 
 

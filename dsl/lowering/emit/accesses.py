@@ -10,9 +10,9 @@ from dsl.lowering.emit.global_map import GlobalMap
 from dsl.lowering.emit.maps import Maps
 from dsl.lowering.emit.switches import Switches
 from dsl.lowering.emit.words import count_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, subject_of, walk
 from dsl.lowering.ops import operand, space_of
-from dsl.lowering.ops.memory import by_threads, subject_of
+from dsl.lowering.ops.memory import by_threads
 from dsl.lowering.shared.access_width import access_width, is_partial
 from dsl.lowering.shared.shared_map import SharedMap
 

@@ -12,11 +12,11 @@ from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.words import count_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.function import Op, Value, subject_of
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import BF16, I1, DType
 from dsl.lowering.ops import operand, space_of
-from dsl.lowering.ops.memory import atomic_row, subject_of
+from dsl.lowering.ops.memory import atomic_row
 
 
 @rule("load")

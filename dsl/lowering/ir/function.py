@@ -158,11 +158,12 @@ class Reason:
 
 def access_text(op: Op) -> str:
     """An access as text, such as `s.load in line 12`."""
-    return f"{access_name(op)}{in_line(op)}"
+    return f"{subject_of(op)}{in_line(op)}"
 
 
-def access_name(op: Op) -> str:
-    """The name of an access, such as `x.load`. An operand that wgmma reads in shared memory is a load in the text."""
+def subject_of(op: Op) -> str:
+    """The name of an access in messages, such as `x.load`. An operand that wgmma reads in shared memory is a load in
+    the text."""
     verb = "load" if op.results and isinstance(op.result.type, ViewType) else op.name
     return f"{op.operands[0].name}.{verb}"
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from dsl import ptx_templates
-from dsl.lowering.ir.function import Op, Value, access_name
+from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.types import SharedType, TableType, TensorType, TileType, Type
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops.placing import Exchanging, Placed, Placing, alike, in_one, plain
@@ -155,11 +155,6 @@ def counts_iterations(op: Op) -> bool:
     atomic must be relaxed, and its action must leave the same value in memory in any order. The values that the atomic
     returns may depend on the order."""
     return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
-
-
-def subject_of(op: Op) -> str:
-    """The name of an access, such as `x.load`, for messages about a choice that the compiler makes for the access."""
-    return access_name(op)
 
 
 def moved_by(op: Op) -> Value:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dsl.lowering.ir.function import Function, Op, Value, uses, walk
+from dsl.lowering.ir.function import Function, Op, Value, subject_of, uses, walk
 from dsl.lowering.ir.types import TileType
 from dsl.lowering.ops import operand
-from dsl.lowering.ops.memory import subject_of
 
 
 def narrow_scalars(function: Function) -> None:

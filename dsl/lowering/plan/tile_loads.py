@@ -39,10 +39,6 @@ def row_bytes(facts: Analysis, load: Op) -> int:
     return max(facts.of(offset).run) * load.result.dtype.bytes
 
 
-def stage_bytes(load: Op) -> int:
-    return prod(load.result.tile.shape) * load.result.dtype.bytes
-
-
 def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
     """Whether the result of `op` becomes an operand of an MMA, directly or through elementwise operations and changes
     of shape."""

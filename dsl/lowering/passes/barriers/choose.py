@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from dsl.lowering.ir.function import Function, Op, Reason, Value, in_line
+from dsl.lowering.ir.function import Function, Op, Reason, Value, in_line, subject_of
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.known.affine import Terms
 from dsl.lowering.ops import operand
-from dsl.lowering.ops.memory import subject_of
 from dsl.lowering.passes.barriers.conflicts import meeting
 from dsl.lowering.passes.barriers.insert import Placed
 from dsl.lowering.passes.barriers.remove import RemovalOutcome

@@ -16,7 +16,7 @@ from dsl.lowering.hopper.warpgroup import (
     sums_layout,
     warpgroups,
 )
-from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.function import Function, Op, Value, subject_of, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.plugins import Opening
 from dsl.lowering.ir.schedule import WANTED, Pin, extents_of, resolve_pin
@@ -28,7 +28,7 @@ from dsl.lowering.machine.tensor_cores import Mma, accumulator, fitting, product
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.matrix import product_of
-from dsl.lowering.ops.memory import moved_by, space_of, subject_of
+from dsl.lowering.ops.memory import moved_by, space_of
 from dsl.lowering.passes.layouts.spread import Layouts
 from dsl.lowering.plan.products import is_wgmma, names_of_product
 from dsl.lowering.shared.access_width import lies_along, masked_groups

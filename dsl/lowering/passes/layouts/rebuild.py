@@ -6,14 +6,14 @@ from math import ceil, prod
 from typing import NoReturn
 
 from dsl.lowering.hopper.warpgroup import StagedOperand, chain
-from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.ir.function import Block, Op, Value, subject_of, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import resolve_pin
 from dsl.lowering.ir.types import TileType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.control import handed_on, parting
-from dsl.lowering.ops.memory import moved_by, subject_of
+from dsl.lowering.ops.memory import moved_by
 from dsl.lowering.ops.placing import in_one
 from dsl.lowering.passes.layouts.anchors import access_layout
 from dsl.lowering.passes.layouts.parted_loads import mask_loads, obstacle

@@ -166,6 +166,22 @@ def test_a_ring_leaves_room_for_that_of_the_next_loop(second: int, stages: tuple
     assert tuple(each.stages for each in reversed(made.header.pipelines)) == stages
 
 
+@pytest.mark.parametrize(("second", "ways"), [(64, "tma tma"), (16, "tma shared"), (128, "shared shared")])
+def test_by_rule_loops_one_after_another_have_boxes_if_three_stages_of_each_fit(second: int, ways: str) -> None:
+    """A stage of the first loop has 32 KB. At 128, one of the second has 64: three of each have 288 of 227. At 16, the
+    second loop's rows of 32 bytes are left to threads."""
+    module = dsl.parse(GATES[: GATES.index("schedule")], device="emulator", arch="sm_90a")
+    compiled = module.compile("gates", SECOND=second, **dict.fromkeys("mnkl", 256)).compiled
+    made = compiled.variant.function.choices.keyed()
+    assert [made[f"stage.{name}"].taken for name in "xwhu"] == [way for way in ways.split() for _ in range(2)]
+    no_room = "3 stages for each of the loops one after another have 294912 bytes"
+    assert (second == 128) == (no_room in made["stage.u"].because)
+    c, random = np.zeros((200, 140), np.float32), np.random.default_rng(3)
+    x, w, h, u = (random.integers(-2, 3, (rows, 200)).astype(np.float16) for rows in (200, 140, 200, 140))
+    module.gates(c, x, w, h, u, SECOND=second)
+    np.testing.assert_array_equal(c, x.astype(int) @ w.T.astype(int) + h.astype(int) @ u.T.astype(int))
+
+
 def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:
     text = TEXT.format(stages=2).replace("    persistent 1\n", "    persistent 0\n")
     with pytest.raises(TileError, match="no loop loads it"):

@@ -49,7 +49,7 @@ from dsl.lowering.known.facts import facts_now
 from dsl.lowering.known.forms import Forms
 from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
-from dsl.lowering.plan.products import flaw_of_loops, has_wgmma, is_wgmma
+from dsl.lowering.plan.products import are_nested, flaw_of_loops, has_wgmma, is_wgmma
 from dsl.lowering.plan.tile_loads import feeds_product, is_load, place_of, row_bytes
 
 USUAL, USUAL_OF_WGMMA, ABREAST = 8, 16, 4
@@ -359,8 +359,10 @@ def _boxes_feed_wgmma(function: Function) -> bool:
     products = [op for op in walk(function.body) if is_wgmma(op)]
     loads = [ops[-1] for op in products for value in op.operands[:2] if (ops := chain(value)) and is_load(ops[-1])]
     copying = [op for op in walk(function.body) if op.spec.control.counters and set(loads) & set(op.regions[0].ops)]
-    facts = facts_now(function) if loads and flaw_of_loops(function, copying) is None else None
-    return facts is not None and all("box" in load.attrs and row_bytes(facts, load) >= LEAST_ROW for load in loads)
+    if not loads or flaw_of_loops(function, copying) is not None or not are_nested(copying):
+        return False
+    facts = facts_now(function)
+    return all("box" in load.attrs and row_bytes(facts, load) >= LEAST_ROW for load in loads)
 
 
 def may_persist(function: Function) -> bool:

@@ -107,19 +107,22 @@ def has_wgmma(function: Function) -> bool:
 
 def flaw_of_loops(function: Function, loops: Iterable[Op]) -> str | None:
     """The reason why the rule does not let producer warps copy for these loops (`dsl/lowering/directives/roles.py`).
-    Returns None if there is no such reason. A loop must not be in a branch or a `while`. Of two loops, one must contain
-    the other: loops one after another have TMA copies only if the schedule says so."""
-    chosen, outside = list(loops), parents(function.body)
-    for loop in chosen:
+    Returns None if there is no such reason. A loop must not be in a branch or a `while`."""
+    outside = parents(function.body)
+    for loop in loops:
         around = outside.get(loop)
         while around is not None:
             if not around.spec.control.counters:
                 return f"a loop stands in a '{around.name}', and producer warps copy for loops that count"
             around = outside.get(around)
+    return None
+
+
+def are_nested(loops: Iterable[Op]) -> bool:
+    """Whether of each two loops one contains the other, so that no loop follows another one."""
+    chosen = list(loops)
     inside = {loop: set(walk(loop.regions[0])) for loop in chosen}
-    if all(a is b or a in inside[b] or b in inside[a] for a in chosen for b in chosen):
-        return None
-    return "of loops one after another, only those that a line names are copied by TMA"
+    return all(a is b or a in inside[b] or b in inside[a] for a in chosen for b in chosen)
 
 
 def is_sum_of_wgmma(function: Function, name: str | None) -> bool:

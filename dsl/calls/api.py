@@ -16,7 +16,7 @@ from dsl.calls.short_way import MOST_WAYS, short_way
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plugin_files import load_plugins
-from dsl.kernels.variant import Request, Variant, stride_class
+from dsl.kernels.variant import Request, Resolved, Variant, stride_class
 from dsl.kernels.variants import Variants
 from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.location import Errors, TileError, closest
@@ -197,6 +197,10 @@ class Module:
     def built(self, request: Request) -> Variant:
         """The lowered variant of a request. Compiling the variant later does not lower it again."""
         return self.variants.built(self.as_asked(request))
+
+    def resolved(self, request: Request) -> Resolved:
+        """The evaluated schedule of a request."""
+        return self.variants.resolved(self.as_asked(request))
 
     def as_asked(self, request: Request) -> Request:
         """The request with the settings that the module applies to all of its kernels."""
@@ -426,7 +430,7 @@ class ModuleFunction:
         constants, options = self.called.split(rest)
         self.check_constants(constants)
         what = (module.program, self.name, facts, place, device.sms, constants, options, schedule)
-        return Planner(*what, device=device.name, tuned=tuned, built=module.built)
+        return Planner(*what, device=device.name, tuned=tuned, built=module.built, resolved=module.resolved)
 
     def check_constants(self, constants: Mapping[str, Any]) -> None:
         for name in constants:

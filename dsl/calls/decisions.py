@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dsl.calls.plan import Plan
 from dsl.calls.planner import Planner
-from dsl.calls.tuned import StepChoice
+from dsl.calls.tuned import StepChoice, said_steps
 from dsl.kernels.compile import Compiled
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.choices import Choice, Choices
@@ -50,11 +50,7 @@ def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
             name,
             {str(value): value for value in (*values, taken)},  # the keys are text, so that 1 and true are two options
             str(taken),
-            because="given by the branch, its tuned entry or the caller" if given else "the first of its set",
+            because="given by the branch, its tuned entry or the caller" if given else schedule.reason_of_set(name),
             line=f"{name} = {{option}}",
         )
     return choices.made
-
-
-def said_steps(steps: tuple[StepChoice, ...]) -> str:
-    return " then ".join(step.schedule or step.kernel for step in steps)

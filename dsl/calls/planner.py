@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 from dsl.calls.binding import Misfit, bind
 from dsl.calls.called import Called
 from dsl.calls.overlap import overlapping
 from dsl.calls.plan import FromCall, Plan, Step, Workspace
+from dsl.calls.rivals import Rival, cheapest
 from dsl.calls.tuned import (
     CallFacts,
     Found,
@@ -25,10 +26,11 @@ from dsl.calls.tuned import (
     branch_of,
     branch_steps,
     described_step,
+    said_steps,
     text_digest,
 )
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Variant, as_parameter
+from dsl.kernels.variant import Request, Resolved, Variant, as_parameter, resolve
 from dsl.lowering.hopper.boxes import maps_of
 from dsl.lowering.ir.function import stride_name
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -36,6 +38,7 @@ from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DTYPES, DType
 from dsl.runtime.numbers import exact_key
 from dsl.schedules import target_facts
+from dsl.schedules.cheapest import Points
 from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
 from dsl.text.heads import KernelHead
@@ -177,7 +180,8 @@ class Planner:
 
     The launches come from the first of these sources that is given: `schedule`, `chosen` (the steps of a branch), the
     entry of `tuned` that serves the call on `device` (a device name), or the conditions of the dispatch. `constants`
-    override all of these sources. `built` lowers the variant of a request, for `fits`.
+    override all of these sources. `built` lowers the variant of a request, for `fits`. `resolved` evaluates
+    the schedule of a request, for costs.
     """
 
     def __init__(
@@ -194,6 +198,7 @@ class Planner:
         device: str | None = None,
         tuned: Tuned | None = None,
         built: Callable[[Request], Variant] | None = None,
+        resolved: Callable[[Request], Resolved] | None = None,
     ):
         self.program, self.name, self.target, self.sms = program, name, target, sms
         self.called = program.once(Called, name)
@@ -204,8 +209,10 @@ class Planner:
         self.schedule, self.chosen = schedule, chosen
         self.device, self.tuned = device, tuned
         self.built = built or (lambda request: lower(program, request).variant)
+        self.resolved = resolved or partial(resolve, program)
         self.reasons: list[str] = []
         self.unfit: str | None = None  # why the variant of the last `fits` does not fit
+        self.refused: TileError | None = None  # the compiler's error for this variant
         self.branch: ast.When | None = None  # the branch that was taken
         self.names: dict[str, Any] = {}  # names that expressions of the dispatch may read
         self.passed: dict[str, Any] = {}  # names that launches of the dispatch may pass on, after the lines so far
@@ -227,8 +234,13 @@ class Planner:
         arguments = [FromCall(name) for name in head.names]
         known = next(iter(self.program.schedules_of(self.name)), None)
         choice = self.chosen[0] if self.chosen else StepChoice(self.name, self.schedule or known, {})
-        step = Step(self.request(head, choice.schedule, choice.constants, arguments), arguments)
-        return Plan([step], [*self.reasons, f"kernel {self.name} with {step.request.schedule or 'no schedule'}"])
+
+        def made(point: Mapping[str, Any]) -> list[Step]:
+            constants = {**choice.constants, **point}
+            return [Step(self.request(head, choice.schedule, constants, arguments), arguments)]
+
+        taken = cheapest(self, [Rival(choice.schedule or self.name, made({}), made)])
+        return Plan(taken.steps, [*self.reasons, f"kernel {self.name} with {choice.schedule or 'no schedule'}"])
 
     def check_schedule(self) -> None:
         """Raises TileError `name` if the requested schedule is unknown. A known schedule is a schedule of a kernel of
@@ -290,7 +302,7 @@ class Planner:
     def facts(self) -> CallFacts:
         """The facts about this call that select a tuned entry."""
         dims, types = self.bound_names
-        names = {**target_facts(self.target, self.sms), **dims, **types}
+        names = {**target_facts(self.target, self.sms, self.device), **dims, **types}
         options: dict[str, Any] = {}
         for line in self.dispatch.lines if self.dispatch is not None else ():
             if isinstance(line, ast.Option):
@@ -396,7 +408,7 @@ class Planner:
         """Sets the names that the first line of a dispatch may read and pass on."""
         dims, types = self.bound_names
         arrays = {k: CallArray.of(v, k) for k, v in self.arguments.items() if isinstance(v, ArrayFacts)}
-        self.names = {**arrays, **target_facts(self.target, self.sms), **dims, **types}
+        self.names = {**arrays, **target_facts(self.target, self.sms, self.device), **dims, **types}
         self.names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
         self.names |= {f"given({name})": self.arguments.get(name) is not None for name in self.called.asked}
         self.passed = {k: FromCall(k) for k in dispatch.params}
@@ -421,7 +433,7 @@ class Planner:
             elif self.schedule is None or self.launches_its_kernel(line):
                 spare = spare or line
                 if self.taken(line):
-                    return self.branch_plan(line)
+                    return self.branch_plan(line, self.rivals(dispatch, line))
         if self.schedule is not None and spare is not None:
             self.reasons.append(
                 f"schedule {self.schedule} was requested, but no branch names it: the first branch of its kernel"
@@ -444,9 +456,23 @@ class Planner:
             return lambda line: self.schedule in names_of_branch(line)
         return None
 
-    def branch_plan(self, line: ast.When) -> Plan:
-        self.branch = line
-        return Plan(self.steps(line), self.reasons)
+    def rivals(self, dispatch: ast.Dispatch, line: ast.When) -> list[ast.When]:
+        """The branches for the other schedules that the launches of a taken branch name, if their conditions hold."""
+        later = dispatch.lines[dispatch.lines.index(line) + 1 :] if line.rivals is not None else []
+        others = [each for each in later if isinstance(each, ast.When) and each.rivals == line.rivals]
+        return [each for each in others if self.holds(each)]
+
+    def branch_plan(self, line: ast.When, rivals: Sequence[ast.When] = ()) -> Plan:
+        """The plan of a branch, or of one of its rivals."""
+        named = ((each, branch_steps(each, self.program)) for each in (line, *rivals))
+        ways = {Rival(said_steps(s), self.steps(each), partial(self.steps, each)): each for each, s in named}
+        taken = cheapest(self, list(ways))
+        self.branch = ways[taken.way]
+        return Plan(taken.steps, self.reasons)
+
+    def points(self, request: Request) -> Points | None:
+        """The points of a request's schedule by cost, or None if the schedule states no cost."""
+        return self.resolved(request).schedule.points
 
     def launches_its_kernel(self, line: ast.When) -> bool:
         """Whether a branch launches a kernel that has the requested schedule."""
@@ -482,7 +508,9 @@ class Planner:
         self.unfit = None
         holds = self.holds(line)
         why = f" ({self.unfit})" if self.unfit is not None and not holds else ""
-        self.reasons.append(text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}{why}")
+        reason = text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}{why}"
+        # Branches for the schedules of one launch have the same conditions.
+        self.reasons += [reason] if self.reasons[-1:] != [reason] else []
         return holds
 
     def assign(self, line: ast.Assign, names: dict[str, Any], passed: dict[str, Any]) -> None:
@@ -495,16 +523,18 @@ class Planner:
                 raise TileError("syntax", target.loc, "a dispatch assigns to names")
             names[target.id], passed[target.id] = v, passed_on(v, line.value.loc)
 
-    def steps(self, line: ast.When) -> list[Step]:
-        """The launches of a branch, each with its request."""
-        if id(line) not in self.made:
+    def steps(self, line: ast.When, point: Mapping[str, Any] | None = None) -> list[Step]:
+        """The launches of a branch, each with its request. `point` holds values for names of `tune` sets. The launches
+        at the last point that was asked for are kept."""
+        if point is not None or id(line) not in self.made:
             names, passed = dict(self.names), dict(self.passed)
             made: list[Step] = []
             for step in line.steps:
                 if isinstance(step, ast.Assign):
                     self.assign(step, names, passed)
                 else:
-                    made.append(self.step(step, names, passed, self.chosen[len(made)] if self.chosen else None))
+                    choice = self.chosen[len(made)] if self.chosen else None
+                    made.append(self.step(step, names, passed, choice, point or {}))
             # Programmatic dependent launch needs sm_90.
             self.made[id(line)] = overlapping(self.program, made) if self.target.number >= 90 else made
         return self.made[id(line)]
@@ -512,8 +542,15 @@ class Planner:
     # ---- one launch ----
 
     def step(
-        self, launch: ast.Launch, names: Mapping[str, Any], passed: Mapping[str, Any], choice: StepChoice | None
+        self,
+        launch: ast.Launch,
+        names: Mapping[str, Any],
+        passed: Mapping[str, Any],
+        choice: StepChoice | None,
+        point: Mapping[str, Any],
     ) -> Step:
+        """A launch of a branch. Its constants are those of the text, of `choice`, and of `point` where it has such
+        names, the later ones first."""
         if launch.name not in self.program.kernels:
             hint = closest(launch.name, self.program.kernels)
             raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", hint)
@@ -522,6 +559,8 @@ class Planner:
         schedule, constants = self.with_items(launch, names)
         if choice is not None:
             schedule, constants = choice.schedule, {**constants, **choice.constants}
+        settable = self.program.settable(head.name)
+        constants |= {name: value for name, value in point.items() if name in settable}
         return Step(self.request(head, schedule, constants, arguments), arguments)
 
     def launch_arguments(
@@ -567,8 +606,6 @@ class Planner:
                 value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
                 # An expression of arrays gives numpy numbers. Constants are Python numbers.
                 constants[item.name] = value.item() if hasattr(value, "item") else value
-            elif schedule is not None:
-                raise TileError("call", item.loc, "a launch takes one schedule")
             else:
                 schedule = self.program.schedule(launch.name, item.name, item.loc).name
         if self.schedule is not None and self.schedule in known:
@@ -606,6 +643,7 @@ class Planner:
             frozenset(bound.absent),
             self.target.arch,
             self.sms,
+            self.device,
             64 if bound.far else None,
             strides=bound.strides,
         )
@@ -658,10 +696,20 @@ class Planner:
         try:
             variant = self.built(request)
         except TileError as error:
-            # Any other error is a mistake in the file. Taking another branch would hide the mistake.
-            if all(e.code in UNFIT for e in error.errors):
-                first = error.errors[0]
-                self.unfit = f"line {first.loc.line}: {first.message}" if first.loc else first.message
+            if self.is_unfit(error):
                 return False
             raise
-        return self.launches(request, variant)
+        if self.launches(request, variant):
+            return True
+        self.unfit, self.refused = "its clusters or its boxes serve no such extents", None
+        return False
+
+    def is_unfit(self, error: TileError) -> bool:
+        """Whether an error says that the device cannot run a variant, and notes the reason. Any other error is a
+        mistake in the file. Taking another branch would hide the mistake."""
+        if not all(each.code in UNFIT for each in error.errors):
+            return False
+        first = error.errors[0]
+        self.unfit = f"line {first.loc.line}: {first.message}" if first.loc else first.message
+        self.refused = error
+        return True

@@ -146,6 +146,11 @@ def described_step(step: StepChoice) -> str:
     return step.kernel + (f" with {', '.join(parts)}" if parts else "")
 
 
+def said_steps(steps: Sequence[StepChoice]) -> str:
+    """The launches of a branch, each by its schedule."""
+    return " then ".join(step.schedule or step.kernel for step in steps)
+
+
 def divisor_class(extent: int) -> int:
     """The greatest of 1, 2, 4, 8 and 16 that divides an extent."""
     return min(pow2_divisor(extent), MOST_DIVISOR) if extent else MOST_DIVISOR

@@ -49,6 +49,8 @@ class Request:
     the number of bytes that divides each tensor's pointer (16 by default). `absent` names the optional tensors that are
     not given.
 
+    `sms` and `device`, a name, are those of the device of the launch, if known.
+
     `index_bits` is 32 or 64. `index_bits=None` selects 32, unless a tensor has more elements than 32 bits can count.
     The caller must request 64 if elements of a view are farther apart than 32 bits can count. With `strict_bounds`, the
     kernel asserts that index tiles lie inside their axes. `marks` says what a timeline records
@@ -71,6 +73,7 @@ class Request:
     absent: frozenset[str] = frozenset()
     arch: str = "sm_90"
     sms: int | None = None
+    device: str | None = None
     index_bits: int | None = None
     strict_bounds: bool = False
     marks: str = ""
@@ -258,7 +261,9 @@ class _Variant:
     def resolve(self) -> Resolved:
         kernel, request = self.kernel, self.request
         dims = dict(request.dims)
-        facts = target_facts(self.target, request.sms) | tensor_names(kernel, request.absent, request.strides)
+        facts = target_facts(self.target, request.sms, request.device) | tensor_names(
+            kernel, request.absent, request.strides
+        )
         scalars = {n: self._as_parameter(n, request.scalars[n]) for n in self.head.scalars if n in request.scalars}
         schedule = resolve_schedule(
             self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
@@ -674,9 +679,17 @@ class _Variant:
         return out
 
     def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:
-        """The definitions that depend on these dims, as expression trees for the launch. Inside other definitions, a
-        constant of the kernel is kept as a name. Any name that is not a constant is replaced by its tree."""
+        """The definitions of constants that depend on these dims, and the definitions that they read, as expression
+        trees for the launch. Inside other definitions, a constant of the kernel is kept as a name. Any name that is
+        not a constant is replaced by its tree."""
         out: dict[str, Any] = {}
+        # What only a cost or a property reads decides no constant, and need not be known to a launch.
+        wanted, left = set(), [name for name in schedule.definitions if name in self.constant_names]
+        while left:
+            if (name := left.pop()) not in wanted:
+                wanted.add(name)
+                definition = schedule.definitions.get(name) or schedule.unasked.get(name)
+                left += definition.reads() if definition is not None else ()
 
         def tree(definition: Definition, known: dict[str, Any]) -> Any:
             # A name after an `and` whose left side was false was not evaluated for this request. The launch may need
@@ -691,7 +704,7 @@ class _Variant:
 
         known = {**names, **{n: v for n, v in schedule.derived.items() if isinstance(v, bool | int | float)}}
         for name, definition in schedule.definitions.items():
-            if definition.reads() & (dims | out.keys()):
+            if name in wanted and definition.reads() & (dims | out.keys()):
                 out[name] = tree(definition, known)
                 known[name] = None if name in self.constant_names else out[name]
         return out

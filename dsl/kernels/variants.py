@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -40,6 +40,7 @@ def request_key(request: Request) -> tuple:
         tuple(sorted(request.absent)),
         request.arch,
         request.sms,
+        request.device,
         request.index_bits,
         request.strict_bounds,
         request.marks,
@@ -82,6 +83,17 @@ class Member(Generic[Kernel]):
         return all(self.divisors.get(name, 1) % divisor == 0 for name, divisor in divisors.items())
 
 
+def _serving(members: Sequence[Member[Kernel]], divisors: Mapping[str, int]) -> Member[Kernel] | None:
+    """The member whose code is that of dims with these divisors, if this is known without lowering."""
+    more = {member.code for member in members if member.asks_more(divisors)}
+    for member in members:
+        # If a member that requires less has the same code as a member that requires more, all divisors between them
+        # give this code.
+        if member.asks_less(divisors) and (member.divisors == divisors or member.code in more):
+            return member
+    return None
+
+
 class Variants(Generic[Kernel]):
     """Variants by request. `made` turns a compiled variant into the object that is kept.
 
@@ -114,16 +126,15 @@ class Variants(Generic[Kernel]):
 
     def built(self, request: Request) -> Variant:
         """The lowered variant of a request. Compiling the variant later does not lower it again. Raises TileError."""
-        resolved = self._resolve(request)
+        resolved = self.resolved(request)
         family = resolved.family
-        for member in self._families.get((family, ()), ()):
-            if member.divisors == resolved.divisors:
-                return member.variant
+        if (member := _serving(self._families.get((family, ()), ()), resolved.divisors)) is not None:
+            return member.variant
         return self._lowered(family, resolved).variant
 
-    def _resolve(self, request: Request) -> Resolved:
-        """The evaluated schedule of a request. The schedule is kept between `built` (which `fits` calls) and
-        `kernel`."""
+    def resolved(self, request: Request) -> Resolved:
+        """The evaluated schedule of a request. The schedule is kept from one call of this method to the next, since
+        costs, `built` and `kernel` ask for it one after the other."""
         key = request_key(request)
         found = self._resolved.pop(key, None) or resolve(self.program, request)
         keep(self._resolved, key, found, MOST_WAITING)
@@ -144,16 +155,12 @@ class Variants(Generic[Kernel]):
         return self._waiting[kind]
 
     def _new(self, request: Request, given: tuple, options: dict[str, Any]) -> Kernel:
-        resolved = self._resolve(request)
+        resolved = self.resolved(request)
         family, divisors = resolved.family, resolved.divisors
         members = self._families.setdefault((family, given), [])
+        if (known := _serving(members, divisors)) is not None:
+            return known.kernel
         less = [member for member in members if member.asks_less(divisors)]
-        more = {member.code for member in members if member.asks_more(divisors)}
-        for member in less:
-            # If a member that requires less has the same code as a member that requires more, all divisors between them
-            # give this code. Then nothing needs to be lowered.
-            if member.divisors == divisors or member.code in more:
-                return member.kernel
         llvm_level = options.pop("llvm_level", None)
         if options:
             lowered = lower(self.program, request, **options)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from dsl.calls.plan import Plan
@@ -249,7 +249,8 @@ def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[S
 def points(
     call: TuningCall, step: StepChoice, request: Request | None, domains: Mapping[str, list[Any]]
 ) -> Iterator[dict[str, Any]]:
-    """The constants that one launch may take: all combinations of its `tune` sets, in order.
+    """The constants that one launch may take: all combinations of its `tune` sets. They come in the order of the
+    schedule's cost, if it states one, and else in the order of the sets.
 
     A set may depend on names before it. The first few constants may already make the schedule wrong, for example
     `warps` = 3. These constants alone are then a point, and the trial of this point reports the error.
@@ -263,18 +264,18 @@ def points(
     # A constant that the branch itself sets is no longer free.
     mine = {name: values for name, values in domains.items() if name in settable and name not in request.constants}
     types = {name: DTYPES[dtype] for name, dtype in request.types.items() if dtype in DTYPES}
-    facts = target_facts(call.place.target, call.place.sms)
+    facts = target_facts(call.place.target, call.place.sms, request.device)
     # Sets may depend on the strides of tensors, and on which tensors are given.
     facts |= tensor_names(kernel, request.absent, request.strides)
 
-    def extend(chosen: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def extend(chosen: dict[str, Any]) -> Iterator[tuple[float, dict[str, Any]]]:
         given = {**request.constants, **chosen}
         try:
             resolved = resolve_schedule(
                 program, kernel, step.schedule, request.dims, types, facts, given, request.scalars
             )
         except TileError:
-            yield chosen
+            yield inf, chosen
             return
         added = {name: values for name, values in mine.items() if name not in resolved.tune}
         # Values of the command line replace a set. If a name has no set, its values form a new set in front of the
@@ -282,10 +283,11 @@ def points(
         sets = {**added, **resolved.tune, **mine}
         open_names = [name for name in sets if name not in given]
         if not open_names:
-            yield chosen
+            yield resolved.costs.get("cost", 0.0), chosen
             return
         name = open_names[0]
         for value in distinct(sets[name]):
             yield from extend({**chosen, name: value})
 
-    yield from extend({})
+    for _, chosen in sorted(extend({}), key=lambda each: each[0]):
+        yield chosen

@@ -244,6 +244,7 @@ class Names(Numbers):
         super().__init__(known)
         self.program, self.definitions, self.given, self.dims = program, definitions, given, dims
         self.broken: set[str] = set()  # names that wrong lines set
+        self.cheapest: Mapping[str, Any] = {}  # the values of `tune` sets that the cost chooses
         self.asked: dict[str, Any] = {}
         self.tuned: dict[str, list[Any]] = {}
         self.reads: dict[str, list[str]] = {}
@@ -280,12 +281,15 @@ class Names(Numbers):
             if len(names) == MAX_CHAIN:
                 raise TileError("limit", at, f"definitions read one another more than {MAX_CHAIN} deep")
             definition = self.definitions[name]
-            if definition.is_tuned:
-                self.tuned[name] = self.each(definition)
-            # A `tune` set is evaluated as a whole, since the tuner lists it. Its first value is the default.
-            value = self.tuned[name][0] if definition.is_tuned else self.evaluated(definition)
+            value = self.of_set(definition) if definition.is_tuned else self.evaluated(definition)
             self.asked[name] = self.given.get(name, value)
         return self.asked[name]
+
+    def of_set(self, definition: Definition) -> Any:
+        """The value of a name with a `tune` set: the value of the cheapest point, or else the first value."""
+        # The set is evaluated as a whole, because the tuner lists it.
+        values = self.tuned[definition.name] = self.each(definition)
+        return self.cheapest.get(definition.name, values[0])
 
     def evaluated(self, definition: Definition) -> Any:
         return self.each(definition, 1)[0]

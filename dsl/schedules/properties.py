@@ -22,7 +22,7 @@ from dsl.text import renamed
 from dsl.text import tree as ast
 from dsl.text.program import ELSEWHERE
 from dsl.values.numbers import Numbers
-from dsl.values.walk import WORDS
+from dsl.values.walk import NUMBERS, WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +327,18 @@ class Peeled(Takes):
         return value if isinstance(value, str) else self.condition.said(value)
 
 
+class Microseconds(Takes):
+    """The predicted time of a launch: a number, or an array of numbers if names have all values of their sets."""
+
+    text = "MICROSECONDS"
+
+    def read(self, setting: Setting, evaluate: Numbers) -> Any:
+        value = evaluate(setting.values[0])
+        if not isinstance(value, NUMBERS) and not evaluate.joins(value):
+            raise TileError("schedule", setting.loc, "a cost is a number of microseconds", setting.row.example)
+        return value
+
+
 class PartsSetting(Takes):
     """The axis, the number of elements of a part along this axis, and whether all parts are written out."""
 
@@ -402,6 +414,15 @@ _ROWS = (
         "Compiles for the values of these dims and scalars; with a condition, where it holds.",
         "specialize cols: cols <= 1024",
         "specialize",
+    ),
+    PropertyRow(
+        "cost",
+        None,
+        Microseconds(),
+        "The predicted time of a launch, in microseconds. The values of the `tune` sets that it reads are those of the "
+        "least cost, in place of the first; a launch with several schedules takes the cheapest one that compiles.",
+        "cost launch_time + m * k * size(T) / memory_bandwidth",
+        "costs",
     ),
     PropertyRow(
         "barriers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from dsl.lowering.ir.choices import TUNED, Forced, is_key
@@ -11,7 +12,9 @@ from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DType
+from dsl.schedules.cheapest import Points, points
 from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_by, through
+from dsl.schedules.machines import machine_numbers
 from dsl.schedules.properties import PROPERTIES, Setting
 from dsl.schedules.rules import by_rule
 from dsl.text import tree as ast
@@ -43,7 +46,8 @@ class ResolvedSchedule:
     values, default first. Each name follows the names that it depends on. `derived` holds values of names that are not
     constants. `unasked` holds definitions that nothing needed. `choices` maps keys to forced options. `places` maps
     (property, subject) to the location of the line. `may_set_warps` is True if neither a line nor the caller sets
-    `warps`. `contracts` lists the contracts that the code must meet.
+    `warps`. `contracts` lists the contracts that the code must meet. `costs` holds the `cost` in microseconds, if
+    a line states it, and `points` the points among which the cost chose.
     """
 
     name: str | None
@@ -60,8 +64,17 @@ class ResolvedSchedule:
     choices: dict[str, Forced] = field(default_factory=dict)
     places: dict[tuple[str, str | None], Loc] = field(default_factory=dict)
     contracts: list[StatedContract] = field(default_factory=list)
+    costs: dict[str, float] = field(default_factory=dict)
+    points: Points | None = None
     warps: int = DEFAULT_WARPS
     may_set_warps: bool = False
+
+    def reason_of_set(self, name: str) -> str:
+        """Why the name has its value among those of its `tune` set, if the caller gives none."""
+        if self.points is None or name not in self.points.sets:
+            return "the first of its set"
+        finite = sum(cost < inf for cost in self.points.costs)
+        return f"the least cost of {finite} points: {self.points.costs[0]:.1f} us"
 
     @property
     def lines(self) -> dict[tuple[str, str], Loc]:
@@ -73,10 +86,12 @@ class ResolvedSchedule:
         return {(row, name or row): loc for (row, name), loc in self.places.items() if row not in apart}
 
 
-def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
-    """Facts about the device, by the names that schedules and dispatches read. `sms` comes from the actual device, if
-    known."""
+def target_facts(target: Target, sms: int | None = None, device: str | None = None) -> dict[str, Any]:
+    """Facts about the device, by the names that schedules and dispatches read. `sms` and the name `device` come from
+    the actual device, if known."""
     return {
+        **machine_numbers(target, device),
+        "arch": target.number,
         "sms": sms or target.sms,
         "shared_memory": target.shared,
         "registers": target.registers,
@@ -111,7 +126,7 @@ def resolve_schedule(
     name: str | None,
     dims: Mapping[str, int],
     types: Mapping[str, DType],
-    facts: Mapping[str, int],
+    facts: Mapping[str, Any],
     overrides: Mapping[str, Any],
     scalars: Mapping[str, Any],
 ) -> ResolvedSchedule:
@@ -130,6 +145,10 @@ def resolve_schedule(
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
     names.broken = mistakes.broken
+    with mistakes.of_a_line():
+        out.points = points(program, said, known, overrides, dim_names(kernel))
+        if out.points is not None:
+            names.cheapest, out.costs["cost"] = out.points.at(0), out.points.costs[0]
     for constant in kernel.constants:
         if constant.name in said.definitions:
             with mistakes.of_a_line():
@@ -205,6 +224,8 @@ def stated(
 def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names, mistakes: Mistakes) -> None:
     """Evaluates the properties. The row of each property names the field that the value fills."""
     for (row, subject), setting in said.settings.items():
+        if setting.row.field == "costs":  # evaluated with all points
+            continue
         with mistakes.of_a_line():
             value = _read(kernel, subject, setting, names)
             out.places[row, subject] = setting.loc if setting.subject is None else setting.subject.loc

@@ -15,7 +15,7 @@ from typing import Any
 
 from dsl.calls.plan import Plan
 from dsl.calls.planner import UNFIT, Planner
-from dsl.calls.tuned import Tuned, stale_errors, tuned_path
+from dsl.calls.tuned import Tuned, branch_steps, stale_errors, tuned_path
 from dsl.calls.tuned_file import read_tuned
 from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
@@ -379,10 +379,12 @@ class _Check:
 
     @cached_property
     def asked(self) -> set[tuple[str, str]]:
-        """Pairs (kernel, schedule) that a dispatch tests with `fits`. If the schedule does not fit, the dispatch takes
-        another branch."""
+        """Pairs (kernel, schedule) that a dispatch tests with `fits`, or that a launch names beside other schedules.
+        If the schedule does not fit, the dispatch takes another branch."""
         found = set()
         for dispatch in self.program.dispatches.values():
+            lines = [each for each in dispatch.lines if isinstance(each, ast.When) and each.rivals is not None]
+            found |= {(s.kernel, s.schedule or "") for line in lines for s in branch_steps(line, self.program)}
             for node in ast.walk(dispatch.lines):
                 if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "fits":
                     each = node.args[0] if node.args else None

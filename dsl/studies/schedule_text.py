@@ -63,7 +63,7 @@ def place_of(variant: Variant, name: str) -> str:
         return "the caller"
     if name in schedule.tune:
         others = ", ".join(said(each) for each in schedule.tune[name] if each != schedule.constants.get(name))
-        return "the first of its tune set" + (f"; others: {others}" if others else "")
+        return schedule.reason_of_set(name) + (f"; others: {others}" if others else "")
     definition = schedule.definitions.get(name)
     if definition is None:
         return "4 by default" if name == "warps" else ""
@@ -78,7 +78,7 @@ def said(value: Any) -> str:
 
 
 def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> list[Line]:
-    """The lines that set the properties of a schedule."""
+    """The lines that set the properties of a schedule. A cost has none: the constants are what it chose."""
     found = []
     for (name, subject), loc in schedule.places.items():
         row = rows[name]

@@ -1,11 +1,12 @@
 """Expands the branches of a dispatch when a file is read. A `match` becomes one branch for each case of its choice. A
-call of another dispatch becomes the branches of that dispatch. So plans, tuning and checks see only branches that
-launch kernels."""
+call of another dispatch becomes the branches of that dispatch. A launch with several schedules becomes one branch for
+each schedule. So plans, tuning and checks see only branches that launch kernels, each with at most one schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
+from itertools import product
 from typing import Any, Protocol
 
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -74,7 +75,36 @@ def expand(program: Blocks) -> list[TileError]:
 
     for dispatch in program.dispatches.values():
         visit(dispatch, (dispatch.name,))
+    # Calls are expanded first: two calls of a dispatch may copy different arrays ahead of the same launches, so the
+    # schedules of one call are no rivals of those of the other.
+    for dispatch in program.dispatches.values():
+        try:
+            dispatch.lines = [one for place, line in enumerate(dispatch.lines) for one in _one_schedule(line, place)]
+        except TileError as error:
+            errors.extend(error.errors)
+            program.broken.add(dispatch.name)
     return errors
+
+
+def _one_schedule(line: Line, place: int) -> Iterator[Line]:
+    """The line, or one branch for each combination of the schedules that the launches of the branch name."""
+    if not isinstance(line, ast.When):
+        yield line
+        return
+    ways = [_of_one_schedule(step) if isinstance(step, ast.Launch) else [step] for step in line.steps]
+    rivals = place if any(len(each) > 1 for each in ways) else None
+    for steps in product(*ways):
+        yield replace(line, steps=list(steps), rivals=rivals)
+
+
+def _of_one_schedule(launch: ast.Launch) -> list[ast.Launch | ast.Assign]:
+    """The launch with each of the schedules that it names."""
+    named = [item for item in launch.items if item.value is None]
+    for place, item in enumerate(named):
+        if item.name in (each.name for each in named[:place]):
+            raise TileError("call", item.loc, f"schedule '{item.name}' is named twice")
+    rest = [item for item in launch.items if item.value is not None]
+    return [replace(launch, items=[item, *rest]) for item in named] or [launch]
 
 
 def _inlined(

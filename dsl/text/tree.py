@@ -368,7 +368,8 @@ class When:
 
     A branch that was expanded from a `match` has `bound`. `bound` maps the parameters of the matched choice to the
     arguments of the `match`. The condition uses these parameters. A branch that was expanded from a call of another
-    dispatch has `guards`. `guards` are the conditions of the calling branch, which must hold as well."""
+    dispatch has `guards`. `guards` are the conditions of the calling branch, which must hold as well. Branches that
+    were expanded from one branch whose launches name several schedules have the same `rivals`."""
 
     loc: Loc
     condition: Expr | None
@@ -376,6 +377,7 @@ class When:
     name: str | None = None
     bound: dict[str, Expr] | None = None
     guards: tuple[Expr, ...] = ()
+    rivals: int | None = None
 
 
 @node

@@ -1,0 +1,231 @@
+"""Costs of schedules: points of `tune` sets, schedules that a launch names, numbers of devices."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.kernels.variant import Request, resolve
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import TARGETS, target
+from dsl.schedules.machines import _rows, machine_numbers
+from dsl.text.program import parse_program
+from dsl.values.facts import ArrayFacts
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+KERNEL = """
+kernel scaled(y: f32[n], x: f32[n]; TILE, U = 1, FLAG = false):
+    grid cdiv(n, TILE)
+    i = block(0) * TILE
+    y[i : i + TILE] = x[i : i + TILE] * 2.0
+"""
+
+
+def chosen(lines: str, n: int = 1000, **constants: Any) -> dict[str, Any]:
+    """The constants of a schedule with these lines, its warps and its cost."""
+    text = KERNEL + "\nschedule s of scaled:\n" + "".join(f"    {line}\n" for line in lines.strip().splitlines())
+    schedule = resolve(parse_program(text), Request("scaled", "s", {"n": n}, {}, constants)).schedule
+    return {**schedule.constants, "warps": schedule.warps, **schedule.costs}
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ("tune TILE in 128, 256, 512\ncost (TILE - 300) * (TILE - 300)", {"TILE": 256, "cost": 1936.0}),
+        ("tune TILE in 512, 128, 256\ncost 1.0", {"TILE": 512}),  # of equal costs, the first of the text
+        ("tune TILE in 128, 256\ntune U in 1, 2\ncost 1.0 / TILE", {"TILE": 256, "U": 1}),  # U is not read
+        ("tune TILE in 128, 256\ntune U in TILE // 128, 7\ncost TILE + where(U == 7, 0, 1000)", {"TILE": 128, "U": 7}),
+        ("tune TILE in 128, 256\ntune U in TILE // 128, 9\ncost where(U == 2, 0, 5)", {"TILE": 256, "U": 2}),
+        ("tune TILE in 128, 256\ncost where(TILE == 128, inf, TILE)", {"TILE": 256}),
+        ("tune TILE in 128, 256\ncost where(TILE == 128, nan, TILE)", {"TILE": 256}),
+        ("tune TILE in 128, 256\ncost inf", {"TILE": 128, "cost": inf}),  # named by the caller: the compiler decides
+        ("tune TILE in 128, 256\ntune warps in 4, 8\ncost cdiv(n, TILE) / (1.0 * warps)", {"TILE": 256, "warps": 8}),
+        ("tune TILE in 128, 256\ntune FLAG in false, true\ncost where(FLAG, TILE, 2 * TILE)", {"FLAG": True}),
+        ("tune TILE in 128, 256\ncost where(not (TILE == 128) and n > 5 or TILE < 0, 0, 1)", {"TILE": 256}),
+        ("tune TILE in 128, 256, 512\ncost where(128 < TILE < 512, -TILE, TILE)", {"TILE": 256}),
+        ("tune TILE in 128, 256\ntune U in 3, 6\ncost clamp(TILE, 0, 200) % 131 - next_pow2(U)", {"U": 6, "TILE": 256}),
+    ],
+)
+def test_the_least_cost_is_taken(lines: str, wanted: dict[str, Any]) -> None:
+    made = chosen(lines)
+    assert {name: made[name] for name in wanted} == wanted
+
+
+def test_values_of_the_caller_stay() -> None:
+    lines = "tune TILE in 128, 256\ntune U in 1, 2\ncost TILE * U"
+    assert (made := chosen(lines, TILE=256))["TILE"] == 256 and made["U"] == 1 and made["cost"] == 256
+    assert chosen(lines, TILE=1024)["TILE"] == 1024  # no value of the set
+
+
+def test_dims_decide() -> None:
+    lines = "tune TILE in 128, 1024\ncost cdiv(cdiv(n, TILE), sms) * (1.0 + TILE / 4096.0)"
+    assert [chosen(lines, n)["TILE"] for n in (1000, 1 << 20)] == [128, 1024]
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"),
+    [
+        ("1.0 / (TILE - 128)", "division by zero"),
+        ("n // (TILE - 128)", "division by zero"),
+        ("3 * TILE / 7", "a quotient is no integer at some point"),
+        ("sqrt(TILE)", "a cost does not use 'sqrt' on names of `tune` sets"),
+        ("TILE ** 2", "a cost does not use '**' on names of `tune` sets"),
+        ("TIEL", "unknown name 'TIEL'"),
+    ],
+)
+def test_what_a_cost_cannot_say_is_an_error_at_its_line(cost: str, said: str) -> None:
+    with pytest.raises(TileError, match=said.replace("*", r"\*")) as raised:
+        chosen(f"tune TILE in 128, 256\ncost {cost}")
+    assert raised.value.errors[0].loc is not None and raised.value.errors[0].loc.line == 9
+
+
+def test_large_integers_do_not_wrap() -> None:
+    """2^45 elements, times the square of a tile: 2^61. Times 256 more it would be 0 in 64 bits."""
+    assert chosen("tune TILE in 256, 128\ncost n * TILE * TILE * 256", 1 << 45)["TILE"] == 128
+
+
+def test_all_points_at_once_cost_what_each_costs() -> None:
+    """The costs of std/products.tile on arrays equal those of Python's numbers, at every point of random products."""
+    program, rng = dsl.load(SAMPLES / "matmul.tile", device="emulator").program, random.Random(7)
+    for _ in range(6):
+        dims = {name: int(2 ** rng.uniform(0, 13)) for name in "mnk"}
+        types = rng.choice([{"T": "bf16", "O": "bf16"}, {"T": "s8", "O": "s32"}, {"T": "e4m3", "O": "bf16"}])
+        for schedule in ("tma", "tile"):
+            request = Request("product", schedule, dims, types, {}, {"gain": 1.0}, arch="sm_90")
+            points = resolve(program, request).schedule.points
+            assert points is not None and points.costs == sorted(points.costs)
+            for place in rng.sample(range(len(points.costs)), 12):
+                alone = resolve(program, replace(request, constants=points.at(place))).schedule
+                assert alone.costs["cost"] == pytest.approx(points.costs[place], rel=1e-12)
+
+
+# ---- schedules that a launch names ----
+
+RIVALS = (
+    KERNEL
+    + """
+schedule small of scaled:
+    tune TILE in 128, 256
+    cost 4.0 + 1.0 * n / TILE
+
+schedule wide of scaled:
+    tune TILE in 1024, 2048
+    cost 9.0 + 1.0 * n / TILE
+
+schedule plain of scaled:
+    TILE = 512
+
+schedule greedy of scaled:
+    TILE, warps = 262144, 1
+    cost 0.0
+
+schedule never of scaled:
+    TILE = 64
+    cost inf
+
+dispatch run(y, x):
+    when n > 10000000: scaled with plain, never
+    otherwise: scaled with plain, wide, small, never
+"""
+)
+IMPOSSIBLE = "dispatch none(y, x):\n    otherwise: scaled with greedy, never\n"
+
+
+def planned(n: int, text: str = RIVALS, call: str = "run") -> tuple[str | None, list[str]]:
+    module = dsl.parse(text, device="emulator")
+    plan = module[call].plan({"y": ArrayFacts((n,), "f32"), "x": ArrayFacts((n,), "f32")})
+    (step,) = plan.steps
+    return step.request.schedule, plan.reasons
+
+
+def test_the_cheapest_schedule_is_taken() -> None:
+    assert planned(1024)[0] == "small" and planned(1 << 16)[0] == "wide"
+    assert planned(1 << 25)[0] == "plain"  # the only one whose cost is finite, and it states none
+
+
+def test_the_choice_is_explained() -> None:
+    _, reasons = planned(1024)
+    assert "never: no (its cost is infinite)" in reasons
+    assert "small: 8.0 us (TILE=256); wide: 9.5 us (TILE=2048); plain: no cost" in reasons
+
+
+def test_a_schedule_that_does_not_compile_is_passed_over() -> None:
+    text = RIVALS.replace("plain, wide, small, never", "greedy, small")
+    name, reasons = planned(1024, text)
+    assert name == "small" and any(each.startswith("greedy: 0.0 us: no (line ") for each in reasons)
+
+
+def test_a_point_that_does_not_compile_is_passed_over() -> None:
+    text = RIVALS.replace("TILE, warps = 262144, 1", "tune TILE in 262144, 256\n    warps = 1")
+    text = text.replace("cost 0.0", "cost where(TILE > 256, 0.0, 1.0)").replace(
+        "plain, wide, small, never", "greedy, small"
+    )
+    module = dsl.parse(text, device="emulator")
+    x, y = np.ones(1000, np.float32), np.empty(1000, np.float32)
+    plan = module.run.plan(module.run.facts({"y": y, "x": x}))
+    assert plan.steps[0].request.constants == {"TILE": 256}
+    module.run(y, x)
+    assert (y == 2 * x).all()
+
+
+def test_if_none_compiles_the_compiler_says_why() -> None:
+    with pytest.raises(TileError) as raised:
+        planned(1024, RIVALS + IMPOSSIBLE, "none")
+    assert raised.value.errors[0].loc is not None
+
+
+def test_a_schedule_is_named_once() -> None:
+    with pytest.raises(TileError, match="schedule 'small' is named twice"):
+        dsl.parse(RIVALS.replace("wide, small", "small, small"))
+
+
+def test_a_caller_names_one_of_them() -> None:
+    module = dsl.parse(RIVALS, device="emulator")
+    facts = {"y": ArrayFacts((1024,), "f32"), "x": ArrayFacts((1024,), "f32")}
+    for name in ("wide", "plain", "never"):
+        (step,) = module.run.plan(facts, schedule=name).steps
+        assert step.request.schedule == name
+
+
+def test_schedules_of_two_calls_are_no_rivals() -> None:
+    """Each branch of `outer` copies another array ahead of the same launches."""
+    text = RIVALS + "dispatch outer(y, x, z):\n    when n > 99: run(y, x)\n    otherwise: run(y, z)\n"
+    module = dsl.parse(text, device="emulator")
+    facts = {name: ArrayFacts((1024,), "f32") for name in "yxz"}
+    (step,) = module.outer.plan(facts).steps
+    assert step.request.schedule == "small" and step.arguments[1].name == "x"
+
+
+def test_one_layer_has_few_kernels() -> None:
+    """All numbers of rows from 1 to 8192 by a matrix of 4096 x 4096."""
+    module, rng = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90a"), random.Random(5)
+    b = ArrayFacts((4096, 4096), "bf16", strides=(1, 4096))
+    for m in (1, 8192, *rng.sample(range(2, 8192), 60)):
+        facts = {"c": ArrayFacts((m, 4096), "bf16"), "a": ArrayFacts((m, 4096), "bf16"), "b": b}
+        (step,) = module.matmul.plan(facts).steps
+        module.variant(step.request)
+    assert len(list(module.variants)) <= 24
+
+
+# ---- numbers of devices ----
+
+
+def test_each_device_has_all_numbers() -> None:
+    rows = _rows()
+    assert len({tuple(row) for row in rows.values()}) == 1
+    assert {each.chip for each in TARGETS.values()} <= rows.keys()
+    assert all(number > 0 for row in rows.values() for number in row.values())
+
+
+def test_a_device_is_known_by_its_name() -> None:
+    hopper = target("sm_90")
+    assert machine_numbers(hopper, "NVIDIA H100 80GB HBM3") == _rows()["H100"]
+    assert machine_numbers(hopper, "NVIDIA H200 NVL") == machine_numbers(hopper) == _rows()["H200"]
+    assert machine_numbers(target("sm_80"), "NVIDIA A30") == machine_numbers(target("sm_80")) == _rows()["A100"]

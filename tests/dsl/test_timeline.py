@@ -130,7 +130,7 @@ def test_the_first_blocks_record_alone(tmp_path: Path, file: Path) -> None:
 def test_roles_wait_for_each_other(tmp_path: Path) -> None:
     """Of a product by boxes one warp copies, and eight multiply. The one runs ahead until the ring is full; then it
     waits for a stage in each iteration."""
-    dims, iterations = ("m=128", "n=64", "k=1536"), 1536 // 64
+    dims, iterations = ("m=128", "n=64", "k=1536", "TM=128", "SHARES=1"), 1536 // 64
     file, marks = SAMPLES / "matmul.tile", ("--marks", "barriers", "--device", "emulator")
     said, events = timeline(tmp_path, file, *dims, "--arch", "sm_90a", "--schedule", "tma", *marks)
     check_trace(events)

@@ -68,9 +68,6 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         square(3072),
         square(4096),
         {**square(4096), **FUSED},
-    ],
-    ("product", "few"): [
-        {**square(512), **ALONG_K},
         {"m": 192, "n": 1024, "k": 4096, **ALONG_K},
         square(512),
     ],
@@ -168,7 +165,6 @@ TYPES = {
         {"T": "f32", "O": "f32", "B": "f32"},
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
-    ("product", "few"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "e4m3", "O": "bf16", "B": "f32"}],
     ("product", "across"): [{"T": "f32", "O": "f32", "B": "f32"}],
     ("product", "large"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
 }

@@ -60,7 +60,7 @@ def variants() -> list[tuple[Case, str]]:
     for i, (_, case) in enumerate(sorted(first.items(), key=lambda e: str(e[0]))):
         least = max((LEAST.get(name, 0) for _, name in case.types), default=0)
         others = [arch for arch, row in TARGETS.items() if arch != "sm_90" and row.number >= least]
-        if case.schedule in ("groups", "four", "long", "tma", "few", "across", "pairs", "taps"):
+        if case.schedule in ("groups", "four", "long", "tma", "across", "pairs", "taps"):
             others = ["sm_90a"]  # alone has products of warp groups
         if case.schedule == "large":  # two stages of 56 KB
             others = [arch for arch in others if TARGETS[arch].shared >= 112 << 10]

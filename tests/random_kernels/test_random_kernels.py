@@ -150,3 +150,9 @@ def test_the_path_to_a_gpu_differs_in_the_device_alone(monkeypatch: pytest.Monke
 
         program.body.append(Plain(["store(y[0 : 32], arange(32))"], act))
         assert tried(program, "cuda").kind == "right" and asked.pop() == own
+
+
+@pytest.mark.parametrize("seed", [99841001])
+def test_programs_that_failed_once(seed: int) -> None:
+    """99841001: the barriers inside a loop were all superfluous, and a barrier before it was to replace them."""
+    assert attempt(seed).kind == "right"

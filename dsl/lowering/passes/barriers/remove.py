@@ -44,7 +44,8 @@ def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
         inside = removal.inside(loop)
         if inside and len(inside) <= MAX_DROPS:
             removal.take_out_moved(inside)
-            removal.put_before(block, loop, removal.inside(loop))
+            if left := removal.inside(loop):
+                removal.put_before(block, loop, left)
     removal.take_out_moved(removal.outcome.standing)
     return removal.outcome
 

@@ -121,6 +121,13 @@ def test_equal_shares_of_the_rounds_of_all_tiles(type: str, m: int, n: int, k: i
     assert np.array_equal(args["c"], args["a"].astype(np.int32) @ args["b"].astype(np.int32).T)
 
 
+def test_sums_of_a_stream_lie_in_memory_as_in_registers() -> None:
+    """A thread has two neighbours of a row, and two eight rows below: 16 bytes in memory, not twice 8."""
+    ptx = kernel_of(PRODUCT.format(iterations="0, k, TK", parts="stream"), operands(70, 50, 300)).ptx
+    assert ptx.count("st.global.v4.b32") == 2 and "ld.global.v4.b32" in ptx
+    assert "global.v2" not in ptx
+
+
 def test_the_same_bits_of_a_stream() -> None:
     random = np.random.default_rng(0)
     args: dict[str, Any] = {"c": np.zeros((300, 200), np.float32)}

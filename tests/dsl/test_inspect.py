@@ -24,7 +24,7 @@ from dsl.studies.inspect.page import TEMPLATE, data_of
 from tests.dsl import browser
 
 SMALL = ("samples/softmax.tile", "rows=8", "cols=1000")
-LARGE = ("samples/attention.tile", "d=128")
+LARGE = ("samples/attention.tile", "d=128", "--schedule", "tile", "TM=128")
 """Of the samples one of those with most code."""
 PLANNED = {"choose": (), "skip_pass": (), "kernel": None, "schedule": None, "example": None, "device": None}
 

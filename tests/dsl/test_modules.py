@@ -196,7 +196,7 @@ def test_what_is_wrong_in_the_packaged_library_is_at_its_line(tmp_path: Path) ->
     ("name", "says"),
     [
         ("std/row.tile", "did you mean 'std/rows.tile'?"),
-        ("std/sorting.tile", "std/rows.tile"),
+        ("std/zebra.tile", "std/rows.tile"),
         ("std/../program.tile", "is outside the folder of the library"),
     ],
 )

@@ -274,7 +274,7 @@ def worse(about):
     return Option("worse", (), COST)
 """
     path = write(swizzle.replace(", COST", ""))
-    assert "3, 4, 4*: 34" in command("why", program, "--plugin", path, "--choice", "swizzle.sa", "--all")[1]
+    assert "3, 4, 4*: 31" in command("why", program, "--plugin", path, "--choice", "swizzle.sa", "--all")[1]
     path = write(swizzle.replace("COST", "cost=1"))
     assert "worse*: 1" in command("why", program, "--plugin", path, "--choice", "swizzle", "--all")[1]
 
@@ -284,7 +284,8 @@ def test_a_change_of_layout_goes_by_another(write: Write) -> None:
     path = write('@option("convert_layout")\ndef via(about):\n    return Option("via", about.of.layout)\n')
     sample = Path(__file__).parents[2] / "samples" / "attention.tile"
     status, said = command(
-        "run", "--device", "emulator", sample, "s=32", "t=32", "--plugin", path, "--choose", "convert_layout=via"
+        *("run", "--device", "emulator", sample, "s=32", "t=32", "--schedule", "tile", "TM=128"),
+        *("--plugin", path, "--choose", "convert_layout=via"),
     )
     assert status == 0, said
 

@@ -120,18 +120,21 @@ def test_queries_share_keys(s: int, t: int, device: str) -> None:
     """The sample's attention. With CAUSAL later queries see more keys, so that blocks have different iterations."""
     skip_without_boxes(device)
     source = (SAMPLES / "attention.tile").read_text()
-    many, named = "many = cdiv(s, 128) * heads * batch >= sms", "    TM, TN = 128, 128\n"
-    lines = {many: "many = true", named: f"{named}    cluster 2\n"}
-    module = dsl.parse(changed(lines, source), device=device, **({} if device == "cuda" else {"arch": "sm_90a"}))
+    named = "    ADD = true\n"
+    module = dsl.parse(
+        changed({named: f"{named}    cluster 2\n"}, source),
+        device=device,
+        **({} if device == "cuda" else {"arch": "sm_90a"}),
+    )
     random = np.random.default_rng(s)
     q, k, v = (random.standard_normal((1, 1, each, 128)).astype(np.float16) for each in (s, t, t))
     o = np.zeros_like(q)
-    module.attention(o, q, k, v, 128**-0.5, None)
+    module.attention(o, q, k, v, 128**-0.5, None, schedule="groups", TM=128)
     x = q[0, 0].astype(np.float64) @ k[0, 0].astype(np.float64).T * 128**-0.5
     e = np.exp(x - x.max(1, keepdims=True))
     assert np.abs(o[0, 0] - e / e.sum(1, keepdims=True) @ v[0, 0]).max() < 2e-3
     with pytest.raises(TileError, match="have different iterations of a loop") as told:
-        module.attention(o, q, k, v, 128**-0.5, None, CAUSAL=True)
+        module.attention(o, q, k, v, 128**-0.5, None, schedule="groups", TM=128, CAUSAL=True)
     assert told.value.loc is not None and told.value.loc.line == source[: source.index(named)].count("\n") + 2
 
 

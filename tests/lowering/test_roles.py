@@ -375,7 +375,6 @@ def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
 
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-FEW = "cdiv(s, 128) * heads * batch >= sms"
 ATTENTION = [(64, False, 256, 192), (128, True, 136, 200), (40, True, 100, 136), (256, False, 128, 80)]
 """Elements of a head, causal or not, queries, keys."""
 
@@ -394,23 +393,22 @@ def scores(q: Any, k: Any, scale: float, causal: bool) -> Any:
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(("d", "causal", "s", "t"), ATTENTION)
 def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: str) -> None:
-    """The sample as it is, where there are enough queries; probabilities are multiplied from registers."""
+    """The schedules for many queries; probabilities are multiplied from registers."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
-    source = (SAMPLES / "attention.tile").read_text()
-    assert FEW in source
-    module = dsl.parse(source.replace(FEW, "true"), device=device)
+    module = dsl.load(SAMPLES / "attention.tile", device=device)
     random = np.random.default_rng(d)
     q, k, v = (random.standard_normal((1, heads, n, d)).astype(np.float16) for heads, n in ((2, s), (1, t), (1, t)))
     o, lse = np.empty_like(q), np.empty((1, 2, s), np.float32)
-    module.attention(o, q, k, v, 0.125, lse, CAUSAL=causal)
+    named = {"CAUSAL": causal, "schedule": "long" if d > 128 else "groups" if causal else "four"}
+    module.attention(o, q, k, v, 0.125, lse, **named)
     wanted = scores(q, k.repeat(2, 1), 0.125, causal)
     most = wanted.max(-1, keepdims=True)
     parts = np.exp(wanted - most)
     total = parts.sum(-1, keepdims=True)
     assert np.abs(o - np.einsum("bhst,bhtd->bhsd", parts / total, v.repeat(2, 1).astype(np.float64))).max() < 2e-3
     assert np.abs(lse - (most + np.log(total))[..., 0]).max() < 2e-3
-    kernel = module.attention.plan_for({"o": o, "q": q, "k": k, "v": v, "scale": 0.125, "lse": lse}, {"CAUSAL": causal})
+    kernel = module.attention.plan_for({"o": o, "q": q, "k": k, "v": v, "scale": 0.125, "lse": lse}, named)
     assert any("wgmma" in each.ptx for each in kernel.kernels)
 
 

@@ -141,7 +141,9 @@ def resolve_schedule(
     mistakes = said.mistakes
     _add_defaults(kernel, said)
     out.may_set_warps = "warps" not in {*said.definitions, *overrides}
-    said.definitions |= by_rule(program, kernel, said, overrides)
+    rule = by_rule(program, kernel, said, overrides)
+    said.definitions |= rule.definitions
+    said.settings |= rule.settings
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
     names.broken = mistakes.broken

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from dsl.schedules.definitions import Definition, Said, collect
+from dsl.schedules.definitions import Said, collect
 from dsl.text import tree as ast
-from dsl.text.program import STD, Program, load
+from dsl.text.program import STD, Program, dim_names, load
+from dsl.text.tree import names_in
 
 Expr = Any
 
@@ -35,29 +36,40 @@ class Rule:
         return {each.id for name, each in self.names.items() if isinstance(each, ast.Name) and name not in EXTENTS}
 
 
-EXTENTS = ("M", "N", "TYPE")
+EXTENTS = ("M", "N", "K", "TYPE")
+SOME_K = 2048
+"""The extent along k of a product whose loop ends at a number that the kernel computes."""
 
 
-def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iterable[str]) -> dict[str, Definition]:
-    """The definitions of the kernel's rule. These definitions set `warps` and constants that neither the schedule nor
-    the caller sets. Without a rule the result is empty."""
+def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iterable[str]) -> Said:
+    """What the kernel's rule states: definitions of `warps` and of constants that neither the schedule nor the caller
+    sets, and a cost if the schedule has none. Without a rule the result is empty."""
     rule = program.once(rule_of, kernel.name)
     known = {*schedule.definitions, *given}
     if rule is None or not rule.constants - known:
-        return {}
-    names = dict(rule.names)
-    said = _parts()
-    definitions = collect(said, None, said.parts[rule.part]).definitions
-    for name in definitions:
+        return Said()
+    names = {**rule.names, "WGMMA": ast.Name(kernel.loc, "false" if _asks_for_warps(schedule) else "true")}
+    parts = _parts()
+    said = collect(parts, None, parts.parts[rule.part])
+    for name, definition in said.definitions.items():
         if name not in names and name != "warps":  # a name of the rule itself: the space avoids clashes
-            names[name] = ast.Name(definitions[name].loc, f"{name} of the rule")
-    found = {}
-    for name, definition in definitions.items():
+            names[name] = ast.Name(definition.loc, f"{name} of the rule")
+    found = Said()
+    for name, definition in said.definitions.items():
         renamed = names[name].id if name in names else name
         values = [_renamed(value, names) for value in definition.values]
         if renamed not in known:
-            found[renamed] = replace(definition, name=renamed, values=values)
+            found.definitions[renamed] = replace(definition, name=renamed, values=values)
+    for key, setting in said.settings.items():
+        if key not in schedule.settings:
+            found.settings[key] = replace(setting, values=[_renamed(value, names) for value in setting.values])
     return found
+
+
+def _asks_for_warps(schedule: Said) -> bool:
+    """Whether a line of the schedule asks for mma.sync."""
+    lines = [setting for (name, _), setting in schedule.settings.items() if name == "instruction"]
+    return any(isinstance(value, ast.Attribute) for line in lines for value in line.values)
 
 
 @lru_cache(maxsize=1)
@@ -96,7 +108,8 @@ def rule_of(program: Program, name: str) -> Rule | None:
         if type is not None:
             # The grid's axes are in order: the rows of the result come first.
             (tm, m), (tn, n) = tiled
-            return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, {"M": m, "N": n, "TYPE": type})
+            extents = {"M": m, "N": n, "K": _end_of_loop(kernel, steps[0]), "TYPE": type}
+            return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, extents)
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
     # A constant that tiles an axis and also covers a row cannot follow both rules.
     if covers.keys() & {tile for tile, _ in tiled}:
@@ -131,6 +144,14 @@ def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
     calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call) and _called(node) == "range"]
     last = [call.args[2] for call in calls if len(call.args) == 3]
     return [step.id for step in last if isinstance(step, ast.Name) and step.id in constants]
+
+
+def _end_of_loop(kernel: ast.KernelDef, step: str) -> Expr:
+    """The end of the loop with this step, if a schedule can compute it, and SOME_K otherwise."""
+    calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call) and _called(node) == "range"]
+    ends = [call.args[1] for call in calls if len(call.args) == 3 and getattr(call.args[2], "id", None) == step]
+    known = {*dim_names(kernel), *(constant.name for constant in kernel.constants)}
+    return next((end for end in ends if names_in(end) <= known), ast.Number(kernel.loc, SOME_K))
 
 
 def multiplies(program: Program, name: str) -> bool:

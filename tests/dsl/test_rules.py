@@ -10,6 +10,7 @@ from dsl.kernels.variant import Request, build_variant
 from dsl.lowering.ir.location import TileError
 from dsl.schedules.rules import rule_of
 from dsl.text.program import parse_program
+from dsl.values.facts import ArrayFacts
 
 TEXT = """
 kernel product(c: f32[m, n], a: T[m, k], b: T[n, k]; T in f16|s8, ROWS, BN, ROUND):
@@ -58,21 +59,55 @@ def constants(kernel: str, dims: dict[str, int], schedule: str | None = None, te
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "tile", "warps"),
+    ("m", "n", "by_warps", "by_groups"),
     [
-        (8192, 8192, (128, 256, 64), (8, 8)), (4096, 4096, (128, 256, 64), (8, 8)),
-        (1024, 2048, (128, 128, 64), (4, 8)),
-        (512, 512, (32, 64, 128), (4, 4)), (8, 4096, (16, 64, 128), (4, 4)), (4096, 32, (32, 64, 128), (4, 4)),
-        (1024, 1024, (64, 128, 128), (4, 4)),
+        (8192, 8192, (128, 128, 64, 4), (128, 256, 64, 8)), (4096, 4096, (128, 128, 64, 4), (128, 256, 64, 8)),
+        (1024, 2048, (128, 128, 64, 4), (128, 128, 64, 8)), (1024, 1024, (64, 128, 64, 4), (128, 128, 64, 8)),
+        (512, 512, (64, 64, 64, 4), (64, 64, 128, 4)), (8, 4096, (16, 32, 128, 4), (64, 64, 128, 4)),
+        (4096, 32, (16, 32, 128, 4), (64, 32, 128, 4)),
     ],
 )  # fmt: skip
-def test_tiles_of_a_product_follow_how_many_there_are_for_how_many_multiprocessors(
-    m: int, n: int, tile: tuple[int, ...], warps: tuple[int, int]
+def test_the_tile_of_a_product_has_the_least_cost(
+    m: int, n: int, by_warps: tuple[int, ...], by_groups: tuple[int, ...]
 ) -> None:
-    """The warps with mma.sync, and by the plan: a warp group has 64 rows."""
-    for schedule, each in zip(("plain", None), warps, strict=True):
+    """With mma.sync, which a line asks for, and with wgmma by the plan."""
+    for schedule, tile in (("plain", by_warps), (None, by_groups)):
         found = constants("product", {"m": m, "n": n, "k": 4096}, schedule, TEXT + PLAIN)
-        assert tuple(found[name] for name in ("ROWS", "BN", "ROUND", "warps")) == (*tile, each)
+        assert tuple(found[name] for name in ("ROWS", "BN", "ROUND", "warps")) == tile
+
+
+def test_a_tile_that_was_not_measured_is_taken_if_a_line_asks_for_it() -> None:
+    found = constants("product", {"m": 512, "n": 512, "k": 64}, constants={"BN": 16})
+    assert found["BN"] == 16 and found["ROWS"] in (16, 32, 64, 128)
+
+
+def test_a_tile_for_which_there_are_no_registers_is_passed_over() -> None:
+    """Two accumulators of 128 x 256 have 256 registers of each of 256 threads."""
+    lines = (
+        ("acc = zeros(f32[ROWS, BN])", "acc, more = zeros(f32[ROWS, BN]), zeros(f32[ROWS, BN])"),
+        (
+            "        acc = dot(",
+            "        x, y = a[i : i + ROWS, p : p + ROUND], b[j : j + BN, p : p + ROUND].T\n        acc = dot(",
+        ),
+        (
+            "a[i : i + ROWS, p : p + ROUND], b[j : j + BN, p : p + ROUND].T, acc)",
+            "x, y, acc)\n        more = dot(x * 2.0, y, more)",
+        ),
+        ("acc.to(f32)", "acc + more"),
+    )
+    text = TEXT
+    for old, new in lines:
+        assert old in text
+        text = text.replace(old, new, 1)
+    module = dsl.parse(text, device="emulator", arch="sm_90a")
+    facts = {
+        "c": ArrayFacts((4096, 4096), "f32"),
+        "a": ArrayFacts((4096, 4096), "f16"),
+        "b": ArrayFacts((4096, 4096), "f16"),
+    }
+    (step,) = module.product.plan(facts).steps
+    made = module.variant(step.request).header.constants
+    assert made["ROWS"] * made["BN"] <= 128 * 128
 
 
 def test_what_the_schedule_or_the_caller_says_stays_and_the_rest_goes_by_it() -> None:
@@ -121,10 +156,10 @@ def test_kernels_without_a_schedule_run_at_any_shape(tmp_path) -> None:  # type:
 
 
 def test_a_launch_checks_what_the_rule_went_by() -> None:
-    """The tiles are those of the dims: other dims need another variant."""
-    variant = build_variant(parse_program(TEXT), Request("product", None, {"m": 4096, "n": 4096, "k": 64}))
+    """The width of rows is that of the dims: other dims need another variant."""
+    variant = build_variant(parse_program(TEXT), Request("softmax", None, {"rows": 64, "cols": 1000}))
     texts = [each.text for each in variant.requires]
-    assert any(text.startswith("ROWS == where(FEW") for text in texts)
+    assert any(text.startswith("WIDTH == where(SHORT") for text in texts)
 
 
 def test_a_kernel_of_another_form_has_no_rule() -> None:

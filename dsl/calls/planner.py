@@ -17,7 +17,7 @@ from dsl.calls.binding import Misfit, bind
 from dsl.calls.called import Called
 from dsl.calls.overlap import overlapping
 from dsl.calls.plan import FromCall, Plan, Step, Workspace
-from dsl.calls.rivals import Rival, cheapest
+from dsl.calls.rivals import PointsOfLaunches, Rival, cheapest
 from dsl.calls.tuned import (
     CallFacts,
     Found,
@@ -235,12 +235,12 @@ class Planner:
         known = next(iter(self.program.schedules_of(self.name)), None)
         choice = self.chosen[0] if self.chosen else StepChoice(self.name, self.schedule or known, {})
 
-        def made(point: Mapping[str, Any]) -> list[Step]:
-            constants = {**choice.constants, **point}
+        def made(values: PointsOfLaunches) -> list[Step]:
+            constants = {**choice.constants, **values.get(0, {})}
             return [Step(self.request(head, choice.schedule, constants, arguments), arguments)]
 
-        taken = cheapest(self, [Rival(choice.schedule or self.name, made({}), made)])
-        return Plan(taken.steps, [*self.reasons, f"kernel {self.name} with {choice.schedule or 'no schedule'}"])
+        steps = self.taken_steps([Rival(choice.schedule or self.name, made({}), made)])
+        return Plan(steps or made({}), [*self.reasons, f"kernel {self.name} with {choice.schedule or 'no schedule'}"])
 
     def check_schedule(self) -> None:
         """Raises TileError `name` if the requested schedule is unknown. A known schedule is a schedule of a kernel of
@@ -361,11 +361,14 @@ class Planner:
                 (StepChoice(self.name, name, {}),) for name in known or [None] if not schedules or name in schedules
             ]
         self.start(self.dispatch)
+        wished: ast.When | None = None  # the branch that an option chooses; branches for its other schedules follow
         out = []
         for line in self.dispatch.lines:
             if not isinstance(line, ast.When):
                 self.line(self.dispatch, line)
                 continue
+            if wished is not None and line.rivals != wished.rivals:
+                break
             is_wish = bool(self.read_by(line) & self.called.options)
             if is_wish and not self.holds(line):
                 continue
@@ -375,7 +378,9 @@ class Planner:
             else:
                 out += [made for name in schedules if (made := self.with_schedule(steps, name)) is not None]
             if is_wish:
-                break
+                wished = line
+                if line.rivals is None:
+                    break
         return out
 
     def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
@@ -421,6 +426,7 @@ class Planner:
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
         self.start(dispatch)
         wanted = self.wanted(dispatch)
+        failed: set[int | None] = set()  # branches with several schedules, none of which serves the call
         spare: ast.When | None = None  # the first branch whose kernel has the schedule, if no branch names the schedule
         for line in dispatch.lines:
             if not isinstance(line, ast.When):
@@ -429,19 +435,29 @@ class Planner:
                 if wanted(line):
                     if self.schedule is not None:
                         self.reasons.append(f"schedule {self.schedule} was requested")
-                    return self.branch_plan(line)
+                    # A branch that its own name selects may have several schedules.
+                    named = self.schedule is not None and line.name == self.schedule
+                    plan = self.branch_plan(line, self.rivals(dispatch, line) if named else ())
+                    if plan is not None:
+                        return plan
             elif self.schedule is None or self.launches_its_kernel(line):
                 spare = spare or line
-                if self.taken(line):
-                    return self.branch_plan(line, self.rivals(dispatch, line))
+                rivals = [] if self.schedule is not None else self.rivals(dispatch, line)
+                if line.rivals not in failed and self.taken(line):
+                    if (plan := self.branch_plan(line, rivals)) is not None:
+                        return plan
+                    failed.add(line.rivals)
         if self.schedule is not None and spare is not None:
             self.reasons.append(
                 f"schedule {self.schedule} was requested, but no branch names it: the first branch of its kernel"
             )
-            return self.branch_plan(spare)
-        raise Misfit(
-            "dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch"
-        )
+            plan = self.branch_plan(spare)
+            assert plan is not None, "a single branch is taken in any case"
+            return plan
+        if failed and self.refused is not None:
+            raise self.refused  # at its line, and says more than that no schedule compiles
+        hint = f"not served: {self.reasons[-1]}" if failed else "add an 'otherwise:' branch"
+        raise Misfit("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", hint)
 
     def wanted(self, dispatch: ast.Dispatch) -> Callable[[ast.When], bool] | None:
         """Returns a test for the branch that is taken regardless of its conditions. Returns None if the conditions
@@ -462,13 +478,29 @@ class Planner:
         others = [each for each in later if isinstance(each, ast.When) and each.rivals == line.rivals]
         return [each for each in others if self.holds(each)]
 
-    def branch_plan(self, line: ast.When, rivals: Sequence[ast.When] = ()) -> Plan:
-        """The plan of a branch, or of one of its rivals."""
-        named = ((each, branch_steps(each, self.program)) for each in (line, *rivals))
-        ways = {Rival(said_steps(s), self.steps(each), partial(self.steps, each)): each for each, s in named}
-        taken = cheapest(self, list(ways))
-        self.branch = ways[taken.way]
-        return Plan(taken.steps, self.reasons)
+    def branch_plan(self, line: ast.When, others: Sequence[ast.When] = ()) -> Plan | None:
+        """The plan of a branch, or of one of the branches for the other schedules of its launches. Returns None if none
+        of several branches serves the call."""
+        lines = [line, *others]
+        rivals = [self.rival(each) for each in lines]
+        steps = self.taken_steps(rivals)
+        if steps is None:
+            return None
+        self.branch = next(each for each in lines if self.made[id(each)] is steps)
+        return Plan(steps, self.reasons)
+
+    def rival(self, line: ast.When) -> Rival:
+        steps = self.steps(line)
+        asked = tuple(StepChoice(step.request.kernel, step.request.schedule, {}) for step in steps)
+        return Rival(said_steps(asked), steps, partial(self.steps, line))
+
+    def taken_steps(self, rivals: Sequence[Rival]) -> list[Step] | None:
+        """The launches of the cheapest rival, or None if none of several compiles. Launches of tuned data, and those
+        that the caller has chosen, are taken as they are."""
+        if self.chosen is not None and len(rivals) == 1:
+            return rivals[0].steps
+        taken = cheapest(self, rivals)
+        return None if taken is None else taken.steps
 
     def points(self, request: Request) -> Points | None:
         """The points of a request's schedule by cost, or None if the schedule states no cost."""
@@ -523,10 +555,10 @@ class Planner:
                 raise TileError("syntax", target.loc, "a dispatch assigns to names")
             names[target.id], passed[target.id] = v, passed_on(v, line.value.loc)
 
-    def steps(self, line: ast.When, point: Mapping[str, Any] | None = None) -> list[Step]:
-        """The launches of a branch, each with its request. `point` holds values for names of `tune` sets. The launches
-        at the last point that was asked for are kept."""
-        if point is not None or id(line) not in self.made:
+    def steps(self, line: ast.When, values: PointsOfLaunches | None = None) -> list[Step]:
+        """The launches of a branch, each with its request. `values` are those of names with `tune` sets. The launches
+        that were asked for last are kept."""
+        if values is not None or id(line) not in self.made:
             names, passed = dict(self.names), dict(self.passed)
             made: list[Step] = []
             for step in line.steps:
@@ -534,7 +566,7 @@ class Planner:
                     self.assign(step, names, passed)
                 else:
                     choice = self.chosen[len(made)] if self.chosen else None
-                    made.append(self.step(step, names, passed, choice, point or {}))
+                    made.append(self.step(step, names, passed, choice, (values or {}).get(len(made), {})))
             # Programmatic dependent launch needs sm_90.
             self.made[id(line)] = overlapping(self.program, made) if self.target.number >= 90 else made
         return self.made[id(line)]
@@ -549,8 +581,8 @@ class Planner:
         choice: StepChoice | None,
         point: Mapping[str, Any],
     ) -> Step:
-        """A launch of a branch. Its constants are those of the text, of `choice`, and of `point` where it has such
-        names, the later ones first."""
+        """A launch of a branch. Its constants are those of the text, of `choice`, and of `point`, the later ones
+        first."""
         if launch.name not in self.program.kernels:
             hint = closest(launch.name, self.program.kernels)
             raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", hint)
@@ -559,8 +591,7 @@ class Planner:
         schedule, constants = self.with_items(launch, names)
         if choice is not None:
             schedule, constants = choice.schedule, {**constants, **choice.constants}
-        settable = self.program.settable(head.name)
-        constants |= {name: value for name, value in point.items() if name in settable}
+        constants |= point
         return Step(self.request(head, schedule, constants, arguments), arguments)
 
     def launch_arguments(

@@ -5,10 +5,9 @@ come last, in the order of the text."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from heapq import merge
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, Protocol
 
@@ -17,12 +16,11 @@ from dsl.kernels.variant import Request
 from dsl.lowering.ir.location import TileError
 from dsl.schedules.cheapest import Points
 
-MOST_TRIES = 8
-"""The number of points of a way that are lowered at most. If all of them are refused, the way does not fit. Lowering a
-point takes 50 ms."""
-FOR_ALL_POINTS = ("target", "instruction")
-"""Codes of errors after which no other point of the way is tried. Memory and registers depend on the point. What the
-target has, and which operands an instruction takes, seldom do."""
+MOST_TRIES = 4
+"""The number of points of a launch that are lowered at most. Lowering a point takes 50 ms."""
+
+PointsOfLaunches = Mapping[int, Mapping[str, Any]]
+"""Values of names with `tune` sets, by the number of the launch."""
 
 
 class Judge(Protocol):
@@ -42,106 +40,114 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rival:
-    """A way to serve a call. `steps` are its launches with the values that its schedules choose. `make` returns its
-    launches with other values for names with `tune` sets."""
+    """A way to serve a call. `steps` are its launches with the values that their schedules choose. `make` returns its
+    launches with other values."""
 
     name: str
     steps: list[Step]
-    make: Callable[[Mapping[str, Any]], list[Step]]
+    make: Callable[[PointsOfLaunches], list[Step]]
 
 
 @dataclass(frozen=True, slots=True)
 class RivalPoint:
-    """A way at one point. `cost` is in microseconds, or infinite if the way states no cost. `rank` is the place of the
-    point among the points of the way, the cheapest first."""
+    """A rival at one point of each launch. `points` has the points of each launch, or None if its schedule states no
+    cost. `ranks` has the places of the launches' points, where 0 is the cheapest."""
 
-    cost: float
-    way: Rival
-    rank: int
-    point: Mapping[str, Any]
+    rival: Rival
+    points: Sequence[Points | None]
+    ranks: tuple[int, ...]
 
-    def __str__(self) -> str:
-        said = ", ".join(f"{name}={value}" for name, value in self.point.items())
-        cost = "no cost" if self.cost == inf else f"{self.cost:.1f} us"
-        return f"{self.way.name}: {cost}{f' ({said})' if said else ''}"
+    @property
+    def cost(self) -> float | None:
+        """The sum of the costs in microseconds, or None if no schedule states one."""
+        found = [each.costs[rank] for each, rank in zip(self.points, self.ranks, strict=True) if each is not None]
+        return sum(found) if found else None
+
+    @property
+    def values(self) -> dict[int, dict[str, Any]]:
+        pairs = enumerate(zip(self.points, self.ranks, strict=True))
+        return {number: each.at(rank) for number, (each, rank) in pairs if each is not None}
 
     @property
     def steps(self) -> list[Step]:
-        # The schedules choose their cheapest points by themselves.
-        return self.way.make(self.point) if self.rank else self.way.steps
+        # A schedule chooses its cheapest point by itself.
+        others = {number: values for number, values in self.values.items() if self.ranks[number]}
+        return self.rival.make(others) if others else self.rival.steps
+
+    def next_of(self, launch: int) -> RivalPoint | None:
+        """The rival at the next point of a launch. Returns None if the launch has no other point, or if enough of them
+        were tried."""
+        points, rank = self.points[launch], self.ranks[launch] + 1
+        if points is None or rank == min(MOST_TRIES, len(points.costs)) or points.costs[rank] == inf:
+            return None
+        return replace(self, ranks=(*self.ranks[:launch], rank, *self.ranks[launch + 1 :]))
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name}={value}" for values in self.values.values() for name, value in values.items())
+        cost = self.cost
+        figure = "no cost" if cost is None else f"{cost:.1f} us" if cost < inf else "an infinite cost"
+        return f"{self.rival.name}: {figure}{f' ({said})' if said else ''}"
 
 
-def cheapest(judge: Judge, ways: Sequence[Rival]) -> RivalPoint:
-    """The way that is taken, at its point. Raises TileError if none of several ways compiles. The error is the
-    compiler's for the way that would be taken first. The only way is taken even if it does not compile."""
-    if len(ways) == 1:
-        return _of_one(judge, ways[0])
-    found = [(way, points) for way in ways if (points := _points(judge, way)) is not None]
-    first = sorted((next(_candidates(*each)) for each in found), key=lambda each: each.cost)
-    judge.reasons.append("; ".join(map(str, first)))
-    errors: list[TileError] = []
-    candidates = merge(*(_candidates(*each) for each in found), key=lambda each: each.cost)
-    taken = _first_that_fits(judge, candidates, errors)
-    if taken is None:
-        names = ", ".join(way.name for way in ways)
-        raise next(iter(errors), TileError("dispatch", None, f"none of {names} serves this call", judge.reasons[-1]))
-    return taken
+def cheapest(judge: Judge, rivals: Sequence[Rival]) -> RivalPoint | None:
+    """The rival that is taken, at its point. Returns None if none of several rivals compiles, or if all of their costs
+    are infinite. The only rival is taken in any case, and the compiler then reports why it refuses it."""
+    if len(rivals) == 1:
+        return _of_one(judge, rivals[0])
+    candidates = [each for rival in rivals if (each := _candidate(judge, rival)) is not None]
+    candidates.sort(key=_cost)
+    if candidates:
+        judge.reasons.append("; ".join(map(str, candidates)))
+    return _first_that_fits(judge, candidates)
 
 
-def _of_one(judge: Judge, way: Rival) -> RivalPoint:
-    """The point of the only way."""
+def _of_one(judge: Judge, rival: Rival) -> RivalPoint:
+    """The point of the only rival."""
     try:
-        found = [points for step in way.steps if (points := judge.points(step.request)) is not None]
+        first = RivalPoint(rival, [judge.points(step.request) for step in rival.steps], (0,) * len(rival.steps))
     except TileError:
-        found = []  # the compiler reports it
-    first = next(_candidates(way, found))
-    if not found:
+        return RivalPoint(rival, [None] * len(rival.steps), (0,) * len(rival.steps))  # the compiler reports it
+    if first.cost is None:
         return first
     judge.reasons.append(str(first))
-    # If no point fits, the compiler reports why it refuses the cheapest one.
-    return _first_that_fits(judge, _candidates(way, found), []) or first
+    return _first_that_fits(judge, [first]) or first
 
 
-def _first_that_fits(judge: Judge, candidates: Iterable[RivalPoint], errors: list[TileError]) -> RivalPoint | None:
-    """The first candidate that compiles and can be launched. Adds the errors of those before it to `errors`."""
-    tries: Counter[Rival] = Counter()
-    for each in candidates:
-        if tries[each.way] >= MOST_TRIES:
-            continue
-        if all(judge.request_fits(step.request) for step in each.steps):
-            return each
-        codes = [] if judge.refused is None else [error.code for error in judge.refused.errors]
-        tries[each.way] += MOST_TRIES if any(code in FOR_ALL_POINTS for code in codes) else 1
-        errors += [] if judge.refused is None else [judge.refused]
-        judge.reasons.append(f"{each}: no ({judge.unfit})")
-    return None
-
-
-def _points(judge: Judge, way: Rival) -> list[Points] | None:
-    """The points of the launches that state a cost. The result is None if the schedule has no value for this call, or
-    if its cost is infinite at all points."""
+def _candidate(judge: Judge, rival: Rival) -> RivalPoint | None:
+    """A rival at its cheapest point. Returns None if its schedule has no value for this call, or if its cost is
+    infinite."""
     try:
-        found = [points for step in way.steps if (points := judge.points(step.request)) is not None]
+        first = RivalPoint(rival, [judge.points(step.request) for step in rival.steps], (0,) * len(rival.steps))
     except TileError as error:
         if not judge.is_unfit(error):
             raise
-        judge.reasons.append(f"{way.name}: no ({judge.unfit})")
+        judge.reasons.append(f"{rival.name}: no ({judge.unfit})")
         return None
-    if any(points.costs[0] == inf for points in found):
-        judge.reasons.append(f"{way.name}: no (its cost is infinite)")
+    if first.cost == inf:
+        judge.reasons.append(f"{rival.name}: no (its cost is infinite)")
         return None
-    return found
+    return first
 
 
-def _candidates(way: Rival, found: Sequence[Points]) -> Iterator[RivalPoint]:
-    """The way at each of its points, the cheapest first. The points are those of the first launch that has a cost.
-    Other launches add the cost of their cheapest points."""
-    if not found:
-        yield RivalPoint(inf, way, 0, {})
-        return
-    first, *others = found
-    rest = sum(points.costs[0] for points in others)
-    for rank, cost in enumerate(first.costs):
-        if rank and cost == inf:
-            return
-        yield RivalPoint(cost + rest, way, rank, first.at(rank))
+def _first_that_fits(judge: Judge, candidates: Sequence[RivalPoint]) -> RivalPoint | None:
+    """The cheapest point at which all launches compile. If a launch is refused, its next point is tried."""
+    heap = [(_cost(each), number, each) for number, each in enumerate(candidates)]
+    heapify(heap)
+    refused = 0
+    while heap:
+        _, number, each = heappop(heap)
+        launch = next((i for i, step in enumerate(each.steps) if not judge.request_fits(step.request)), None)
+        if launch is None:
+            judge.reasons += [f"taken: {each}"] if refused else []
+            return each
+        refused += 1
+        judge.reasons.append(f"{each}: no ({judge.unfit})")
+        # No other point has what the target lacks.
+        codes = [] if judge.refused is None else [error.code for error in judge.refused.errors]
+        if "target" not in codes and (other := each.next_of(launch)) is not None:
+            heappush(heap, (_cost(other), number, other))
+    return None
+
+
+def _cost(each: RivalPoint) -> float:
+    return inf if each.cost is None else each.cost

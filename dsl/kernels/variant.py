@@ -645,7 +645,8 @@ class _Variant:
     ) -> list[LevelCondition]:
         names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
         out = []
-        trees = self._dependent(schedule, {**target_facts(self.target), **names}, set(function.dims))
+        facts = target_facts(self.target, self.request.sms, self.request.device)
+        trees = self._dependent(schedule, {**facts, **names}, set(function.dims))
         for name, tree in trees.items():
             if name in self.constant_names and name in constants:
                 loc = schedule.definitions[name].value.loc

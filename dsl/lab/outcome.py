@@ -19,7 +19,7 @@ class Outcome:
     `points` is the number of points. `candidates` maps indices to points that were tried, found in the log or left out.
     `trials` has the same keys. `left_out` counts the candidates for which no time was left. `found` counts the trials
     from the log. `moves` is the number of bytes that the launch moves, or None if unknown. `predicted` maps indices to
-    a model's predictions.
+    a model's predictions, and `costs` to the costs that schedules state, in microseconds.
     """
 
     call: TuningCall
@@ -31,6 +31,7 @@ class Outcome:
     found: int = 0
     moves: float | None = None
     predicted: Mapping[int, float] = field(default_factory=dict)
+    costs: Mapping[int, float] = field(default_factory=dict)
 
     def intervals(self) -> dict[int, tuple[float, float, float]]:
         """Maps each measured point to the median and the interval of its time, in microseconds.

@@ -4,6 +4,7 @@ points."""
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -76,18 +77,30 @@ def show(outcome: Outcome, place: TuningPlace, console: Terminal) -> None:
     if outcome.found:
         console.say(f"  {outcome.found} of {len(outcome.candidates)} points are from the log")
     if outcome.predicted:
-        console.say("  " + of_the_model(outcome))
+        console.say("  the model's order: " + of_an_order(outcome, outcome.predicted))
+    if outcome.costs:
+        console.say("  the cost's order: " + of_an_order(outcome, outcome.costs) + of_the_choice(outcome))
     if unasked := outcome.points - len(outcome.candidates):
         console.say(f"  {unasked} of {outcome.points} points were not requested")
 
 
-def of_the_model(outcome: Outcome) -> str:
-    """Says how well the model's order agrees with the results."""
-    both = [index for index in outcome.fine if index in outcome.predicted]
+def of_an_order(outcome: Outcome, predicted: Mapping[int, float]) -> str:
+    """Says how well a predicted order agrees with the results."""
+    both = [index for index in outcome.fine if predicted.get(index, math.inf) < math.inf]
     ranks = [outcome.trials[index].rank for index in both]
-    found = rank_correlation([ranks.index(rank) for rank in ranks], [outcome.predicted[index] for index in both])
+    found = rank_correlation([ranks.index(rank) for rank in ranks], [predicted[index] for index in both])
     said = "no rank correlation" if found is None else f"rank correlation {found:.2f}"
-    return f"the model's order: {said} with the results of {len(both)} points"
+    return f"{said} with the results of {len(both)} points"
+
+
+def of_the_choice(outcome: Outcome) -> str:
+    """The time of the point with the least cost, in proportion to the best time, if times were measured."""
+    times = {index: middle for index, (middle, _, _) in outcome.intervals().items() if index in outcome.fine}
+    known = [index for index in times if index in outcome.costs]
+    if not known:
+        return ""
+    taken = min(known, key=lambda index: (outcome.costs[index], index))
+    return f"; its choice takes {times[taken] / min(times.values()):.2f} times the best time"
 
 
 def show_points(outcome: Outcome, names: list[str], fine: list[int], ties: set[int], console: Terminal) -> None:

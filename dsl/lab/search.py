@@ -27,7 +27,7 @@ class Point:
 
     `index` is the point's position in the order of the file's sets. Between points that tie, the index decides.
     `settings` maps names to values: `schedule`, constants and choices. A name that the other settings rule out is
-    missing. `is_default` says whether the point takes the first value of each set of its schedule.
+    missing. `is_default` says whether the point has the values that its schedules choose.
     """
 
     index: int

@@ -95,7 +95,8 @@ class TuningCall:
         constants = {k: v for k, v in self.facts.rest.items() if k not in known}
         place = self.place
         return Planner(
-            self.program, self.name, self.facts.arguments, place.target, place.sms, constants, options, **what
+            *(self.program, self.name, self.facts.arguments, place.target, place.sms, constants, options),
+            **{"device": place.name, **what},
         )
 
     def plan(self, candidate: Candidate) -> Plan:
@@ -115,14 +116,17 @@ def calls(program: Program, example: ast.Example, overrides: Overrides, place: T
 class Candidate:
     """A branch with constants.
 
-    `index` is its position in the order of the file's own sets. `is_default` says whether the constants are the first
-    values of all sets. `edited` is a file whose kernels replace the branch's kernels.
+    `index` is its position in the order of costs, if schedules state a cost, and else of the file's own sets.
+    `is_default` says whether the constants are those that the schedules choose. `edited` is a file whose kernels
+    replace the branch's kernels. `cost` is the sum of the costs of the schedules in microseconds, or None if no
+    schedule states one.
     """
 
     steps: tuple[StepChoice, ...]
     index: int
     is_default: bool
     edited: Edited | None = None
+    cost: float | None = None
 
     @property
     def key(self) -> str:
@@ -164,16 +168,17 @@ class SpaceChoice:
 
 
 def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
-    """The points of a launch in the order of the file's sets.
+    """The points of a launch, in the order of `points`.
 
     Raises a TileError for a schedule that the launch does not have, or for more than MAX_POINTS points.
     """
     seen: dict[str, Candidate] = {}
     for steps in branches(call, choice):
-        spaces = [list(points(call, step, request, choice.domains)) for step, request in with_requests(call, steps)]
+        spaces = [points(call, step, request, choice.domains) for step, request in with_requests(call, steps)]
         for at, chosen in enumerate(product(*spaces)):
-            made = tuple(replace(step, constants=values) for step, values in zip(steps, chosen, strict=True))
-            candidate = Candidate(made, len(seen), at == 0)
+            made = tuple(replace(step, constants=values) for step, (_, values) in zip(steps, chosen, strict=True))
+            costs = [cost for cost, _ in chosen if cost is not None]
+            candidate = Candidate(made, len(seen), at == 0, cost=sum(costs) if costs else None)
             # If two branches lead to the same launch, they are one point.
             seen.setdefault(candidate.key, candidate)
             # Checked while listing, since the product of a few sets may not fit into memory.
@@ -248,16 +253,15 @@ def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[S
 
 def points(
     call: TuningCall, step: StepChoice, request: Request | None, domains: Mapping[str, list[Any]]
-) -> Iterator[dict[str, Any]]:
-    """The constants that one launch may take: all combinations of its `tune` sets. They come in the order of the
-    schedule's cost, if it states one, and else in the order of the sets.
+) -> list[tuple[float | None, dict[str, Any]]]:
+    """The constants that one launch may take, each with the schedule's cost: all combinations of its `tune` sets. They
+    come in the order of costs, or of the sets if the schedule states no cost.
 
     A set may depend on names before it. The first few constants may already make the schedule wrong, for example
     `warps` = 3. These constants alone are then a point, and the trial of this point reports the error.
     """
     if request is None:
-        yield {}
-        return
+        return [(None, {})]
     program = call.program
     kernel = program.kernels[step.kernel]
     settable = program.settable(step.kernel)
@@ -268,14 +272,14 @@ def points(
     # Sets may depend on the strides of tensors, and on which tensors are given.
     facts |= tensor_names(kernel, request.absent, request.strides)
 
-    def extend(chosen: dict[str, Any]) -> Iterator[tuple[float, dict[str, Any]]]:
+    def extend(chosen: dict[str, Any]) -> Iterator[tuple[float | None, dict[str, Any]]]:
         given = {**request.constants, **chosen}
         try:
             resolved = resolve_schedule(
                 program, kernel, step.schedule, request.dims, types, facts, given, request.scalars
             )
         except TileError:
-            yield inf, chosen
+            yield None, chosen
             return
         added = {name: values for name, values in mine.items() if name not in resolved.tune}
         # Values of the command line replace a set. If a name has no set, its values form a new set in front of the
@@ -283,11 +287,10 @@ def points(
         sets = {**added, **resolved.tune, **mine}
         open_names = [name for name in sets if name not in given]
         if not open_names:
-            yield resolved.costs.get("cost", 0.0), chosen
+            yield resolved.costs.get("cost"), chosen
             return
         name = open_names[0]
         for value in distinct(sets[name]):
             yield from extend({**chosen, name: value})
 
-    for _, chosen in sorted(extend({}), key=lambda each: each[0]):
-        yield chosen
+    return sorted(extend({}), key=lambda each: inf if each[0] is None else each[0])

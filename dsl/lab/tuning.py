@@ -94,7 +94,8 @@ class Tuning:
         points = [Point(each.index, each.settings, each.is_default) for each in listed]
         if settings.model is not None:
             self.outcome.predicted = self.predicted(settings.model)
-        points = in_order(points, settings.seed, self.outcome.predicted)
+        self.outcome.costs = {each.index: each.cost for each in listed if each.cost is not None}
+        points = in_order(points, settings.seed, self.outcome.predicted or self.outcome.costs)
         self.search = SearchRun(settings.search, points, settings.budget, settings.seed)
         self.edited = [candidate.index for candidate in edited]
         self.begun: set[int] = set()
@@ -310,8 +311,8 @@ class Tuning:
 
 
 def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float]) -> list[Point]:
-    """The default points, then the other points. The other points are sorted by prediction, least first. Without
-    predictions, the other points are shuffled."""
+    """The default points, then the other points. The other points are sorted by prediction, of a model or of the
+    schedules' costs, least first. Without predictions, the other points are shuffled."""
     first = [point for point in points if point.is_default]
     rest = [point for point in points if not point.is_default]
     # A budget takes the first points. In the file's order, the first points would all be alike.

@@ -1,40 +1,41 @@
 """Evaluates a cost at all points of its `tune` sets at once, on numpy arrays. The 200 points of a product take as long
-as two points that are evaluated one after the other."""
+as two points that are evaluated one after the other.
+
+All arrays hold f64, so integers are exact up to 2^53, and a quotient is a fraction. What has no value, as 1 / 0, is
+infinite or NaN, so a condition may guard it.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
-from math import prod
+from math import inf, nan, prod
 from typing import Any
 
 import numpy as np
 
-from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.schedules.definitions import Definition, Names, through
 from dsl.schedules.properties import Setting
 from dsl.text import tree as ast
-from dsl.values.arithmetic import ConstantError
 from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS
 
 MAX_POINTS = 1 << 14
-LARGE = 1 << 31
-"""An integer beyond this limit counts as a float, because products of integers wrap at 64 bits in numpy."""
 
 
 class AllPoints(Names):
     """The names of a schedule. A name with a `tune` set, to which the caller gives no value, has an array of all its
-    values. `sets` holds these arrays. The first set is the last axis."""
+    values. `sets` holds the values as the text states them. The first set is the last axis of all arrays."""
 
     def __init__(self, *what: Any):
         super().__init__(*what)
-        self.sets: dict[str, np.ndarray] = {}
+        self.sets: dict[str, list[Any]] = {}
 
-    def cheapest_first(self, setting: Setting) -> tuple[list[float], Mapping[str, list[Any]]]:
-        """The costs in ascending order, and the values of each set in the same order. A cost without a value counts as
-        infinite."""
+    def cheapest_first(self, setting: Setting) -> tuple[list[float], Callable[[int], dict[str, Any]]]:
+        """The costs in ascending order, and a function that returns the values of the sets at a place in this order. A
+        cost without a value counts as infinite."""
         try:
             with np.errstate(all="ignore"):
                 cost = np.asarray(setting.read(self), np.float64)
@@ -44,8 +45,21 @@ class AllPoints(Names):
         costs = np.nan_to_num(np.broadcast_to(cost, shape).reshape(-1), nan=np.inf, posinf=np.inf)
         # The sort is stable: among points of equal cost, the values that the text names first win.
         order = np.argsort(costs, kind="stable")
-        values = {name: np.broadcast_to(each, shape).reshape(-1)[order].tolist() for name, each in self.sets.items()}
-        return costs[order].tolist(), values
+
+        def at(place: int) -> dict[str, Any]:
+            point = np.unravel_index(order[place], shape) if shape else ()
+            chosen = zip(self.sets.items(), reversed(point), strict=True)
+            return {name: self.value_at(values[index], point, shape) for (name, values), index in chosen}
+
+        return costs[order].tolist(), at
+
+    def value_at(self, value: Any, point: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+        """A value of a set at a point. If the value depends on other sets, it is the number there, as an integer if it
+        is whole."""
+        if not self.joins(value):
+            return value
+        number = np.broadcast_to(value, shape)[point].item()
+        return int(number) if number == int(number) else number
 
     def of_set(self, definition: Definition) -> Any:
         if definition.name in self.given:
@@ -55,23 +69,41 @@ class AllPoints(Names):
             if not isinstance(value, NUMBERS) and not self.joins(value):
                 self.error("type", node.loc, f"the cost reads '{definition.name}', so its values are numbers")
         # A value may depend on other sets. The axes of these sets exist already. The new axis is in front of them.
-        stacked = np.stack(np.broadcast_arrays(*values))
+        stacked = np.stack(np.broadcast_arrays(*values)).astype(np.float64)
         between = (1,) * (len(self.sets) - stacked.ndim + 1)
-        self.sets[definition.name] = made = stacked.reshape(stacked.shape[:1] + between + stacked.shape[1:])
-        if prod(len(each) for each in self.sets.values()) > MAX_POINTS:
+        self.sets[definition.name] = values
+        if prod(map(len, self.sets.values())) > MAX_POINTS:
             raise TileError("limit", definition.loc, f"the cost has more than {MAX_POINTS} points", "fewer values")
-        return made
+        return stacked.reshape(stacked.shape[:1] + between + stacked.shape[1:])
 
     def joins(self, value: Any) -> bool:
         return isinstance(value, np.ndarray | np.generic)
 
+    def _binary(self, node: ast.Binary) -> Any:
+        if node.op != "/":
+            return super()._binary(node)
+        # A time is a fraction, so n / TILE need not be whole, as it must be in the value of a constant.
+        left, right = self.operand(node.left, "/"), self.operand(node.right, "/")
+        if isinstance(left, NUMBERS) and isinstance(right, NUMBERS) and not right:
+            return inf if left else nan
+        return left / right
+
+    def _call(self, node: ast.Call) -> Any:
+        # A schedule that a condition rules out at all points is not evaluated further.
+        if isinstance(node.function, ast.Name) and node.function.id == "where" and len(node.args) == 3:
+            condition = self.expr(node.args[0])
+            if isinstance(condition, NUMBERS):
+                return self.expr(node.args[1 if condition else 2])
+            return np.where(condition, *(self.side(self.expr(each), each, "where") for each in node.args[1:]))
+        return super()._call(node)
+
     def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
-        return np.logical_not(value) if op == "not" else PREFIX[op](value)
+        return np.logical_not(value) if op == "not" else PREFIX[op](_number(value))
 
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
         if op not in INFIX:
             self.error("type", loc, f"a cost does not use '{op}' on names of `tune` sets", ", ".join(INFIX))
-        return INFIX[op](_limited(left), _limited(right))
+        return INFIX[op](_number(left), _number(right))
 
     def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
         return np.logical_and(left, right) if op == "and" else np.logical_or(left, right)
@@ -86,35 +118,21 @@ class AllPoints(Names):
             return super().of(function, values, keywords, loc, node)
         self.check(function, function.form_of_numbers, len(values), keywords, loc)
         if function.name not in FUNCTIONS:
-            hint = ", ".join(FUNCTIONS)
+            hint = closest(function.name, FUNCTIONS) or ", ".join(FUNCTIONS)
             self.error("call", loc, f"a cost does not use '{function.name}' on names of `tune` sets", hint)
-        return FUNCTIONS[function.name](*map(_limited, values))
+        for value in values:
+            if not isinstance(value, NUMBERS) and not self.joins(value):
+                self.error("type", loc, f"{function.name} takes numbers; this is {self.describe(value)}")
+        return FUNCTIONS[function.name](*map(_number, values))
 
 
-def _limited(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and abs(value) > LARGE else value
-
-
-def _divides(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def apply(a: Any, b: Any) -> Any:
-        # numpy divides integers by 0 without an error. The result is 0.
-        if not np.all(b):
-            raise ConstantError("division by zero")
-        return function(a, b)
-
-    return apply
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    if "f" in (np.asarray(a).dtype.kind, np.asarray(b).dtype.kind):
-        return a / b
-    if np.any(a % b):
-        raise ConstantError("a quotient is no integer at some point", "'//' rounds down, cdiv(a, b) rounds up")
-    return a // b
+def _number(value: Any) -> Any:
+    """The value as f64. A condition counts as 0 or 1."""
+    return np.asarray(value, np.float64)
 
 
 def _next_pow2(n: np.ndarray) -> np.ndarray:
-    return np.exp2(np.ceil(np.log2(np.maximum(n, 1)))).astype(np.int64)
+    return np.exp2(np.ceil(np.log2(np.maximum(n, 1))))
 
 
 def _least(*values: Any) -> Any:
@@ -125,14 +143,14 @@ def _greatest(*values: Any) -> Any:
     return reduce(np.maximum, values)
 
 
-PREFIX: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": operator.invert}
+PREFIX: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": lambda value: -1 - value}
 INFIX: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
-    "/": _divides(_quotient),
-    "//": _divides(operator.floordiv),
-    "%": _divides(operator.mod),
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -144,8 +162,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "minimum": _least,
     "maximum": _greatest,
     "clamp": lambda x, low, high: _least(_greatest(x, low), high),
-    "where": np.where,
-    "cdiv": _divides(lambda a, b: -(-a // b)),
+    "cdiv": lambda a, b: -(-a // b),
     "next_pow2": _next_pow2,
 }
-"""What a cost may do with arrays. Results equal those of `dsl/values/arithmetic.py` at each point."""
+"""What a cost may do with arrays, beside `where`."""

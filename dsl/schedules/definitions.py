@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 from dsl.lowering.ir.choices import is_key
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
@@ -266,6 +266,11 @@ class Names(Numbers):
         if name in self.definitions:
             return self.value(name, node.loc)
         return self.given[name] if name in self.given else self.known(node)
+
+    def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
+        if what == "function" and self.program.function(name) is not None:
+            self.error("call", loc, f"a schedule calls no def, such as '{name}'", "its expression, in a name")
+        super().unknown(what, name, loc)
 
     def value(self, name: str, at: Loc) -> Any:
         """The value of a defined name."""

@@ -334,7 +334,9 @@ class Microseconds(Takes):
 
     def read(self, setting: Setting, evaluate: Numbers) -> Any:
         value = evaluate(setting.values[0])
-        if not isinstance(value, NUMBERS) and not evaluate.joins(value):
+        is_time = isinstance(value, NUMBERS) or evaluate.joins(value)
+        is_condition = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
+        if not is_time or is_condition:
             raise TileError("schedule", setting.loc, "a cost is a number of microseconds", setting.row.example)
         return value
 
@@ -421,7 +423,7 @@ _ROWS = (
         Microseconds(),
         "The predicted time of a launch, in microseconds. The values of the `tune` sets that it reads are those of the "
         "least cost, in place of the first; a launch with several schedules takes the cheapest one that compiles.",
-        "cost launch_time + m * k * size(T) / memory_bandwidth",
+        "cost gpu_launch_time + m * k * size(T) / gpu_memory_bandwidth",
         "costs",
     ),
     PropertyRow(

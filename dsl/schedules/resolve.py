@@ -71,9 +71,9 @@ class ResolvedSchedule:
 
     def reason_of_set(self, name: str) -> str:
         """Why the name has its value among those of its `tune` set, if the caller gives none."""
-        if self.points is None or name not in self.points.sets:
+        finite = 0 if self.points is None else sum(cost < inf for cost in self.points.costs)
+        if self.points is None or name not in self.points.names or not finite:
             return "the first of its set"
-        finite = sum(cost < inf for cost in self.points.costs)
         return f"the least cost of {finite} points: {self.points.costs[0]:.1f} us"
 
     @property
@@ -91,7 +91,7 @@ def target_facts(target: Target, sms: int | None = None, device: str | None = No
     the actual device, if known."""
     return {
         **machine_numbers(target, device),
-        "arch": target.number,
+        "gpu_arch": target.number,
         "sms": sms or target.sms,
         "shared_memory": target.shared,
         "registers": target.registers,
@@ -141,16 +141,18 @@ def resolve_schedule(
     mistakes = said.mistakes
     _add_defaults(kernel, said)
     out.may_set_warps = "warps" not in {*said.definitions, *overrides}
-    rule = by_rule(program, kernel, said, overrides)
+    rule = by_rule(program, kernel, said, {*overrides}, {*dims})
     said.definitions |= rule.definitions
-    said.settings |= rule.settings
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
     names.broken = mistakes.broken
-    with mistakes.of_a_line():
-        out.points = points(program, said, known, overrides, dim_names(kernel))
-        if out.points is not None:
-            names.cheapest, out.costs["cost"] = out.points.at(0), out.points.costs[0]
+    # The rule's cost chooses what it reads, also if the schedule has a cost of its own, for other sets.
+    for setting in (each.settings.get(("cost", None)) for each in (rule, said)):
+        if setting is not None:
+            with mistakes.of_a_line():
+                given = {**overrides, **names.cheapest}
+                out.points = points(setting, program, said, known, given, dim_names(kernel))
+                names.cheapest, out.costs["cost"] = {**names.cheapest, **out.points.at(0)}, out.points.costs[0]
     for constant in kernel.constants:
         if constant.name in said.definitions:
             with mistakes.of_a_line():

@@ -7,7 +7,7 @@ rule uses this value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -38,17 +38,20 @@ class Rule:
 
 EXTENTS = ("M", "N", "K", "TYPE")
 SOME_K = 2048
-"""The extent along k of a product whose loop ends at a number that the kernel computes."""
+"""The extent along k of a product, if the end of its loop is not known."""
 
 
-def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iterable[str]) -> Said:
+def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: set[str], dims: set[str]) -> Said:
     """What the kernel's rule states: definitions of `warps` and of constants that neither the schedule nor the caller
-    sets, and a cost if the schedule has none. Without a rule the result is empty."""
+    sets, and the rule's cost. `given` has the names with a value of the caller, and `dims` the dims whose extents are
+    known. Without a rule the result is empty."""
     rule = program.once(rule_of, kernel.name)
     known = {*schedule.definitions, *given}
     if rule is None or not rule.constants - known:
         return Said()
     names = {**rule.names, "WGMMA": ast.Name(kernel.loc, "false" if _asks_for_warps(schedule) else "true")}
+    if "K" in names and not names_in(names["K"]) <= dims:
+        names["K"] = ast.Number(kernel.loc, SOME_K)
     parts = _parts()
     said = collect(parts, None, parts.parts[rule.part])
     for name, definition in said.definitions.items():
@@ -61,8 +64,7 @@ def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iter
         if renamed not in known:
             found.definitions[renamed] = replace(definition, name=renamed, values=values)
     for key, setting in said.settings.items():
-        if key not in schedule.settings:
-            found.settings[key] = replace(setting, values=[_renamed(value, names) for value in setting.values])
+        found.settings[key] = replace(setting, values=[_renamed(value, names) for value in setting.values])
     return found
 
 
@@ -147,11 +149,17 @@ def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
 
 
 def _end_of_loop(kernel: ast.KernelDef, step: str) -> Expr:
-    """The end of the loop with this step, if a schedule can compute it, and SOME_K otherwise."""
+    """The end of the loop with this step, if it is a sum or a product of dims, and SOME_K otherwise."""
     calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call) and _called(node) == "range"]
     ends = [call.args[1] for call in calls if len(call.args) == 3 and getattr(call.args[2], "id", None) == step]
-    known = {*dim_names(kernel), *(constant.name for constant in kernel.constants)}
-    return next((end for end in ends if names_in(end) <= known), ast.Number(kernel.loc, SOME_K))
+    dims = dim_names(kernel)
+
+    def is_known(node: Expr) -> bool:
+        if isinstance(node, ast.Binary):
+            return node.op in ("+", "-", "*") and is_known(node.left) and is_known(node.right)
+        return isinstance(node, ast.Number) or (isinstance(node, ast.Name) and node.id in dims)
+
+    return next(filter(is_known, ends), ast.Number(kernel.loc, SOME_K))
 
 
 def multiplies(program: Program, name: str) -> bool:

@@ -60,7 +60,7 @@ def place_of(variant: Variant, name: str) -> str:
     """Describes where the value of a name comes from."""
     schedule = variant.schedule
     if name in variant.request.constants:
-        return "the caller"
+        return "the call, or its branch"
     if name in schedule.tune:
         others = ", ".join(said(each) for each in schedule.tune[name] if each != schedule.constants.get(name))
         return schedule.reason_of_set(name) + (f"; others: {others}" if others else "")

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.examples.overrides import Overrides
 from dsl.kernels.variant import Request, resolve
+from dsl.lab.place import find_place
+from dsl.lab.space import SpaceChoice, calls, candidates
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import TARGETS, target
 from dsl.schedules.machines import _rows, machine_numbers
@@ -72,9 +75,10 @@ def test_dims_decide() -> None:
 @pytest.mark.parametrize(
     ("cost", "said"),
     [
-        ("1.0 / (TILE - 128)", "division by zero"),
-        ("n // (TILE - 128)", "division by zero"),
-        ("3 * TILE / 7", "a quotient is no integer at some point"),
+        ("TILE > 16", "a cost is a number of microseconds"),
+        ("f32", "a cost is a number of microseconds"),
+        ("where(TILE == 128, f16, 1.0)", "'where' takes numbers; this is the type f16"),
+        ("min(TILE, 3)", "a cost does not use 'min' on names of `tune` sets"),
         ("sqrt(TILE)", "a cost does not use 'sqrt' on names of `tune` sets"),
         ("TILE ** 2", "a cost does not use '**' on names of `tune` sets"),
         ("TIEL", "unknown name 'TIEL'"),
@@ -86,9 +90,29 @@ def test_what_a_cost_cannot_say_is_an_error_at_its_line(cost: str, said: str) ->
     assert raised.value.errors[0].loc is not None and raised.value.errors[0].loc.line == 9
 
 
-def test_large_integers_do_not_wrap() -> None:
-    """2^45 elements, times the square of a tile: 2^61. Times 256 more it would be 0 in 64 bits."""
-    assert chosen("tune TILE in 256, 128\ncost n * TILE * TILE * 256", 1 << 45)["TILE"] == 128
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ("tune TILE in 128, 256\ncost 1000 / TILE", {"TILE": 256, "cost": 3.90625}),  # no whole number
+        ("tune TILE in 128, 256\ncost 1.0 / (TILE - 128)", {"TILE": 256}),  # 1 / 0 is infinite
+        ("tune TILE in 128, 256\ncost where(TILE > 128 and n // (TILE - 128) > 3, 0, 1)", {"TILE": 256}),
+        (
+            "tune TILE in 256, 128\ntune U in 1, 2\ncost where((TILE == 128) + (U == 1) == 2, 0, 1)",
+            {"TILE": 128, "U": 1},
+        ),
+        ("tune TILE in 256, 128\ncost n * TILE * n * n", {"TILE": 128}),  # 2^74 and more: beyond 64 bits
+        ("tune TILE in 128, 256\ntune U in 1.5, 3\ncost 0 - U", {"U": 3}),
+        ("tune TILE in 128, 256\ntune U in 3, 1.5\ncost U", {"U": 1.5}),
+        ("tune TILE in 128, 256\ntune U in true, 4\ncost where(U == 4, 1, 0)", {"U": True}),
+        ("tune TILE in 128, 256\ntune U in TILE // 64, TILE // 32\ncost 0 - U", {"TILE": 256, "U": 8}),
+        ("tune TILE in 128, 256\ncost where(n > 0, TILE, 1 / 0)", {"TILE": 128}),
+    ],
+)
+def test_costs_are_fractions_and_values_stay_as_they_are_written(lines: str, wanted: dict[str, Any]) -> None:
+    made = chosen(lines, 1 << 22)
+    assert {name: (made[name], type(made[name])) for name in wanted} == {n: (v, type(v)) for n, v in wanted.items()} | (
+        {"cost": (made["cost"], float)} if "cost" in wanted else {}
+    )
 
 
 def test_all_points_at_once_cost_what_each_costs() -> None:
@@ -101,7 +125,7 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
             request = Request("product", schedule, dims, types, {}, {"gain": 1.0}, arch="sm_90")
             points = resolve(program, request).schedule.points
             assert points is not None and points.costs == sorted(points.costs)
-            for place in rng.sample(range(len(points.costs)), 12):
+            for place in rng.sample(range(len(points.costs)), min(12, len(points.costs))):
                 alone = resolve(program, replace(request, constants=points.at(place))).schedule
                 assert alone.costs["cost"] == pytest.approx(points.costs[place], rel=1e-12)
 
@@ -173,6 +197,59 @@ def test_a_point_that_does_not_compile_is_passed_over() -> None:
     assert plan.steps[0].request.constants == {"TILE": 256}
     module.run(y, x)
     assert (y == 2 * x).all()
+
+
+TWICE = """
+dispatch twice(y, x):
+    t = workspace(f32[4096])
+    otherwise:
+        scaled(t, x) with {first}
+        scaled(y, t) with {second}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [("greedy", "plain, TILE=1024", [{"TILE": 256}, {"TILE": 1024}]), ("small", "greedy", [{}, {"TILE": 256}])],
+)
+def test_each_launch_has_points_of_its_own(first: str, second: str, wanted: list[dict[str, int]]) -> None:
+    text = RIVALS.replace("TILE, warps = 262144, 1", "tune TILE in 262144, 256\n    warps = 1")
+    text = text.replace("cost 0.0", "cost where(TILE > 256, 0.0, 1.0)") + TWICE.format(first=first, second=second)
+    module = dsl.parse(text, device="emulator")
+    facts = {"y": ArrayFacts((4096,), "f32"), "x": ArrayFacts((4096,), "f32")}
+    assert [step.request.constants for step in module.twice.plan(facts).steps] == wanted
+
+
+def test_a_branch_whose_schedules_are_all_infinite_is_passed_over() -> None:
+    text = RIVALS + "schedule no of scaled:\n    TILE = 64\n    cost inf\n"
+    text += "dispatch d(y, x):\n    when n > 3: scaled with never, no\n    otherwise: scaled with wide\n"
+    name, reasons = planned(1024, text, "d")
+    assert name == "wide" and "never: no (its cost is infinite)" in reasons
+    with pytest.raises(TileError, match="no branch of 'd' serves this call") as raised:
+        planned(1024, text.replace("    otherwise: scaled with wide\n", ""), "d")
+    assert raised.value.errors[0].loc is not None
+
+
+def test_a_branch_with_a_name_chooses_among_its_schedules() -> None:
+    text = (
+        RIVALS
+        + "dispatch d(y, x):\n    when n > 9 as fast: scaled with wide, small\n    otherwise: scaled with plain\n"
+    )
+    module = dsl.parse(text, device="emulator")
+    facts = {"y": ArrayFacts((1024,), "f32"), "x": ArrayFacts((1024,), "f32")}
+    (step,) = module.d.plan(facts, schedule="fast").steps
+    assert step.request.schedule == "small"
+
+
+def test_tuning_tries_all_points_in_the_order_of_their_costs() -> None:
+    """Also if the cheapest does not compile."""
+    text = RIVALS.replace("TILE, warps = 262144, 1", "tune TILE in 262144, 256, 512\n    warps = 1")
+    text = text.replace("cost 0.0", "cost where(TILE > 600, 0.0, 600 - TILE)")
+    text += "example:\n    x, y = randn(f32[1000]), empty(f32[1000])\n    scaled(y, x)\n    expect y == 2 * x\n"
+    program = parse_program(text)
+    (call,) = calls(program, program.examples[0], Overrides(), find_place("emulator"))
+    listed = candidates(call, SpaceChoice(schedules=["greedy"]))
+    assert [each.settings["TILE"] for each in listed] == [262144, 512, 256]
 
 
 def test_if_none_compiles_the_compiler_says_why() -> None:

@@ -172,15 +172,16 @@ BOX, COPY = "cp.async.bulk.tensor.2d.shared", "cp.async.ca.shared"
 
 @pytest.mark.parametrize(
     ("extent", "k", "schedule", "operands", "lowered", "bound"),
-    [(8192, 8192, "tma", BOX, 1, 4), (8192, 8194, "tma", COPY, 1, 4), (8192, 8193, "large", None, 2, 4),
-     (512, 8193, "tile", None, 2, 4)],
+    [(8192, 8192, "tma", BOX, 1, 4), (8192, 8194, "tma", COPY, 1, 4), (8192, 8193, "large", None, 4, 6),
+     (512, 8193, "tile", None, 5, 7)],
 )  # fmt: skip
 def test_what_a_product_fits_as_is_what_is_launched(
     counted_calls: dict[str, int], extent: int, k: int, schedule: str, operands: str | None, lowered: int, bound: int
 ) -> None:
-    """Each schedule that a launch names is bound and resolved once, for its cost. In the order of costs they are
-    lowered until one fits: `tma` takes rows that begin at multiples of 16 bytes as boxes, of 4 by `cp.async`; others
-    are left to `mma.sync`. `products` is asked: `matmul` copies such rows to aligned ones first, for `tma`."""
+    """Each schedule that a launch names is bound and resolved for its cost, and at each further point. In the order
+    of costs they are lowered until one fits, at most four points of each. `tma` takes rows that begin at multiples of
+    16 bytes as boxes, and of 4 by `cp.async`; others are left to `mma.sync`. `products` is asked: `matmul` copies such
+    rows to aligned ones first, for `tma`."""
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
     result, given = ArrayFacts((extent, extent), "f16"), ArrayFacts((extent, k), "f16")
     others = dict.fromkeys(("scale", "bias", "residual", "row_scale"))

@@ -78,6 +78,12 @@ class Said:
     contracts: dict[str, list[tuple[ast.Contract, Loc | None]]] = field(default_factory=dict)
     mistakes: Mistakes = field(default_factory=lambda: Mistakes())
 
+    def copy(self) -> Said:
+        """A copy to which more can be added."""
+        mistakes = Mistakes()
+        mistakes.errors, mistakes.broken = [*self.mistakes.errors], {*self.mistakes.broken}
+        return Said(dict(self.definitions), dict(self.settings), dict(self.contracts), mistakes)
+
 
 class Mistakes:
     """The errors in the lines of a schedule, each reported once. `broken` holds the names that wrong lines set."""

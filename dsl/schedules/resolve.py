@@ -137,7 +137,7 @@ def resolve_schedule(
     out = ResolvedSchedule(name)
     said = Said()
     if name is not None:
-        said = said_by(program, kernel.name, program.schedule(kernel.name, name))
+        said = program.once(_said, f"{kernel.name} {name}").copy()
     mistakes = said.mistakes
     _add_defaults(kernel, said)
     out.may_set_warps = "warps" not in {*said.definitions, *overrides}
@@ -167,6 +167,12 @@ def resolve_schedule(
             out.contracts.append(stated(contract, caller, names, names.option))
     mistakes.tell()
     return out
+
+
+def _said(program: Program, names: str) -> Said:
+    """What a schedule states. `names` has the kernel and the schedule, with a space between them."""
+    kernel, schedule = names.split(" ")
+    return said_by(program, kernel, program.schedule(kernel, schedule))
 
 
 def _add_defaults(kernel: ast.KernelDef, said: Said) -> None:

@@ -19,6 +19,7 @@ from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.schedules.definitions import Definition, Names, through
 from dsl.schedules.properties import Setting
 from dsl.text import tree as ast
+from dsl.values.arithmetic import COMPARISONS
 from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS
 
@@ -151,12 +152,7 @@ INFIX: dict[str, Callable[[Any, Any], Any]] = {
     "/": operator.truediv,
     "//": operator.floordiv,
     "%": operator.mod,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    **COMPARISONS,
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "minimum": _least,

@@ -84,8 +84,9 @@ class RivalPoint:
 
     def __str__(self) -> str:
         said = ", ".join(f"{name}={value}" for values in self.values.values() for name, value in values.items())
-        cost = self.cost
-        figure = "no cost" if cost is None else f"{cost:.1f} us" if cost < inf else "an infinite cost"
+        if self.cost is None:
+            return self.rival.name
+        figure = f"{self.cost:.1f} us" if self.cost < inf else "an infinite cost"
         return f"{self.rival.name}: {figure}{f' ({said})' if said else ''}"
 
 
@@ -96,7 +97,7 @@ def cheapest(judge: Judge, rivals: Sequence[Rival]) -> RivalPoint | None:
         return _of_one(judge, rivals[0])
     candidates = [each for rival in rivals if (each := _candidate(judge, rival)) is not None]
     candidates.sort(key=_cost)
-    if candidates:
+    if any(each.cost is not None for each in candidates):
         judge.reasons.append("; ".join(map(str, candidates)))
     return _first_that_fits(judge, candidates)
 

@@ -436,6 +436,7 @@ def _unread(program: Program) -> list[TileError]:
 ELSEWHERE = {
     "num_warps": "'warps = 4' is how many warps a block has",
     "num_stages": "'pipeline p: 3', of the loop over p: three stages of what its iterations copy",
+    "cost": "a property has no '=': 'cost gpu_launch_time'",
     "num_ctas": "'cluster 2' launches blocks in clusters of two",
 }
 """Name from another tile language → the corresponding schedule line."""

@@ -139,6 +139,14 @@ _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
     (lambda u: u.word == "if" and u.before.strip() != "", "where(condition, a, b) chooses a value"),
     (lambda u: u.word == ";" and "_NL" in u.expected, "a line holds one statement"),
     (
+        lambda u: u.kind == "COLON" and u.is_in("schedule") and u.before.strip() == u.first,
+        "a property is '{first} VALUE', a constant '{first} = VALUE'",
+    ),
+    (
+        lambda u: u.expected == {"EQUAL"} and u.is_in("schedule") and u.follows(r"^\s*\w+\s+[-~]", "_NL"),
+        "a value that begins with a sign stands in brackets: {first} (…)",
+    ),
+    (
         lambda u: u.kind == "COLON" and "RSQB" in u.expected,
         "a slice has no step: index by a tile, start + STEP * arange(N)",
     ),
@@ -161,7 +169,7 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
     said = next((said for is_meant, said in _HINTS if is_meant(unexpected)), None)
     if said == "":
         return closest(str(token), list(BLOCKS)) or "a file holds blocks: " + ", ".join(BLOCKS)
-    return said and said.format(token)
+    return said and said.format(token, first=unexpected.first)
 
 
 def _bracket(source: Source, at: int, found: str) -> TileError | None:

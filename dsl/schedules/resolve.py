@@ -137,11 +137,11 @@ def resolve_schedule(
     out = ResolvedSchedule(name)
     said = Said()
     if name is not None:
-        said = program.once(_said, f"{kernel.name} {name}").copy()
+        said = program.once(_said, kernel.name, name).copy()
     mistakes = said.mistakes
     _add_defaults(kernel, said)
     out.may_set_warps = "warps" not in {*said.definitions, *overrides}
-    rule = by_rule(program, kernel, said, {*overrides}, {*dims})
+    rule = by_rule(program, kernel, said, overrides.keys(), dims.keys())
     said.definitions |= rule.definitions
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
@@ -169,9 +169,8 @@ def resolve_schedule(
     return out
 
 
-def _said(program: Program, names: str) -> Said:
-    """What a schedule states. `names` has the kernel and the schedule, with a space between them."""
-    kernel, schedule = names.split(" ")
+def _said(program: Program, kernel: str, schedule: str) -> Said:
+    """What a schedule of a kernel states."""
     return said_by(program, kernel, program.schedule(kernel, schedule))
 
 

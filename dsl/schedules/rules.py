@@ -7,7 +7,7 @@ rule uses this value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -41,7 +41,7 @@ SOME_K = 2048
 """The extent along k of a product, if the end of its loop is not known."""
 
 
-def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: set[str], dims: set[str]) -> Said:
+def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Set[str], dims: Set[str]) -> Said:
     """What the kernel's rule states: definitions of `warps` and of constants that neither the schedule nor the caller
     sets, and the rule's cost. `given` has the names with a value of the caller, and `dims` the dims whose extents are
     known. Without a rule the result is empty."""

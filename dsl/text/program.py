@@ -48,12 +48,12 @@ class Program:
     found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # the results that `once` caches
     broken: set[str] = field(default_factory=set, repr=False, compare=False)  # names of blocks that do not parse
 
-    def once(self, what: Callable[[Program, str], Found], name: str) -> Found:
-        """The result of `what(self, name)`, computed at the first request and then cached. The result depends only on
+    def once(self, what: Callable[..., Found], *names: str) -> Found:
+        """The result of `what(self, *names)`, computed at the first request and then cached. The result depends only on
         the program's text, which does not change."""
-        key = (what, name)
+        key = (what, *names)
         if key not in self.found:
-            self.found[key] = what(self, name)
+            self.found[key] = what(self, *names)
         return self.found[key]
 
     def head(self, kernel: str) -> KernelHead:

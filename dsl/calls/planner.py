@@ -40,7 +40,7 @@ from dsl.runtime.numbers import exact_key
 from dsl.schedules import target_facts
 from dsl.schedules.cheapest import Points
 from dsl.text import tree as ast
-from dsl.text.branches import named_ways, names_of_branch
+from dsl.text.branches import by_launch, named_ways, names_of_branch
 from dsl.text.heads import KernelHead
 from dsl.text.program import Program
 from dsl.text.tree import names_in
@@ -361,26 +361,22 @@ class Planner:
                 (StepChoice(self.name, name, {}),) for name in known or [None] if not schedules or name in schedules
             ]
         self.start(self.dispatch)
-        wished: ast.When | None = None  # the branch that an option chooses; branches for its other schedules follow
         out = []
-        for line in self.dispatch.lines:
-            if not isinstance(line, ast.When):
-                self.line(self.dispatch, line)
+        for branches in by_launch(self.dispatch.lines):
+            if not isinstance(branches, list):
+                self.line(self.dispatch, branches)
                 continue
-            if wished is not None and line.rivals != wished.rivals:
-                break
-            is_wish = bool(self.read_by(line) & self.called.options)
-            if is_wish and not self.holds(line):
+            is_wish = bool(self.read_by(branches[0]) & self.called.options)
+            if is_wish and not self.holds(branches[0]):
                 continue
-            steps = branch_steps(line, self.program)
-            if not schedules or line.name in schedules or any(step.schedule in schedules for step in steps):
-                out.append(steps)
-            else:
-                out += [made for name in schedules if (made := self.with_schedule(steps, name)) is not None]
+            for branch in branches:
+                steps = branch_steps(branch, self.program)
+                if not schedules or branch.name in schedules or any(step.schedule in schedules for step in steps):
+                    out.append(steps)
+                else:
+                    out += [made for name in schedules if (made := self.with_schedule(steps, name)) is not None]
             if is_wish:
-                wished = line
-                if line.rivals is None:
-                    break
+                break
         return out
 
     def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
@@ -426,32 +422,33 @@ class Planner:
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
         self.start(dispatch)
         wanted = self.wanted(dispatch)
-        failed: set[int | None] = set()  # branches with several schedules, none of which serves the call
+        failed = False  # whether a taken branch with several schedules does not serve the call
         spare: ast.When | None = None  # the first branch whose kernel has the schedule, if no branch names the schedule
-        for line in dispatch.lines:
-            if not isinstance(line, ast.When):
-                self.line(dispatch, line)
-            elif wanted is not None:
-                if wanted(line):
-                    if self.schedule is not None:
-                        self.reasons.append(f"schedule {self.schedule} was requested")
+        for branches in by_launch(dispatch.lines):
+            if not isinstance(branches, list):
+                self.line(dispatch, branches)
+                continue
+            first, found = branches[0], list[ast.When]()
+            if wanted is not None:
+                found = [each for each in branches if wanted(each)]
+                if found and self.schedule is not None:
+                    self.reasons.append(f"schedule {self.schedule} was requested")
                     # A branch that its own name selects may have several schedules.
-                    named = self.schedule is not None and line.name == self.schedule
-                    plan = self.branch_plan(line, self.rivals(dispatch, line) if named else ())
-                    if plan is not None:
-                        return plan
-            elif self.schedule is None or self.launches_its_kernel(line):
-                spare = spare or line
-                rivals = [] if self.schedule is not None else self.rivals(dispatch, line)
-                if line.rivals not in failed and self.taken(line):
-                    if (plan := self.branch_plan(line, rivals)) is not None:
-                        return plan
-                    failed.add(line.rivals)
+                    found = found if first.name == self.schedule else found[:1]
+            elif self.schedule is None:
+                found = branches if self.taken(first) else []
+            elif self.launches_its_kernel(first):
+                spare = spare or first
+                found = [first] if self.taken(first) else []
+            if found:
+                if (plan := self.branch_plan(found)) is not None:
+                    return plan
+                failed = True
         if self.schedule is not None and spare is not None:
             self.reasons.append(
                 f"schedule {self.schedule} was requested, but no branch names it: the first branch of its kernel"
             )
-            plan = self.branch_plan(spare)
+            plan = self.branch_plan([spare])
             assert plan is not None, "a single branch is taken in any case"
             return plan
         if failed and self.refused is not None:
@@ -472,16 +469,9 @@ class Planner:
             return lambda line: self.schedule in names_of_branch(line)
         return None
 
-    def rivals(self, dispatch: ast.Dispatch, line: ast.When) -> list[ast.When]:
-        """The branches for the other schedules that the launches of a taken branch name, if their conditions hold."""
-        later = dispatch.lines[dispatch.lines.index(line) + 1 :] if line.rivals is not None else []
-        others = [each for each in later if isinstance(each, ast.When) and each.rivals == line.rivals]
-        return [each for each in others if self.holds(each)]
-
-    def branch_plan(self, line: ast.When, others: Sequence[ast.When] = ()) -> Plan | None:
-        """The plan of a branch, or of one of the branches for the other schedules of its launches. Returns None if none
-        of several branches serves the call."""
-        lines = [line, *others]
+    def branch_plan(self, lines: Sequence[ast.When]) -> Plan | None:
+        """The plan of a branch, or of the cheapest of several branches. Returns None if none of several branches serves
+        the call."""
         rivals = [self.rival(each) for each in lines]
         steps = self.taken_steps(rivals)
         if steps is None:
@@ -540,9 +530,7 @@ class Planner:
         self.unfit = None
         holds = self.holds(line)
         why = f" ({self.unfit})" if self.unfit is not None and not holds else ""
-        reason = text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}{why}"
-        # Branches for the schedules of one launch have the same conditions.
-        self.reasons += [reason] if self.reasons[-1:] != [reason] else []
+        self.reasons.append(text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}{why}")
         return holds
 
     def assign(self, line: ast.Assign, names: dict[str, Any], passed: dict[str, Any]) -> None:

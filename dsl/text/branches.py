@@ -4,9 +4,9 @@ each schedule. So plans, tuning and checks see only branches that launch kernels
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from itertools import product
+from itertools import groupby, product
 from typing import Any, Protocol
 
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -25,7 +25,8 @@ class Blocks(Protocol):
         """The schedules of a kernel, keyed by name."""
 
 
-Line = ast.Option | ast.Require | ast.Assign | ast.When | ast.Match
+OtherLine = ast.Option | ast.Require | ast.Assign | ast.Match
+Line = OtherLine | ast.When
 
 
 def expand(program: Blocks) -> list[TileError]:
@@ -84,6 +85,16 @@ def expand(program: Blocks) -> list[TileError]:
             errors.extend(error.errors)
             program.broken.add(dispatch.name)
     return errors
+
+
+def by_launch(lines: Iterable[Line]) -> Iterator[OtherLine | list[ast.When]]:
+    """The lines of a dispatch. Branches come in lists: those that were expanded from one branch, for the schedules of
+    its launches, are in one list."""
+    for rivals, together in groupby(lines, lambda line: line.rivals if isinstance(line, ast.When) else None):
+        if rivals is None:
+            yield from ([line] if isinstance(line, ast.When) else line for line in together)
+        else:
+            yield [line for line in together if isinstance(line, ast.When)]
 
 
 def _one_schedule(line: Line, place: int) -> Iterator[Line]:

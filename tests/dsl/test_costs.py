@@ -232,10 +232,8 @@ def test_a_branch_whose_schedules_are_all_infinite_is_passed_over() -> None:
 
 @pytest.mark.parametrize("least", [9, 5000])  # a name selects the branch also if its condition does not hold
 def test_a_branch_with_a_name_chooses_among_its_schedules(least: int) -> None:
-    text = (
-        RIVALS
-        + f"dispatch d(y, x):\n    when n > {least} as fast: scaled with wide, small\n    otherwise: scaled with plain\n"
-    )
+    text = f"{RIVALS}dispatch d(y, x):\n    when n > {least} as fast: scaled with wide, small\n"
+    text += "    otherwise: scaled with plain\n"
     module = dsl.parse(text, device="emulator")
     facts = {"y": ArrayFacts((1024,), "f32"), "x": ArrayFacts((1024,), "f32")}
     (step,) = module.d.plan(facts, schedule="fast").steps

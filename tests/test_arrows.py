@@ -184,7 +184,7 @@ def test_import_dsl_loads_no_command() -> None:
 def test_checking_a_file_needs_neither_numpy_nor_a_back_end() -> None:
     statements = (
         "from dsl.command import main\n"
-        "try:\n    main(['check', 'samples/softmax.tile'])\n"
+        "try:\n    main(['check', 'samples/gelu.tile'])\n"
         "except SystemExit as end:\n    assert not end.code, end.code"
     )
     assert not loaded(statements) & {*HEAVY, "numpy"}

@@ -703,7 +703,7 @@ class _Variant:
                 known = known if under is None else {**known, definition.name: tree(under, known)}
             return to_tree(definition.value, known, self.types)
 
-        known = {**names, **{n: v for n, v in schedule.derived.items() if isinstance(v, bool | int | float)}}
+        known = {**names, **{n: v for n, v in schedule.derived.items() if isinstance(v, bool | int | float | DType)}}
         for name, definition in schedule.definitions.items():
             if name in wanted and definition.reads() & (dims | out.keys()):
                 out[name] = tree(definition, known)

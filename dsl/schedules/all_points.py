@@ -87,6 +87,8 @@ class AllPoints(Names):
         left, right = self.operand(node.left, "/"), self.operand(node.right, "/")
         if isinstance(left, NUMBERS) and isinstance(right, NUMBERS) and not right:
             return inf if left else nan
+        if isinstance(left, int) and isinstance(right, int) and left % right == 0:
+            return left // right  # the value of a set may be the extent of a tile
         return left / right
 
     def _call(self, node: ast.Call) -> Any:

@@ -104,10 +104,10 @@ def test_the_six_rungs_are_six_rows() -> None:
 def test_all_schedules_that_serve_a_shape_are_rows(tmp_path: Path) -> None:
     shown = dsl(SOFTMAX, "rows=3", "cols=1024", "T=f32", "--json", str(tmp_path / "rows.json")).stdout
     rows = [row for row in json.loads((tmp_path / "rows.json").read_text())["rows"] if row["example"] is None]
-    assert rows[0]["schedules"] == ["lanes"]
+    assert rows[0]["schedules"] == ["block"]
     assert {"lanes", "block", "whole", "stream"} <= {row["schedules"][0] for row in rows if "passed" in row}
     assert all(row.get("passed", True) and row.get("types", {"T": "f32"}) == {"T": "f32"} for row in rows)
-    assert "lanes *" in shown
+    assert "block *" in shown
 
 
 def test_a_schedule_that_does_not_serve_says_why(scale: str) -> None:

@@ -82,7 +82,7 @@ def test_run_tells_everything_as_json() -> None:
     told = run_json(SOFTMAX, "rows=5")
     keys = "file kernel device dims schedule passed max_error tolerance time_us counters"
     assert set(keys.split()) <= told.keys()
-    assert (told["kernel"], told["schedule"], told["device"]) == ("softmax_rows", "lanes", "emulator")
+    assert (told["kernel"], told["schedule"], told["device"]) == ("softmax_rows", "block", "emulator")
     assert told["dims"] == {"rows": 5, "cols": 1000}
     assert told["passed"] is True and told["max_error"] <= told["tolerance"] == 1e-3
     assert told["time_us"] is None and told["counters"]["instructions"] > 0
@@ -206,8 +206,8 @@ def test_counters_stand_beside_the_source(double: str) -> None:
 def test_explain_says_why() -> None:
     out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
     for text in (
-        "cols <= 1024: yes",
-        "COLS == cdiv(maximum(cols, 1), PART) * PART",
+        "block: 5.",
+        "COLS == cdiv(maximum(N, 1), PART) * PART",
         "top: f32[",
         "lane [[",
         "ms",
@@ -326,7 +326,11 @@ def test_check_loads_nothing_heavy() -> None:
         "'dsl.runtime.emulator' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "check", SOFTMAX], capture_output=True, text=True, cwd=ROOT, check=True
+        [sys.executable, "-c", code, "check", str(ROOT / "samples" / "gelu.tile")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
     )
     assert done.stdout.splitlines()[-1] == "[] False"
 

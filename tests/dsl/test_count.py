@@ -266,7 +266,19 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A saved text with our header."""
     path = tmp_path_factory.mktemp("ours") / "ours.ptx"
     source = str(ROOT / "samples" / "softmax.tile")
-    words = ["compile", source, "--kernel", "softmax_rows", "cols=1000", "--emit", "ptx", "-o", str(path)]
+    words = [
+        "compile",
+        source,
+        "--kernel",
+        "softmax_rows",
+        "--schedule",
+        "lanes",
+        "cols=1000",
+        "--emit",
+        "ptx",
+        "-o",
+        str(path),
+    ]
     assert CliRunner().invoke(cli, words, standalone_mode=False).return_value == 0
     return str(path)
 

@@ -24,6 +24,7 @@ from dsl.studies.inspect.page import TEMPLATE, data_of
 from tests.dsl import browser
 
 SMALL = ("samples/softmax.tile", "rows=8", "cols=1000")
+LANES = ("--schedule", "lanes")
 LARGE = ("samples/attention.tile", "d=128", "--schedule", "tile", "TM=128")
 """Of the samples one of those with most code."""
 PLANNED = {"choose": (), "skip_pass": (), "kernel": None, "schedule": None, "example": None, "device": None}
@@ -57,7 +58,7 @@ def written(folder: Path, *arguments: str) -> Path:
 
 @pytest.fixture(scope="module")
 def small_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("small"), *SMALL, "--counters")
+    return written(tmp_path_factory.mktemp("small"), *SMALL, *LANES, "--counters")
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_a_page_is_one_file_that_asks_for_nothing(small_page: Path) -> None:
 
 
 def test_stages_are_whole_and_their_places_those_of_the_operations(small: dict[str, Any]) -> None:
-    (kernel,) = kernels(SMALL[0], SMALL[1:], {**PLANNED, "arch": "sm_90"})
+    (kernel,) = kernels(SMALL[0], SMALL[1:], {**PLANNED, "schedule": "lanes", "arch": "sm_90"})
     (variant,) = small["variants"]
     names, made, passed = PrintedNames(), list(levels(variant)), 0
     for name, _, level in levels_of(kernel.program, kernel.request):
@@ -167,7 +168,7 @@ def test_the_largest_page_is_small(large_page: Path) -> None:
 
 
 def test_lines_cost_what_run_counts(small: dict[str, Any]) -> None:
-    said = json.loads(dsl("run", *SMALL, "--device", "emulator", "--counters", "--json").output)
+    said = json.loads(dsl("run", *SMALL, *LANES, "--device", "emulator", "--counters", "--json").output)
     (variant,), (launch,) = small["variants"], said["launches"]
     found = variant["counters"]
     assert found["launches"] == 1
@@ -199,7 +200,7 @@ def test_a_kernel_by_name_is_the_one_that_the_example_launches(tmp_path: Path) -
 
 def test_two_variants_share_their_places(tmp_path: Path) -> None:
     vs = ["--vs", "schedule=block", "--vs", "pass.clean=off"]
-    data = data_of(written(tmp_path, *SMALL, *vs).read_text())
+    data = data_of(written(tmp_path, *SMALL, *LANES, *vs).read_text())
     first, second = data["variants"]
     assert [first["label"], second["label"]] == ["A", "B"]
     assert "with lanes" in first["title"] and "with block" in second["title"]

@@ -28,7 +28,7 @@ def test_calls_of_a_module_compile_for_the_target_that_it_asks_for(device: str) 
     assert np.abs(module.softmax(x) - e / e.sum(axis=1, keepdims=True)).max() < 1e-6
     assert module.arch == "sm_90a"
     assert ptx_targets(module) == {"sm_90a"}
-    assert ".target sm_90a" in module.compile("softmax_rows", cols=100).ptx
+    assert ".target sm_90a" in module.compile("softmax_rows", rows=3, cols=100).ptx
 
 
 def test_without_one_the_device_says(device: str) -> None:

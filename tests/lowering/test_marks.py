@@ -148,26 +148,26 @@ def test_each_loop_and_its_rounds_have_marks() -> None:
 
 
 def test_operations_of_lines_stand_between_marks() -> None:
-    """All of line 12 that touches memory, and nothing of line 22."""
-    function, inside = function_of("softmax", "12"), False
+    """All of line 14 that touches memory, and nothing of line 24."""
+    function, inside = function_of("softmax", "14"), False
     seen: dict[bool, set[int]] = {True: set(), False: set()}
     for op in function.body.ops:
         if op.name == "mark" and op.attrs["kind"] == LINES:
-            assert (op.attrs["name"], op.attrs["line"], op.attrs["begins"]) == ("line 12", 12, not inside)
+            assert (op.attrs["name"], op.attrs["line"], op.attrs["begins"]) == ("line 14", 14, not inside)
             inside = not inside
         elif op.spec.access.touches:
             seen[inside].add(line_of(function, op))
-    assert seen == {True: {12}, False: {22}}
+    assert seen == {True: {14}, False: {24}}
 
 
 def test_lines_that_hold_a_loop_hold_it_whole() -> None:
-    function = function_of("convolution", "41-55,44-50")
-    outer = [op for op in function.body.ops if op.name == "mark" and op.attrs["name"] == "lines 41-55"]
+    function = function_of("convolution", "43-57,46-52")
+    outer = [op for op in function.body.ops if op.name == "mark" and op.attrs["name"] == "lines 43-57"]
     assert outer
     for block in blocks(function.body):
         if block is not function.body:
-            assert not any(op.name == "mark" and op.attrs["name"] == "lines 41-55" for op in block.ops)
-    assert any(op.name == "mark" and op.attrs["name"] == "lines 44-50" for op in walk(function.body))
+            assert not any(op.name == "mark" and op.attrs["name"] == "lines 43-57" for op in block.ops)
+    assert any(op.name == "mark" and op.attrs["name"] == "lines 46-52" for op in walk(function.body))
 
 
 def test_the_life_of_a_warp_is_around_all_else_and_empty_marks_at_its_begin() -> None:
@@ -197,8 +197,8 @@ def test_wrong_marks_are_refused(marks: str, words: str) -> None:
 
 
 def test_marks_are_part_of_the_text_of_a_stage() -> None:
-    made = generate(lowered("softmax", "loops,12").level(program("softmax.tile")))
-    again = generate(read(printed(lowered("softmax", "loops,12").level(program("softmax.tile"))), "k.ir"))
+    made = generate(lowered("softmax", "loops,14").level(program("softmax.tile")))
+    again = generate(read(printed(lowered("softmax", "loops,14").level(program("softmax.tile"))), "k.ir"))
     assert again.ptx == made.ptx
     assert made.header.timeline[2:] and made.header.arguments[-1].kind == "timeline"
 

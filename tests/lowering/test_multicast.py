@@ -144,8 +144,10 @@ def test_pixels_share_filters(images: int, device: str) -> None:
     """The sample's convolution: boxes of the images are windows, those of the filters the same for neighbours."""
     skip_without_boxes(device)
     source = (SAMPLES / "int8_conv.tile").read_text()
-    many = "many and cg * size(T) >= 128 and k * size(T) >= 128 and fits(conv_nhwc with tma)"
-    lines = {many: "true", "    persistent AT_ONCE\n": "    persistent AT_ONCE\n    cluster 2\n"}
+    lines = {
+        "with taps, tma, pixels": "with tma",
+        "    persistent AT_ONCE\n": "    persistent AT_ONCE\n    cluster 2\n",
+    }
     module = dsl.parse(changed(lines, source), device=device, **({} if device == "cuda" else {"arch": "sm_90a"}))
     random = np.random.default_rng(images)
     x, f = (random.integers(-3, 4, shape).astype(np.int8) for shape in ((images, 8, 8, 128), (128, 3, 3, 128)))
@@ -297,10 +299,8 @@ def test_all_bytes_are_waited_for() -> None:
 def test_large_products_spill_nothing(dtype: str, size: int) -> None:
     """The sample's schedule with clusters: the assembler takes all products as they are, and no fence in an
     iteration."""
-    source, count = re.subn(r"    cluster where\(.*\n", "    cluster 2\n", (SAMPLES / "matmul.tile").read_text())
-    assert count == 1
-    kernel = dsl.parse(source, device="emulator", arch="sm_90a").compile(
-        "product", "tma", m=size, n=size, k=size,
+    kernel = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90a").compile(
+        "product", "tma", m=size, n=size, k=size, CLUSTER=2, TM=128, TN=256, SHARES=1,
         types={"T": dtype, "O": "f16" if dtype == "f16" else "s32", "B": "f32"},
         absent={"scale", "bias", "residual", "row_scale"}, strides={"a": (size, 1), "b": (1, size)},
         align=dict.fromkeys("abc", 16),

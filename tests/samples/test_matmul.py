@@ -129,11 +129,11 @@ def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule
 
 WAVES = {
     1536: (192, 160),
-    1792: (256, 224),
+    1792: (128, 224),
     2560: (256, 224),
     3072: (192, 192),
-    5120: (256, 224),
-    8192: (256, 256),
+    5120: (192, 224),
+    8192: (192, 224),
 }
 """Extents of a product → columns of its tiles, where columns of b are neighbours, and where they lie along k."""
 

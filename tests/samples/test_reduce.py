@@ -160,14 +160,14 @@ def test_the_same_bits_each_time(modules: Modules, device: str) -> None:
     assert len(found) == len(columns) == 1
 
 
-@pytest.mark.parametrize("schedule", ["lanes", "block"])
-def test_each_schedule_of_rows(modules: Modules, device: str, schedule: str) -> None:
+@pytest.mark.parametrize("across", [1, 4])
+def test_each_schedule_of_rows(modules: Modules, device: str, across: int) -> None:
     for rows, cols in ((1, 1), (7, 640), (5, 2100)):
         x, y = numbers("f16", rows, cols), np.full(rows, 99, np.float32)
-        modules(device).along_rows(y, x, schedule=schedule)
+        modules(device).along_rows(y, x, G=32, ACROSS=across)
         close(y, exact(x, "f16").sum(1), exact(x, "f16"), 1, "sum")
         at = np.full(rows, -5, np.int64)
-        modules(device).arg_along_rows(at, x, schedule=schedule)
+        modules(device).arg_along_rows(at, x, G=32, ACROSS=across)
         assert np.array_equal(at, exact(x, "f16").argmax(1))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, prod
 
 from dsl.lowering.directives.subjects import defined_tiles
@@ -31,6 +32,7 @@ from dsl.lowering.ops.matrix import product_of
 from dsl.lowering.ops.memory import moved_by, space_of
 from dsl.lowering.passes.layouts.spread import Layouts
 from dsl.lowering.plan.products import is_wgmma, names_of_product
+from dsl.lowering.plan.tile_loads import is_store
 from dsl.lowering.shared.access_width import lies_along, masked_groups
 
 
@@ -153,7 +155,7 @@ class _Anchors:
             spread = product_of(op, self.layouts.found[op.result])
             self.layouts.give(op.operands[0], spread.a)
             self.layouts.give(op.operands[1], spread.b)
-        for op in (op for op in self.ops if op.spec.access.kind):
+        for op in (op for op in self.ops if op.spec.access.kind and not self.is_passing(op)):
             moved = moved_by(op)
             if moved.tile.shape and moved not in self.layouts.found and not self.layouts.is_cheap(moved):
                 self.layouts.give(moved, self.access_layout(op, moved))
@@ -180,6 +182,18 @@ class _Anchors:
         width, axis = access_vector(self.layouts.facts, op, self.warps)
         why = f"neighbours along axis {axis} in memory, up to 16 bytes"
         return self.vectors(moved, subject_of(op), op, width, width, axis, why)
+
+    def is_passing(self, op: Op) -> bool:
+        """Whether an access loads a tile from shared memory that is only stored to global memory, by narrower accesses.
+        The store then determines its layout: neighbouring lanes write neighbouring elements, even if rows begin at odd
+        places."""
+        if op.spec.access.kind != "read" or space_of(op.operands[0]) != "shared":
+            return False
+        users, widths = (
+            self.layouts.users.get(op.result, ()),
+            partial(access_vector, self.layouts.facts, warps=self.warps),
+        )
+        return len(users) == 1 and is_store(users[0]) and widths(users[0])[0] < widths(op)[0]
 
     def default_layout(self, value: Value) -> Layout:
         """The layout of a value that neither an access nor a product determines."""

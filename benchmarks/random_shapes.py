@@ -1,0 +1,330 @@
+"""Kernels of the samples at random shapes, against torch and a lower limit of the same bytes.
+
+    python3 benchmarks/random_shapes.py products --count 300 --types bf16,f16
+    python3 benchmarks/random_shapes.py reductions --seed 5 --json reductions.json
+    python3 benchmarks/random_shapes.py rows --seconds 120
+
+"products" draws extents from 2^5 to 2^13, log-uniform, in multiples of 64, of 8, or any, with b, b.T or a.T.
+"reductions" draws sums, maxima and indices of maxima: of a vector, of rows, and along the first or middle axis, with up
+to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, and the gradients of all but the
+RMS.
+
+Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
+and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS. The summary has the
+geometric means of the peers' times divided by ours, and the slowest shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness import Call, Interval, interleaved
+from harness.intervals import geometric_mean
+from harness.launches import facts_of
+from harness.record import save
+from harness.rows import OURS, Row
+from harness.table import console, constants
+from harness.timing import copy_of
+
+import dsl
+from dsl.runtime import device_facts
+
+ROOT = Path(__file__).resolve().parent
+SAMPLES = ROOT.parent / "samples"
+ROUNDS = 11
+SLOWEST = 15
+LAUNCH = 10.0
+"""Microseconds. Below this time of the peer, ratios mostly compare launches. The summary has them apart."""
+CUDA = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "s8": "int8", "s32": "int32", "e4m3": "float8_e4m3fn"}
+
+
+@dataclass(slots=True)
+class Case:
+    """One call of ours, launches of peers, and the bytes that it must move.
+
+    `right` tells whether the latest launch of ours gave the right result.
+    """
+
+    name: str
+    dtype: str
+    shape: dict[str, int]
+    moves: int
+    peers: dict[str, Callable[[], object]]
+    right: Callable[[], bool]
+    file: dsl.Module
+    call: Call
+    arguments: tuple[Any, ...]
+
+    def ours(self) -> None:
+        getattr(self.file, self.call.dispatch)(*self.arguments, **self.call.constants)
+
+
+def log_uniform(source: random.Random, least: float, most: float) -> float:
+    return math.exp(source.uniform(math.log(least), math.log(max(least, most))))
+
+
+def numbers(dtype: str, *extents: int) -> Any:
+    import torch
+
+    kind = getattr(torch, CUDA[dtype])
+    if dtype in ("s8", "s32"):
+        return torch.randint(-100, 100, extents, device="cuda", dtype=kind)
+    return torch.randn(*extents, device="cuda", dtype=torch.float32 if dtype == "e4m3" else kind).to(kind)
+
+
+def close(found: Any, wanted: Any, share: float) -> bool:
+    """Whether all errors are at most this share of the largest wanted number. NaN is never close."""
+    wanted = wanted.double()
+    error = (found.double() - wanted).abs().max() / wanted.abs().max().clamp(min=1e-30)
+    return bool(error <= share)
+
+
+# ---- products ----
+
+
+def product(source: random.Random, dtype: str, most: int) -> Case:
+    import torch
+
+    step = source.choice((64, 16, 16) if dtype in ("s8", "e4m3") else (64, 8, 1))
+    m, n, k = (max(step, int(log_uniform(source, 32, 8192)) // step * step) for _ in range(3))
+    order = "b.T" if dtype in ("s8", "e4m3") else source.choice(("b", "b.T", "a.T"))
+    m = max(m, 32) if dtype == "s8" else m
+    a = numbers(dtype, k, m).t() if order == "a.T" else numbers(dtype, m, k)
+    b = numbers(dtype, n, k).t() if order == "b.T" else numbers(dtype, k, n)
+    c = torch.empty(
+        m, n, device="cuda", dtype=getattr(torch, {"s8": "int32", "e4m3": "bfloat16"}.get(dtype, CUDA[dtype]))
+    )
+    one = torch.ones((), device="cuda")
+    peer = {
+        "s8": lambda: torch._int_mm(a, b, out=c),
+        "e4m3": lambda: torch._scaled_mm(a, b, one, one, out_dtype=c.dtype, out=c),
+    }.get(dtype, lambda: torch.matmul(a, b, out=c))
+    sample = dsl.load(SAMPLES / "matmul.tile")
+    wanted: list[Any] = []
+
+    def right() -> bool:
+        if not wanted:
+            wanted.append(a.double() @ b.double() if m * n * k <= 1 << 36 else a.float() @ b.float())
+        return close(c, wanted[0], {"s8": 1e-7, "f32": 4e-3, "f16": 2e-3}.get(dtype, 1e-2))
+
+    return Case(
+        f"a @ {order}" if order != "a.T" else "a.T @ b",
+        dtype,
+        {"m": m, "n": n, "k": k, "step": step},
+        sum(x.numel() * x.element_size() for x in (a, b, c)),
+        {"torch": peer},
+        right,
+        sample,
+        Call("matmul"),
+        (c, a, b),
+    )
+
+
+# ---- reductions ----
+
+WHAT = {"sum": {}, "amax": {"JOIN": "larger", "EMPTY": "lowest"}, "argmax": {}}
+
+
+def reduction(source: random.Random, dtype: str, most: int) -> Case:
+    import torch
+
+    what, form = source.choice(tuple(WHAT)), source.choice(("everything", "rows", "axis", "axis"))
+    total = log_uniform(source, 1, most)
+    along = total if form == "everything" else log_uniform(source, 1, total)
+    outer = source.choice((1.0, log_uniform(source, 1, total / along)))
+    inner, outer = (total / along / outer, outer) if form == "axis" else (1.0, total / along)
+    outer, along, inner = (max(1, round(x)) for x in (outer, along, inner))
+    x = numbers(dtype, outer, along, inner)
+    kind = "s64" if what == "argmax" else "s32" if dtype == "s32" else "f32"
+    out = torch.empty(outer, inner, device="cuda", dtype=torch.int64 if kind == "s64" else getattr(torch, CUDA[kind]))
+    sample = dsl.load(SAMPLES / "reduce.tile")
+    arrays = (
+        (out, x) if form == "axis" else (out.view(-1), x.view(-1) if form == "everything" else x.view(outer, along))
+    )
+    name = ("arg_" if what == "argmax" else "") + form
+    theirs = torch.empty(outer, inner, device="cuda", dtype=x.dtype if what == "amax" else out.dtype)
+    peer = {
+        "sum": lambda: torch.sum(x, 1, dtype=theirs.dtype, out=theirs),
+        "amax": lambda: torch.amax(x, 1, out=theirs),
+        "argmax": lambda: torch.argmax(x, 1, out=theirs),
+    }[what]
+
+    def right() -> bool:
+        peer()
+        if what == "argmax":
+            return bool((x.gather(1, out[:, None]) == x.gather(1, theirs[:, None])).all())
+        if what == "amax" or dtype == "s32":
+            return bool((out.double() == theirs.double()).all())
+        size = float(x.float().abs().sum(1).max()) if x.numel() else 1.0
+        return bool((out - x.sum(1, dtype=torch.float64)).abs().max() <= 1e-5 * size + 1e-30)
+
+    each, peers = 4 // x.element_size(), {"torch": peer}
+    if words := x.numel() // each * each:
+        reading, found = dsl.load(ROOT / "peers" / "read.tile").read, torch.zeros(1, dtype=torch.int32, device="cuda")
+        peers["read"] = lambda: reading(found, x.view(-1)[:words].view(torch.int32))
+    return Case(
+        f"{what} {form}",
+        dtype,
+        {"outer": outer, "along": along, "inner": inner},
+        x.numel() * x.element_size() + out.numel() * out.element_size(),
+        peers,
+        right,
+        sample,
+        Call(name, WHAT[what]),
+        arrays,
+    )
+
+
+# ---- rows ----
+
+ROWS = (
+    "softmax",
+    "log_softmax",
+    "softmax_backward",
+    "log_softmax_backward",
+    "rmsnorm",
+    "layer_norm",
+    "layer_norm_backward",
+)
+
+
+def row_wise(source: random.Random, dtype: str, most: int) -> Case:
+    import torch
+
+    aten, what = torch.ops.aten, source.choice(ROWS)
+    total = log_uniform(source, 1 << 14, min(most, 1 << 28))
+    cols = int(log_uniform(source, 16, min(total, 1 << 17)))
+    cols = max(8, cols // 8 * 8) if source.random() < 0.5 else cols
+    rows = max(1, int(total / cols))
+    x, g, out, theirs = (numbers(dtype, rows, cols) for _ in range(4))
+    w, b, dw, db = (numbers(dtype, cols) for _ in range(4))
+    mean, rstd = torch.empty(rows, device="cuda"), torch.empty(rows, device="cuda")
+    file = {"rmsnorm": "rmsnorm", "layer_norm": "layer_norm", "layer_norm_backward": "layer_norm"}.get(what)
+    sample = dsl.load(SAMPLES / f"{file or ('softmax_backward' if 'backward' in what else 'softmax')}.tile")
+    log, arrays = what.startswith("log"), 2
+    if what in ("softmax", "log_softmax"):
+        arguments: tuple[Any, ...] = (out, x)
+        peer: Callable[[], Any] = partial(torch.log_softmax if log else torch.softmax, x, 1, out=theirs)
+    elif "softmax" in what:
+        y, arrays = (torch.log_softmax if log else torch.softmax)(x, 1), 3
+        arguments = (out, y, g)
+        backward = aten._log_softmax_backward_data.out if log else aten._softmax_backward_data.out
+        peer = partial(backward, g, y, 1, g.dtype, **{"out" if log else "grad_input": theirs})
+    elif what == "rmsnorm":
+        arguments = (out, x, w, 1e-5)
+        peer = partial(torch.nn.functional.rms_norm, x, (cols,), w, 1e-5)
+    elif what == "layer_norm":
+        arguments = (out, x, 1e-5, w, b, mean, rstd)
+        peer = partial(aten.native_layer_norm, x, [cols], w, b, 1e-5)
+    else:
+        _, m, r = aten.native_layer_norm(x, [cols], w, b, 1e-5)
+        mean.copy_(m.view(-1)), rstd.copy_(r.view(-1))
+        arguments, arrays = (out, g, x, mean, rstd, w, dw, db), 3
+        peer = partial(aten.native_layer_norm_backward, g, x, [cols], m, r, w, b, [True, True, True])
+
+    def right() -> bool:
+        wanted = peer()
+        wanted = wanted[0] if isinstance(wanted, (tuple, list)) else wanted
+        return close(out, wanted, {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4}[dtype])
+
+    moves = arrays * x.numel() * x.element_size()
+    return Case(
+        what,
+        dtype,
+        {"rows": rows, "cols": cols},
+        moves,
+        {"torch": peer, "copy": copy_of(moves)},
+        right,
+        sample,
+        Call(what),
+        arguments,
+    )
+
+
+FAMILIES = {
+    "products": (product, ("bf16", "f16")),
+    "reductions": (reduction, ("f32", "f16", "s32")),
+    "rows": (row_wise, ("f16", "bf16", "f32")),
+}
+
+
+# ---- the runs ----
+
+
+def measured(case: Case) -> Row:
+    """Checks and times one case."""
+    row = Row(case.name, case.dtype, case.shape, case.moves)
+    case.ours()
+    row.bound, row.errors = 0.5, {OURS: 0.0 if case.right() else 1.0}
+    row.launches = facts_of(case.file, case.call, case.arguments)
+    times = interleaved({OURS: case.ours} | case.peers, ROUNDS)
+    row.times = {name: Interval.of(runs) for name, runs in times.items()}
+    return row
+
+
+def faster(row: Row, peer: str) -> float:
+    """The peer's time divided by ours."""
+    return row.times[peer].median / row.times[OURS].median
+
+
+def summary(rows: list[Row]) -> Iterator[str]:
+    peers = dict.fromkeys(name for row in rows for name in row.times if name != OURS)
+    kinds = dict.fromkeys((row.operation, row.dtype) for row in rows)
+    for peer in peers:
+        for kind in (*kinds, None):
+            group = [row for row in rows if peer in row.times and kind in ((row.operation, row.dtype), None)]
+            long = [ratio for row in group if (ratio := faster(row, peer)) and row.times[peer].median >= LAUNCH]
+            if group:
+                name = " ".join(kind) if kind else "all"
+                line = f"{peer:6} {name:26} {len(group):4} shapes {geometric_mean(faster(r, peer) for r in group):.3f}"
+                if long:
+                    low = sorted(long)[len(long) // 20]
+                    line += f"; {len(long)} of {LAUNCH:.0f} us and more {geometric_mean(long):.3f}, "
+                    line += f"least {min(long):.3f}, 5% {low:.3f}"
+                yield line
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("family", choices=FAMILIES)
+    options.add_argument("--types", type=lambda text: text.split(","))
+    options.add_argument("--count", type=int, default=100)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--seconds", type=float, default=math.inf, help="start no other shape after this time")
+    options.add_argument("--most", type=int, default=1 << 28, help="elements of a reduced array")
+    options.add_argument("--json", type=Path, metavar="FILE")
+    chosen = options.parse_args()
+    make, types = FAMILIES[chosen.family]
+    source, rows, begun = random.Random(chosen.seed), [], time.perf_counter()
+    out, device = console(), device_facts("cuda").name
+    for _ in range(chosen.count):
+        if time.perf_counter() - begun > chosen.seconds:
+            break
+        case = make(source, source.choice(chosen.types or types), chosen.most)
+        rows.append(measured(case))
+    out.print(f"{device}, {chosen.family}, seed {chosen.seed}, {time.perf_counter() - begun:.0f} s")
+    for row in sorted(rows, key=lambda row: faster(row, "torch"))[:SLOWEST]:
+        times = ", ".join(f"{name} {times.median:.1f}" for name, times in row.times.items())
+        kernels = "; ".join(f"{facts.kernel} {constants(facts.constants)}" for facts in row.launches)
+        out.print(f"{row.operation} {row.dtype} {constants(row.shape)}: {times} ({kernels})")
+    for line in summary(rows):
+        out.print(line)
+    if chosen.json:
+        save(chosen.json, rows, device, sorted(SAMPLES.glob("*.tile")), rounds=ROUNDS, seed=chosen.seed)
+    wrong = [row for row in rows if row.is_wrong(OURS)]
+    for row in wrong:
+        out.print(f"WRONG: {row.operation} {row.dtype} {row.shape}")
+    if wrong:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -273,6 +273,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> str:
         "softmax_rows",
         "--schedule",
         "lanes",
+        "rows=6",
         "cols=1000",
         "--emit",
         "ptx",

@@ -174,7 +174,7 @@ BOX, COPY = "cp.async.bulk.tensor.2d.shared", "cp.async.ca.shared"
 @pytest.mark.parametrize(
     ("extent", "k", "schedule", "operands", "lowered", "bound"),
     [(8192, 8192, "tma", BOX, 1, 4), (8192, 8194, "tma", COPY, 1, 4), (8192, 8193, "large", None, 5, 7),
-     (512, 8193, "tile", None, 5, 7)],
+     (256, 8193, "tile", None, 5, 7)],
 )  # fmt: skip
 def test_what_a_product_fits_as_is_what_is_launched(
     counted_calls: dict[str, int], extent: int, k: int, schedule: str, operands: str | None, lowered: int, bound: int

@@ -81,7 +81,6 @@ LEFT_OUT = [
     LeftOut(r"\bdask |--executor (dask|ray)", "needs a cluster; tests/dsl/test_clusters.py has one of this host"),
     LeftOut(r"pytest -n 2$", ".ci/run runs it: the whole suite"),
     LeftOut(r"^\.ci/full", "runs this"),
-    LeftOut(r"^dsl tune samples/int8_conv\.tile$", "361 points, for a GPU", gpu_reason),
 ]
 QUICK = r"^(cd \S+; )?dsl ((explain|new|layout|compile|opt|schedule) |why (?!.*--measure)|check [\w/]+\.tile$)"
 """A command that CI runs, within a second or two. A page has what they need from such commands alone."""

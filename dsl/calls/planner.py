@@ -164,7 +164,7 @@ OWN = {
         Builtin("workspace(T[…], [zero|zeroed])", "scratch memory of the call", arrays=_workspace),
         Builtin(
             "workspace_like(x)",
-            "scratch memory that lies as an array, its rows at multiples of 16 bytes",
+            "scratch memory that lies as an array, its rows at multiples of 64 bytes",
             arrays=_workspace_like,
             unread=True,
         ),

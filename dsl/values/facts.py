@@ -12,6 +12,9 @@ from dsl.lowering.layouts.layout import row_major
 ROW = 16
 """The size of the widest memory access in bytes, which is also its required alignment. TMA requires the same alignment
 of rows."""
+PITCH = 64
+"""The rows of a padded copy begin at multiples of this number of bytes. TMA then reads 128 bytes of a row in 2.95
+cycles. At other multiples of 16 bytes, it takes 3.45 to 4.7 cycles (H200, docs/choosing.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,10 @@ class ArrayFacts:
     @property
     def pitched(self) -> tuple[int, ...]:
         """The strides of a padded copy of the array. The copy has the same contiguous axis, and its rows are padded to
-        multiples of 16 bytes."""
+        multiples of 64 bytes."""
         near = self.neighbours if self.neighbours is not None else len(self.shape) - 1
         order = [near, *(axis for axis in reversed(range(len(self.shape))) if axis != near)]
-        strides, step, each = [0] * len(self.shape), 1, max(1, 8 * ROW // DTYPES[self.dtype].bits)
+        strides, step, each = [0] * len(self.shape), 1, max(1, 8 * PITCH // DTYPES[self.dtype].bits)
         for axis in order:
             strides[axis] = step
             step *= max(1, self.shape[axis]) if axis != near else max(1, -(-self.shape[axis] // each)) * each

@@ -259,17 +259,18 @@ class _ChoosingResults:
 
     def _why_staged(self, op: Op, value: Value) -> str | None:
         """The reason to stage a store that no line mentions. Returns None if it should not be staged."""
-        products = list(_products_behind(value))
-        offset = operand(op, "offset")
-        assert offset is not None
-        if products and neighbours(self.facts, op, op.spec.access.under_mask) * op.operands[0].dtype.bytes < MAX_BYTES:
+        products, dtype = list(_products_behind(value)), op.operands[0].dtype
+        if not products:
+            return None
+        if neighbours(self.facts, op, op.spec.access.under_mask) * dtype.bytes < MAX_BYTES:
             # Rows begin at odd places. The lanes that store a row of a fragment fill a part of each sector. H200, bf16,
             # 128 x 256: 4096 x 4095 x 64, 23 us in place of 87; 4096 x 4092 x 64, 19 us in place of 44.
-            along = max(self.facts.of(offset).run) >= WARP
-            return (
-                "rows begin at odd places, and neighbouring lanes then store neighbouring elements" if along else None
-            )
-        if op.operands[0].dtype.bits != 16 or not products:
+            offset = operand(op, "offset")
+            assert offset is not None
+            if max(self.facts.of(offset).run) < WARP:
+                return None
+            return "rows begin at odd places, and neighbouring lanes then store neighbouring elements"
+        if dtype.bits != 16:
             return None
         # Each thread has 4 contiguous bytes of an MMA's result. Without staging, rows are stored half a sector at a
         # time. By mma.sync, threads can have 16 bytes if b lies along k.
@@ -404,7 +405,7 @@ class _Choosing:
             options | ({TMA: TMA} if is_box else {}),
             rule,
             loc=load.loc,
-            because=why or "a thread stores more of a row at once",
+            because=why,
             pinned=place if word else None,
             line=f"stage {name}: {{option}}",
         )

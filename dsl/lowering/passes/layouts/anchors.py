@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from math import ceil, prod
 
 from dsl.lowering.directives.subjects import defined_tiles
@@ -189,11 +188,11 @@ class _Anchors:
         places."""
         if op.spec.access.kind != "read" or space_of(op.operands[0]) != "shared":
             return False
-        users, widths = (
-            self.layouts.users.get(op.result, ()),
-            partial(access_vector, self.layouts.facts, warps=self.warps),
-        )
-        return len(users) == 1 and is_store(users[0]) and widths(users[0])[0] < widths(op)[0]
+        users = self.layouts.users.get(op.result, ())
+        if len(users) != 1 or not is_store(users[0]):
+            return False
+        loaded, stored = (access_vector(self.layouts.facts, each, self.warps)[0] for each in (op, users[0]))
+        return stored < loaded
 
     def default_layout(self, value: Value) -> Layout:
         """The layout of a value that neither an access nor a product determines."""

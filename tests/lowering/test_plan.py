@@ -91,9 +91,9 @@ def test_the_printed_schedule_has_the_warps_and_the_reasons_against_wgmma() -> N
     def text(kernel: str, **more: Any) -> str:
         return schedule_text(module(kernel).program, compiled(kernel, **more).variant, "all", [])
 
-    planned, by_threads = text(PRODUCT), text(PRODUCT, constants={"TM": 48, "TN": 64, "TK": 32})
+    planned, by_threads = text(PRODUCT), text(PRODUCT, constants={"TM": 48, "TN": 32, "TK": 32})
     assert "    warps = 8  # a warp of a warp group has 16 rows" in planned and "block.warps" not in planned
-    assert by_threads.startswith("# acc is mma.sync: 48 rows and 64 columns are none of wgmma")
+    assert by_threads.startswith("# acc is mma.sync: 48 rows and 32 columns are none of wgmma")
     assert "    warps = 4  # 4 by default" in by_threads
 
 

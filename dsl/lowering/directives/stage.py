@@ -30,7 +30,7 @@ from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_o
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox
-from dsl.lowering.hopper.warpgroup import keeps_bits
+from dsl.lowering.hopper.warpgroup import is_turn, keeps_bits
 from dsl.lowering.ir.fold import is_zero_of_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, put, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -312,7 +312,7 @@ def _products_behind(value: Value) -> Iterator[Op]:
         makers: list[Value] = []
         if op.spec.control.counters:
             makers = [op.regions[0].ops[-1].operands[op.results.index(value)]]
-        elif op.spec.elementwise:
+        elif op.spec.elementwise or is_turn(op):
             makers = [o for o in op.operands if o.shape]
         waiting += [each for each in makers if each not in seen]
         seen.update(makers)

@@ -1,20 +1,21 @@
-"""Transposes the operands of a wgmma if its right operand has 32-bit elements and is not contiguous along k.
+"""Transposes a wgmma if only the columns of its tile can be the rows of instructions, as in 48 x 128. Also transposes a
+wgmma whose right operand has 32-bit elements and is not contiguous along k.
 
     for p:                            for p:
         acc = dot(x, y, acc)     →        t = dot(y.T, x.T, t)
     c = acc                           c = t.T
 
-wgmma reads 32-bit elements from shared memory only if they are contiguous along k (PTX ISA, "wgmma"). But the left
-operand of wgmma may be in registers, and threads can load it from any layout. The transposed MMA is 1.7 to 1.8 times as
-fast as `mma.sync` on an H100. The rows of the tile are then the columns of the instruction. The columns of the tile are
-the rows of the instruction, 64 for each warpgroup.
+Instructions have 64 rows for each warpgroup, and any multiple of 8 columns. So the transposed MMA suits few rows of a
+matrix, and tiles of 192 rows. wgmma reads 32-bit elements from shared memory only if they are contiguous along k (PTX
+ISA, "wgmma"). But the left operand of wgmma may be in registers, and threads can load it from any layout. The
+transposed MMA is 1.7 to 1.8 times as fast as `mma.sync` on an H100.
 """
 
 from __future__ import annotations
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import located
-from dsl.lowering.hopper.warpgroup import is_loaded, loaded_across
+from dsl.lowering.hopper.warpgroup import is_loaded, loaded_across, turned_shape
 from dsl.lowering.ir.function import Block, Function, Op, Value, parents, put, replace_uses, uses, walk
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops.control import handed_on
@@ -22,12 +23,19 @@ from dsl.lowering.plan.products import is_wgmma
 from dsl.lowering.shared.access_width import lies_along
 
 
+def turned_tiles(function: Function) -> None:
+    """Transposes each wgmma of which only the columns can be the rows of instructions."""
+    for op in walk(function.body):
+        if is_wgmma(op) and turned_shape(*op.result.tile.shape):
+            _turn(function, op)
+
+
 def turned(function: Function) -> None:
     """Transposes each wgmma of 32-bit elements whose left operand is contiguous along k and whose right operand is
     not."""
     facts = facts_now(function)
     for op in walk(function.body):
-        if op.spec.product and _is_wrong_way(facts, op):
+        if is_wgmma(op) and _is_wrong_way(facts, op):
             _turn(function, op)
 
 
@@ -35,7 +43,7 @@ def _is_wrong_way(facts: Analysis, product: Op) -> bool:
     left, right, _ = product.operands
     # If neither operand is contiguous along k, the transposed MMA has the same problem. So `a.T @ b` uses `mma.sync`.
     both = all(is_loaded(each) and lies_along(facts, each, 1, {}) for each in (left, right))
-    return is_wgmma(product) and loaded_across(right.dtype) and both
+    return loaded_across(right.dtype) and both
 
 
 def _turn(function: Function, product: Op) -> None:
@@ -44,6 +52,7 @@ def _turn(function: Function, product: Op) -> None:
     left, right, _ = product.operands
     carrying = _carrying(function, product)
     outermost, at, end = carrying[-1]
+    outermost.operands[at].name = None  # the name now means the transposed accumulator, as in the loop
     b, around, before, behind = Builder(located(function, product)), Block(), Block(), Block()
     with b.region(around):
         start = _transposed(b, outermost.operands[at])
@@ -65,6 +74,8 @@ def _turn(function: Function, product: Op) -> None:
 
 
 def _transposed(b: Builder, value: Value) -> Value:
+    if value.op is not None and value.op.spec.elements.splat and value.op.operands:
+        return b.broadcast(value.op.operands[0], value.shape[::-1])  # `split` looks for accumulators that start at 0
     return b.value("transpose", value, axes=(1, 0))
 
 

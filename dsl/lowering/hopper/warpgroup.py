@@ -25,6 +25,8 @@ ROWS = 64
 """Number of rows of an instruction, 16 for each warp."""
 EIGHT = 8
 """Number of rows that are always contiguous. A descriptor has only the distance from eight rows to the next eight."""
+MOST_GROUPS = 4
+"""Maximum number of consumer warpgroups of a block. A fifth warpgroup has the producers."""
 STEP = 32
 """Number of bytes along k that one instruction multiplies."""
 WIDTHS = {128: 1, 64: 2, 32: 3}
@@ -158,6 +160,17 @@ def keeps_bits(op: Op) -> bool:
 def is_turn(op: Op) -> bool:
     """Whether an operation exchanges the two axes of a tile."""
     return op.attrs.get("axes") == (1, 0)
+
+
+def groups_of(rows: int) -> int:
+    """Number of warpgroups that multiply `rows` rows, or 0 if no block has that many warpgroups."""
+    groups, rest = divmod(rows, ROWS)
+    return groups if not rest and groups & (groups - 1) == 0 and groups <= MOST_GROUPS else 0
+
+
+def turned_shape(rows: int, columns: int) -> bool:
+    """Whether wgmma computes a tile as its transpose: only the columns of the tile can be the rows of instructions."""
+    return not groups_of(rows) and groups_of(columns) > 0
 
 
 def has_columns(columns: int, sums: str) -> bool:

@@ -104,6 +104,8 @@ PASSES = (
     # First: later passes remove values, and a line of the schedule about a removed value would be reported as a
     # mistake.
     Pass("check_names", on_function(check_names.check_names)),
+    # Before `split` and `subtile`, which work on the accumulators.
+    Pass("turned_tiles", on_function(turned.turned_tiles), reads=("instruction",), may_go=False),
     # Directives come before the passes for layouts and barriers, which treat code of directives like code written by
     # hand. Among the directives that rebuild loops, `pipeline` is first. Iterations that are peeled or unrolled later
     # then keep the order that `pipeline` gave them.

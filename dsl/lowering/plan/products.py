@@ -19,15 +19,18 @@ from dsl.lowering.hopper.boxes import with_box
 from dsl.lowering.hopper.warpgroup import (
     ARCH,
     INSTRUCTION,
+    MOST_GROUPS,
     ROWS,
     STEP,
     TYPES,
     WARPS,
     chain,
+    groups_of,
     has_columns,
     is_turn,
     made_in_registers,
     most_columns,
+    turned_shape,
 )
 from dsl.lowering.ir.function import Function, Op, Value, blocks_of, parents, uses, walk
 from dsl.lowering.ir.targets import WARP, Target, target
@@ -44,8 +47,7 @@ MOST_SUMS = 128
 fit."""
 MOST_TOGETHER = 192
 """Maximum number of accumulators of a thread for all MMAs of a loop."""
-MOST_WARPS = 16
-"""Maximum number of consumer warps of a block: four warp groups. A fifth warp group has the producers."""
+MOST_WARPS = MOST_GROUPS * WARPS
 REFUSALS = ("instruction", "registers", "schedule", "shared", "layout")
 """Codes of the errors with which later passes refuse a plan."""
 
@@ -59,7 +61,7 @@ def plan(function: Function, given: Target, may_set_warps: bool, by_itself: bool
     if is_hopper and by_itself and not found and function.word("barriers") != "manual":
         found = _planned(function, given, may_set_warps)
     elif is_hopper and found and may_set_warps:
-        warps = {_warps(function, _part(function, op)[0], True) for op in found}
+        warps = {_warps(function, _rows(function, op), True) for op in found}
         _choose_warps(function, max(warps) or function.warps, WHY_WARPS)
     for op in found:
         op.attrs["shape"] = INSTRUCTION
@@ -151,24 +153,26 @@ def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]
     flaws = {op: seen.flaw(op) for op in walk(function.body) if op.spec.product and not seen.is_said(op)}
     fitting = [op for op, flaw in flaws.items() if flaw is None]
     together = _flaw_together(function, given, fitting, may_set_warps)
+    if len(fitting) < len(flaws) and any(_is_turned(function, op) for op in fitting):
+        # A transposed result is no operand of a product by mma.sync without a conversion.
+        together = "its instructions have the columns of the tile as rows, and other products of the kernel have not"
     taken = [op for op, flaw in flaws.items() if _is_taken(function, op, flaw or together)]
     if taken:
-        _choose_warps(function, _warps(function, _part(function, taken[0])[0], may_set_warps), WHY_WARPS)
+        _choose_warps(function, _warps(function, _rows(function, taken[0]), may_set_warps), WHY_WARPS)
     return taken
 
 
 def _flaw_together(function: Function, given: Target, fitting: list[Op], may_set_warps: bool) -> str | None:
     """The reason why MMAs that could be wgmma individually cannot all be wgmma in one kernel. Returns None if there is
     no such reason."""
-    parts = [_part(function, op) for op in fitting]
-    rows = sorted({rows for rows, _ in parts})
+    rows = sorted({_rows(function, op) for op in fitting})
     if len(rows) > 1:
         return f"the products of the kernel have {' and '.join(map(str, rows))} rows, and share their warps"
     warps = _warps(function, rows[0], may_set_warps) if rows else 0
     if rows and not warps:
         return f"{rows[0]} rows take {rows[0] // ROWS * WARPS} warps, and the kernel has {function.warps}"
     registers = min(given.each((warps + WARPS) * 32, max(1, function.number("blocks_per_sm"))), 255)
-    wide = [columns for _, columns in parts if columns > most_columns(registers)]
+    wide = [columns for op in fitting if (columns := _columns(function, op)) > most_columns(registers)]
     return f"a thread has no registers for {wide[0]} columns" if wide else None
 
 
@@ -196,6 +200,21 @@ def _part(function: Function, op: Op) -> tuple[int, int]:
     said = function.by_subject("subtile", tuple)
     cut = next((said[name] for name in names_of_product(op) if len(said.get(name, ())) == 2), op.result.tile.shape)
     return cut[0], cut[1]
+
+
+def _is_turned(function: Function, op: Op) -> bool:
+    """Whether the instructions of an MMA compute the transposed tile."""
+    return op.result.tile.shape == _part(function, op) and turned_shape(*_part(function, op))
+
+
+def _rows(function: Function, op: Op) -> int:
+    """The number of rows of the instructions of an MMA, for all warps of the block."""
+    return _part(function, op)[_is_turned(function, op)]
+
+
+def _columns(function: Function, op: Op) -> int:
+    """The number of columns of the instructions of an MMA."""
+    return _part(function, op)[not _is_turned(function, op)]
 
 
 def _give_registers(function: Function) -> None:
@@ -229,9 +248,8 @@ def _choose_warps(function: Function, warps: int, because: str, *others: int) ->
 def _warps(function: Function, rows: int, may_set: bool) -> int:
     """Number of warps of a block whose MMAs have `rows` rows. The number is 0 if no number fits, or if the number that
     fits may not be set."""
-    wanted = rows // ROWS * WARPS
-    fits = rows % ROWS == 0 and wanted <= MOST_WARPS and wanted & (wanted - 1) == 0
-    return wanted if fits and (function.warps == wanted or may_set) else 0
+    wanted = groups_of(rows) * WARPS
+    return wanted if function.warps == wanted or may_set else 0
 
 
 class _Seen:
@@ -257,7 +275,8 @@ class _Seen:
     def flaw(self, op: Op) -> str | None:
         """The reason why an MMA cannot be wgmma. Returns None if the plan finds no reason."""
         left, right, sums = op.operands
-        rows, columns = _part(self.function, op)
+        is_turned = _is_turned(self.function, op)
+        rows, columns = _rows(self.function, op), _columns(self.function, op)
         types = left.dtype.name, right.dtype.name, sums.dtype.name
         if op not in self.in_loops:
             return "no loop has it in its body: copies would have nothing to run ahead of"
@@ -269,7 +288,7 @@ class _Seen:
         if left.tile.shape[1] * size % STEP:
             return f"{left.tile.shape[1] * size} bytes along k are no multiple of {STEP}"
         for value, is_right, name in ((right, True, "right"), (left, False, "left")):
-            if not is_right and not (chain(left) and chain(left)[-1].spec.access.kind == "read"):
+            if not is_turned and not is_right and not (chain(left) and chain(left)[-1].spec.access.kind == "read"):
                 continue  # computed in registers, where wgmma takes a left operand
             if (flaw := self._flaw_of_operand(value, is_right, size)) is not None:
                 return f"its {name} operand {flaw}"

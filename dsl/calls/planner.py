@@ -324,7 +324,7 @@ class Planner:
     def launches(self, request: Request, variant: Variant) -> bool:
         """Whether a launch for these dims is possible. The grid must be a whole number of clusters, and a tensor with a
         TMA map must not be empty."""
-        function, size = variant.function, variant.function.number("cluster", 1)
+        function, size = variant.function, variant.function.blocks_of_cluster
         # A tensor without elements has no tensor map, so a matrix product with k = 0 takes another branch.
         empty = {name for name, extent in request.dims.items() if extent == 0}
         mapped = {map.tensor for map in maps_of(function.body)} if empty else set()

@@ -30,7 +30,7 @@ def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str
     read = [p for p in given.values() if p.access == "r"]
     pairs = [(y, x) for y in written for x in read if is_alike(y, x)]
     # With workspaces or clusters, blocks share work. A block may then read an element that belongs to another block.
-    if not pairs or function.workspaces or function.number("cluster", 1) > 1:
+    if not pairs or function.workspaces or function.blocks_of_cluster > 1:
         return ()
     text, order = KernelText(kernel), AccessOrder(function)
     return tuple((y.name, x.name) for y, x in pairs if text.is_own({y.name, x.name}) and order.reads_first(y, x))

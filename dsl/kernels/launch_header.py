@@ -40,7 +40,7 @@ def make_header(level: Level) -> Header:
         arch=level.target.arch,
         constants=level.constants,
         threads=function.launched,
-        cluster=function.number("cluster", 1),
+        cluster=function.blocks_of_cluster,
         shared_bytes=function.number("shared_bytes"),
         maxnreg=level.target.cap(function.number("maxnreg"), function.launched) or None,
         dims=tuple(dims),
@@ -96,7 +96,7 @@ def _arguments(function: Function) -> Iterator[Argument]:
 
 def whole_clusters(function: Function) -> Iterator[Requirement]:
     """The requirement that the grid is a whole number of clusters. Its place is the `cluster` line of the schedule."""
-    size, place = function.number("cluster", 1), function.lines.get(("cluster", "cluster"))
+    size, place = function.blocks_of_cluster, function.lines.get(("cluster", "cluster"))
     if size > 1 and place is not None:
         hint = "take fewer blocks a cluster; if the operands are staged by TMA, the grid may have any extent"
         text = f"a number of blocks along x that is a multiple of its clusters' {size}"

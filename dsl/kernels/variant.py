@@ -268,7 +268,7 @@ class _Variant:
         schedule = resolve_schedule(
             self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
         )
-        if schedule.attrs.get("cluster", 1) > 1 and self.target.number < 90:
+        if prod(schedule.attrs.get("cluster", ())) > 1 and self.target.number < 90:
             message = f"{self.target.arch} has no clusters of blocks: they need sm_90"
             raise TileError("target", schedule.places["cluster", None], message, "cluster 1 is no cluster")
         constants = self._constants(schedule)

@@ -302,7 +302,8 @@ class Kernel:
         ordinal = self._place(arrays)
         # The emulator models the chip for which the PTX was compiled.
         facts = emulated_facts(self.header.arch) if ordinal is None else device_facts(ordinal)
-        call = self._checker.check(arrays, scalars, facts.sms, grid)
+        sms = facts.sms if ordinal is None or self.header.cluster == 1 else self._load(ordinal).sms
+        call = self._checker.check(arrays, scalars, sms, grid)
         launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
         if not isinstance(launch, EmptyLaunch):
             launch.tells(frameworks, [tensor.written for tensor in self.header.tensors])

@@ -381,6 +381,30 @@ class ExtentsSetting(Takes):
         return ", ".join(map(str, value))
 
 
+MOST_OF_CLUSTER = 16
+
+
+class ClusterShape(Takes):
+    """The number of blocks of a cluster along the first axis of the grid, or along the first two."""
+
+    count = None
+    text = "N[, M]"
+
+    def read(self, setting: Setting, evaluate: Numbers) -> tuple[int, int]:
+        if not 1 <= len(setting.values) <= 2:
+            raise TileError("schedule", setting.loc, setting.row.usage, setting.row.example)
+        rows, *rest = (evaluate.integer(node, "cluster") for node in setting.values)
+        columns = rest[0] if rest else 1
+        if min(rows, columns) < 1 or rows * columns > MOST_OF_CLUSTER:
+            message = f"a cluster has 1 to {MOST_OF_CLUSTER} blocks; this has {rows} x {columns}"
+            raise TileError("schedule", setting.loc, message, setting.row.example)
+        return rows, columns
+
+    def said(self, value: tuple[int, int]) -> str:
+        rows, columns = value
+        return str(rows) if columns == 1 else f"{rows}, {columns}"
+
+
 _ROWS = (
     PropertyRow(
         "layout",
@@ -462,11 +486,12 @@ _ROWS = (
     PropertyRow(
         "cluster",
         None,
-        Whole(1, 16),
+        ClusterShape(),
         # On an H100, an int8 matrix product of 8192 x 8192 x 8192 takes 704 us with clusters of two blocks, and 734 us
         # without clusters. Only clusters of up to 8 blocks are portable.
-        "Clusters of N blocks along the grid's first axis, a multiple of N (sm_90 and later; over 8 only where the "
-        "device allows it). With `stage … : tma` they multicast TMA boxes, for any number of tiles.",
+        "Clusters of N blocks along the grid's first axis, a multiple of N, or of N x M blocks along two axes "
+        "(sm_90 and later; over 8 blocks only where the device allows it). With TMA copies they multicast boxes, for "
+        "any number of tiles.",
         "cluster 2",
     ),
     PropertyRow(
@@ -690,7 +715,7 @@ def settings_of(
     # `peel p` has no colon, so the parser reads the subject as a value.
     if row.subject is not None and not subjects and row.takes.count in (None, 0):
         subjects, values = values, []
-    if row.subject is None and (subjects or len(values) != 1):
+    if row.subject is None and (subjects or row.takes.count not in (None, len(values))):
         raise TileError("schedule", line.loc, f"'{row.name}' takes one value", row.example)
     if row.subject is not None and (not subjects or row.takes.count not in (None, len(values))):
         raise TileError("schedule", line.loc, row.usage, row.example)

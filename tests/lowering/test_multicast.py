@@ -85,6 +85,24 @@ def test_more_blocks_copy_smaller_parts(cluster: int, device: str) -> None:
     assert re.findall(r'"of":"b","axes":\[1,0\],"box":\[64,(\d+)\]', ptx) == [str(64 // cluster)]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("more", ["a block a tile", "persistent", "in groups, a block a tile"])
+@pytest.mark.parametrize(("cluster", "parts"), [("1, 2", (32, 64)), ("2, 2", (32, 32)), ("2, 4", (16, 32))])
+def test_blocks_along_two_axes_copy_for_their_neighbours(
+    cluster: str, parts: tuple[int, int], more: str, device: str
+) -> None:
+    """Blocks of a row need the same box of a, and blocks of a column the same box of b."""
+    skip_without_boxes(device)
+    module = dsl.parse(clustered(*MORE[more]).replace("cluster 2", f"cluster {cluster}"), device=device)
+    for shape in ((64, 64, 64), (200, 330, 320)):
+        c, a, b, wanted = matrices("f16", *shape)
+        module.product(c, a, b)
+        check(c, wanted)
+    ptx = module.compile("product", m=1024, n=1024, k=320, T="f16", O="f32").ptx
+    found = {of: int(rows) for of, rows in re.findall(r'"of":"([ab])","axes":\[1,0\],"box":\[64,(\d+)\]', ptx)}
+    assert (found["a"], found["b"]) == parts
+
+
 IN_PLACE = {
     "kernel product(": "kernel product(done: s32[rows], total: s32[one], ",
     "c[i : i + TM, j : j + TN] = acc.to(O)": "c[i : i + TM, j : j + TN] = c[i : i + TM, j : j + TN] + acc.to(O)\n"

@@ -20,10 +20,10 @@ persistent only if TMA can copy all loaded operands of its wgmma. Tiles are assi
 along a column, each block gets pairs of tiles (choice `deal`). A pair consists of the longest and the shortest tile
 that are left in a group of columns.
 
-**cluster.** With TMA copies, the blocks of a cluster take neighbouring tiles along the first axis at the same time. So
-each block may copy for the whole cluster (`multicast.py`). Tiles are assigned to clusters, and each block takes the
-tile that corresponds to its rank in the cluster. All blocks of a cluster must have the same iterations. So a block past
-the last tile of a row repeats that tile, and does not store it.
+**cluster.** With TMA copies, the blocks of a cluster take neighbouring tiles along the first axis at the same time, or
+along the first two axes. So each block may copy for others of the cluster (`multicast.py`). Tiles are assigned to
+clusters, and each block takes the tile that corresponds to its rank in the cluster. All blocks of a cluster must have
+the same iterations. So a block past the last tile along an axis repeats that tile, and does not store it.
 
 In the kernel's code, `block(i)` and `grid(i)` keep their meaning: they are recomputed from the number of the tile.
 """
@@ -31,6 +31,7 @@ In the kernel's code, `block(i)` and `grid(i)` keep their meaning: they are reco
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
@@ -68,23 +69,24 @@ ORDERS = {"ascending": False, "descending": True}
 
 def grid(function: Function) -> None:
     """Changes which tile each block takes. Raises TileError `schedule` if a line cannot be honoured."""
-    cluster = _blocks_of_cluster(function)
-    at_once = _blocks_at_once(function, cluster)
-    group = max(1, _rows_of_group(function) // cluster)  # a row of clusters is `cluster` rows of tiles
+    cluster = _cluster(function)
+    blocks = prod(cluster)
+    at_once = _blocks_at_once(function, blocks)
+    group = max(1, _rows_of_group(function) // cluster[0])  # a row of clusters is several rows of tiles
     falls = _descends(function)
     columns = 1 if group > 1 else _columns_of_group(function, falls)
     # A pair takes the first and the last tile of a group of columns, so the number of columns must be even.
-    in_pairs = bool(at_once) and cluster == 1 and columns % 2 == 0 and _deals_pairs(function, falls)
+    in_pairs = bool(at_once) and blocks == 1 and columns % 2 == 0 and _deals_pairs(function, falls)
     order = TileOrder(group, falls, columns, in_pairs)
     if at_once:
         _make_persistent(function, at_once, order, cluster)
-    elif order.changes or cluster > 1:
+    elif order.changes or blocks > 1:
         _make_ordered(function, order, cluster)
 
 
 def may_deal(function: Function) -> bool:
     """Whether this pass may change which tiles blocks take. `dsl verify` then compares the results of all blocks."""
-    is_named = bool(function.number("persistent", 0)) or _blocks_of_cluster(function) > 1
+    is_named = bool(function.number("persistent", 0)) or prod(_cluster(function)) > 1
     is_named = is_named or _wished(function, "tile_columns") is not None or _growth(function) < 0
     return is_named or _may_group(function) or _may_descend(function)
 
@@ -346,12 +348,13 @@ def _asks(function: Function) -> bool:
     )
 
 
-def _blocks_of_cluster(function: Function) -> int:
-    """Number of blocks that take neighbouring tiles together. The number is 1 if each block takes tiles by itself."""
+def _cluster(function: Function) -> tuple[int, int]:
+    """The numbers of blocks along two axes that take neighbouring tiles together, or 1 and 1 if each block takes tiles
+    by itself."""
     # Without TMA copies, blocks of a cluster share no copies. Blocks that wait for other blocks need a tile each.
     is_tma = TMA in function.by_subject("stage", str).values() or _boxes_feed_wgmma(function)
-    reads = any(_is_first(op) for op in walk(function.body))
-    return function.number("cluster", 1) if is_tma and reads and _bond(function) is None else 1
+    reads = {axis for axis, blocks in enumerate(function.cluster) if blocks > 1} <= _axes_read(function)
+    return function.cluster if is_tma and reads and _bond(function) is None else (1, 1)
 
 
 def _boxes_feed_wgmma(function: Function) -> bool:
@@ -378,7 +381,7 @@ def may_persist(function: Function) -> bool:
     )
 
 
-def _blocks_at_once(function: Function, cluster: int) -> int:
+def _blocks_at_once(function: Function, blocks: int) -> int:
     """Number of blocks per SM of a persistent kernel. The number is 0 if the launch has one block for each tile. Raises
     TileError `schedule` if a requested `persistent` is impossible."""
     named, loc = function.number("persistent", 0), _line(function, "persistent")
@@ -389,7 +392,7 @@ def _blocks_at_once(function: Function, cluster: int) -> int:
     if bond is not None:
         message = f"blocks wait for others or signal that they are done ({bond}): each needs its own tile"
         raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
-    if function.number("cluster", 1) > cluster:
+    if function.blocks_of_cluster > blocks:
         raise TileError("schedule", loc, "blocks of a cluster are launched together, tile by tile", "cluster 1")
     at_once: int = function.choices.choose(
         "persistent",
@@ -408,48 +411,64 @@ def _blocks_at_once(function: Function, cluster: int) -> int:
 # ---- the rewrite ----
 
 
-def _make_ordered(function: Function, order: TileOrder, cluster: int) -> None:
+def _make_ordered(function: Function, order: TileOrder, cluster: tuple[int, int]) -> None:
     """Renumbers the tiles at the start of the kernel. Each block still computes one tile."""
-    b, head = Builder(located(function, function.body.ops[0])), Block()
+    b, head, blocks = Builder(located(function, function.body.ops[0])), Block(), prod(cluster)
     with b.region(head):
         rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
         tile = [b.value("block_id", axis=axis) for axis in (0, 1)]
         sizes: list[Value] = []
-        if cluster > 1:
-            sizes = [in_ir(b, function, function.grid[0], _line(function, "cluster"))]
-            rows, tile[0] = _clusters(b, sizes[0], cluster), b.value("cluster_id", axis=0, blocks=cluster)
+        if blocks > 1:
+            line, axes = _line(function, "cluster"), 1 if cluster[1] == 1 else 2
+            sizes = [in_ir(b, function, tree, line) for tree in function.grid[:axes]]
+            rows, tile[0] = _clusters(b, sizes[0], cluster[0]), b.value("cluster_id", axis=0, blocks=blocks)
         if order.rows > 1 or order.columns > 1:
             number = b.value("add", tile[0], b.value("mul", tile[1], rows))
             tile = order.tile(b, number, rows, columns)
         else:
             tile[0] = order.row(b, tile[0], rows)
-        if cluster > 1:
-            tile[0], there = _tile_of_block(b, function, tile[0], sizes[0], cluster)
+        there = _take_ranks(b, function, tile, sizes, cluster)
     replace_grid(function, tile, sizes)
-    if cluster > 1:
-        _write_where(function, there)
-        function.grid[0] = ["*", ["cdiv", function.grid[0], cluster], cluster]
+    _write_where(function, there)
+    if blocks > 1:  # all blocks of a cluster are along x
+        function.grid[0] = ["*", ["cdiv", function.grid[0], cluster[0]], blocks]
+    if cluster[1] > 1:
+        function.grid[1] = ["cdiv", function.grid[1], cluster[1]]
     function.body.ops[:0] = head.ops
     function.deals += 1
 
 
-def _clusters(b: Builder, tiles: Value, cluster: int) -> Value:
-    """Number of clusters for a row of `tiles` tiles."""
-    return b.value("floordiv", b.value("add", tiles, b.index(cluster - 1)), b.index(cluster))
+def _clusters(b: Builder, tiles: Value, blocks: int) -> Value:
+    """Number of clusters for `tiles` tiles along an axis, of which each cluster takes `blocks`."""
+    if blocks == 1:
+        return tiles
+    return b.value("floordiv", b.value("add", tiles, b.index(blocks - 1)), b.index(blocks))
 
 
-def _tile_of_block(
-    b: Builder, function: Function, place: Value, tiles: Value, cluster: int
-) -> tuple[Value, Value | None]:
-    """The tile of a block, and whether the block stores it. `place` is the position of the block's cluster in a row of
-    `tiles` tiles. The second value is None if all blocks store their tile."""
-    rank = b.value("cluster_rank", axis=0, blocks=cluster)
-    number = b.value("add", b.value("mul", place, b.index(cluster)), rank)
-    known = constant_of(tiles)
-    if known is not None and int(known) % cluster == 0:
-        return number, None
-    # A block past the end repeats the last tile. A mask can disable the block's stores, but not its other visible
-    # effects.
+def _take_ranks(
+    b: Builder, function: Function, tile: list[Value], sizes: list[Value], cluster: tuple[int, int]
+) -> Value | None:
+    """Replaces the position of the block's cluster by the tile of the block, along each axis of `tile`. `sizes` has the
+    numbers of tiles. Returns whether the block stores its tile, or None if all blocks do."""
+    found: Value | None = None
+    for axis, blocks in enumerate(cluster):
+        if blocks == 1:
+            continue
+        rank = b.value("cluster_rank", axis=axis, blocks=blocks, apart=prod(cluster[:axis]))
+        number, tiles = b.value("add", b.value("mul", tile[axis], b.index(blocks)), rank), sizes[axis]
+        tile[axis], known = number, constant_of(tiles)
+        if known is not None and int(known) % blocks == 0:
+            continue
+        # A block past the end repeats the last tile. A mask can disable the block's stores.
+        _check_effects(function)
+        tile[axis] = b.value("minimum", number, b.value("sub", tiles, b.index(1)))
+        there = b.value("lt", number, tiles)
+        found = there if found is None else b.value("and", found, there)
+    return found
+
+
+def _check_effects(function: Function) -> None:
+    """Raises TileError `schedule` if the kernel has visible effects that no mask can disable."""
     for op in walk(function.body):
         of_program = (
             op.spec.control.flows
@@ -461,7 +480,6 @@ def _tile_of_block(
         if op.spec.keep and not of_program:
             message = f"a block of a cluster that has no tile of its own would do '{op.name}', too"
             raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
-    return b.value("minimum", number, b.value("sub", tiles, b.index(1))), b.value("lt", number, tiles)
 
 
 def _write_where(function: Function, there: Value | None) -> None:
@@ -486,28 +504,26 @@ def _write_where(function: Function, there: Value | None) -> None:
             block.ops[at:at] = before.ops
 
 
-def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: int) -> None:
+def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: tuple[int, int]) -> None:
     """Puts a loop over tiles around the kernel. Each block starts at the tile of its own number, and steps by the
     number of blocks. Clusters, if there are any, do the same."""
-    body = function.body
+    body, blocks = function.body, prod(cluster)
     b = Builder(located(function, body.ops[0]))
     before, inside = Block(), Block()
     with b.region(before):
         sizes = [in_ir(b, function, tree, _line(function, "persistent")) for tree in function.grid]
-        first, step, rows = b.value("block_id", axis=0), b.value("grid_size", axis=0), sizes[0]
-        if cluster > 1:
-            first, step = b.value("cluster_id", axis=0, blocks=cluster), b.value("floordiv", step, b.index(cluster))
-            rows = _clusters(b, rows, cluster)
-        count = order.tiles_of_block(b, first, step, [rows, *sizes[1:]])
+        first, step = b.value("block_id", axis=0), b.value("grid_size", axis=0)
+        if blocks > 1:
+            first, step = b.value("cluster_id", axis=0, blocks=blocks), b.value("floordiv", step, b.index(blocks))
+        clusters = [_clusters(b, *each) for each in zip(sizes, (*cluster, 1), strict=True)]
+        count = order.tiles_of_block(b, first, step, clusters)
         zero, one = b.index(0), b.index(1)
     turn = Value(TileType((), INDEX), name=TILE)
     with b.region(inside):
-        tile = order.tile_of_block(b, turn, first, step, [rows, *sizes[1:]])
-        if cluster > 1:
-            tile[0], there = _tile_of_block(b, function, tile[0], sizes[0], cluster)
+        tile = order.tile_of_block(b, turn, first, step, clusters)
+        there = _take_ranks(b, function, tile, sizes, cluster)
     replace_grid(function, tile, sizes)
-    if cluster > 1:
-        _write_where(function, there)
+    _write_where(function, there)
     kept = [op for op in body.ops if op.spec.allocates]
     rest = [op for op in body.ops if not op.spec.allocates]
     end = Op(OPS["yield"], [], [], {}, (), b.loc)
@@ -516,12 +532,15 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
     # `unroll` is 1 because the body is the whole kernel.
     made = Op(OPS["for"], [zero, count, one], [], {"unroll": 1, "tiles": True}, [loop], b.loc)
     body.ops = [*kept, *before.ops, made]
+    rows, columns, planes = (
+        ["cdiv", tiles, n] if n > 1 else tiles for tiles, n in zip(function.grid, (*cluster, 1), strict=True)
+    )
     most: Any = ["*", "sms", at_once]  # the launch knows the number of SMs
-    if cluster > 1:
-        function.grid[0], most = ["cdiv", function.grid[0], cluster], ["max", ["//", most, cluster], 1]
+    if blocks > 1:
+        most = ["max", ["//", most, blocks], 1]
     # There are at most as many blocks as tiles: a block without a tile would start for nothing.
-    blocks: Any = ["min", ["*", ["*", *function.grid[:2]], function.grid[2]], most]
-    function.grid = [blocks if cluster == 1 else ["*", blocks, cluster], 1, 1]
+    count_at_once: Any = ["min", ["*", ["*", rows, columns], planes], most]
+    function.grid = [count_at_once if blocks == 1 else ["*", count_at_once, blocks], 1, 1]
     function.deals += 1
 
 

@@ -1,4 +1,4 @@
-"""`cluster 2` with TMA copies: a box that all blocks of a cluster need is copied once, by multicast.
+"""`cluster 2` with TMA copies: a box that several blocks of a cluster need is copied once, by multicast.
 
     producer_acquire n                   producer_acquire n
     tma_copy a[i, p]            →        tma_copy a[i, p]
@@ -6,12 +6,15 @@
     …                                    …
     consumer_release n                   consumer_release n, of 2 blocks
 
-The blocks of a cluster take neighbouring tiles along the grid's first axis (`grid.py`). All blocks need the same box if
-its position does not depend on the rank of the block. Each block then copies a part of the box's rows to the same place
-in all blocks. So all blocks must have the same iterations. A stage is free when the warps of all blocks have read it.
+The blocks of a cluster take neighbouring tiles along the grid's first axis, or along the first two (`grid.py`). Blocks
+need the same box if its position does not depend on the axis along which they are neighbours. Each of these blocks then
+copies a part of the box's rows to the same place in all of them. So the blocks of a cluster must have the same
+iterations. A stage is free when the warps of all blocks of the cluster have read it.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from dsl.lowering.directives.joins import inside
 from dsl.lowering.hopper.boxes import CopiedBox
@@ -27,33 +30,39 @@ WAYS = {"halves": True, "none": False}
 
 
 def multicast(function: Function, target: Target, fetch: Block) -> int:
-    """Makes the producer's copies multicast where all blocks of a cluster need the same box. Returns the number of
-    these blocks, or 1 if no copy is shared. Raises TileError `schedule` if the blocks have different iterations."""
-    cluster = max((op.attrs["blocks"] for op in walk(fetch) if op.spec.elements.of_grid == "rank"), default=1)
-    own, blocks = _of_rank(fetch), 1
-    for op in [op for op in walk(fetch) if cluster > 1 and op.spec.access.at_pipeline == "fill" and "box" in op.attrs]:
+    """Makes the producer's copies multicast where several blocks of a cluster need the same box. Returns the number of
+    blocks of the cluster, or 1 if no copy is shared. Raises TileError `schedule` if the blocks have different
+    iterations."""
+    ranks = {op.attrs["axis"]: op for op in walk(fetch) if op.spec.elements.of_grid == "rank"}
+    own, is_shared = {axis: _of_rank(fetch, axis) for axis in ranks}, False
+    for op in [op for op in walk(fetch) if ranks and op.spec.access.at_pipeline == "fill" and "box" in op.attrs]:
         tensor, box = operand(op, "tensor"), CopiedBox.of(op)
         assert tensor is not None
+        corner = {v for v in box.operands.values() if v is not None}
+        alike = [rank for axis, rank in ranks.items() if not own[axis] & corner]
+        blocks = prod(rank.attrs["blocks"] for rank in alike)
         wrong = ""
         if target.arch != ARCH:
             wrong = f"{target.arch} has no multicast copies: {ARCH} has"
-        elif own.intersection(v for v in box.operands.values() if v is not None):
+        elif not alike:
             wrong = "each block has another box"
-        elif box.shared(cluster) is None:  # a swizzle repeats after 8 rows, so a part has whole groups of 8
-            wrong = f"its rows are no {cluster} equal parts of whole groups of 8"
+        elif box.shared(blocks) is None:  # a swizzle repeats after 8 rows, so a part has whole groups of 8
+            wrong = f"its rows are no {blocks} equal parts of whole groups of 8"
         taken = function.choices.choose(
             "multicast",
             tensor.name or "",
             {"none": False} if wrong else WAYS,
             "none" if wrong else "halves",
             loc=op.loc,
-            because=wrong or f"the same box for {cluster} blocks",
+            because=wrong or f"the same box for {blocks} blocks",
         )
         if taken:
-            op.attrs["blocks"] = blocks = cluster
-    if blocks > 1:
-        _check_iterations(function, fetch, own)
-    return blocks
+            op.attrs |= {"blocks": blocks, "apart": min(rank.attrs["apart"] for rank in alike)}
+            is_shared = True
+    if not is_shared:
+        return 1
+    _check_iterations(function, fetch, set().union(*own.values()))
+    return prod(rank.attrs["blocks"] for rank in ranks.values())
 
 
 def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None:
@@ -67,9 +76,9 @@ def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None
             raise TileError("schedule", function.lines.get(("cluster", "cluster")) or op.loc, message, hint)
 
 
-def _of_rank(block: Block) -> set[Value]:
-    """The values that depend on the rank of a block in its cluster. If only the end of a loop depends on the rank, the
-    values in the loop do not depend on it."""
+def _of_rank(block: Block, axis: int) -> set[Value]:
+    """The values that depend on the rank of a block in its cluster along an axis. If only the end of a loop depends on
+    the rank, the values in the loop do not depend on it."""
     found: set[Value] = set()
     count = -1
     while count < len(found):  # until nothing is added: loops carry dependence backwards
@@ -77,7 +86,7 @@ def _of_rank(block: Block) -> set[Value]:
         for op in walk(block):
             ends = [v for region in op.regions for v in region.ops[-1].operands[: region.ops[-1].spec.control.leading]]
             leading = op.operands[: op.spec.control.leading] if op.spec.control.flows else op.operands
-            tells = op.spec.elements.of_grid in ("rank", "block") and op.attrs["axis"] == 0
+            tells = op.spec.elements.of_grid in ("rank", "block") and op.attrs["axis"] == axis
             if tells or found.intersection([*leading, *ends]):
                 found.update(op.results)
             if found.intersection([*(leading[::2] if op.spec.control.counters else leading), *ends]):

@@ -31,7 +31,7 @@ def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op
     loop."""
     if not all(loop.spec.control.counters for loop in loops):  # `roles` refuses copies in a branch or a `while`
         return []
-    if function.number("cluster", 1) > 1:  # multicast is used instead: each block of a cluster copies a part
+    if function.blocks_of_cluster > 1:  # multicast is used instead: each block of a cluster copies a part
         return []
     tiles = {copy.operands[0] for copy in copies}
     others = {copy.operands[0] for copy in copies if not _may_last(loops, copy)}

@@ -114,7 +114,7 @@ def _bounds(function: Function, target: Target) -> Iterator[str]:
         yield f'"nvvm.maxnreg"="{target.cap(most, function.launched)}"'
     if least := function.number("blocks_per_sm"):
         yield f'"nvvm.minctasm"="{least}"'
-    if (blocks := function.number("cluster", 1)) > 1:
+    if (blocks := function.blocks_of_cluster) > 1:
         yield f'"nvvm.cluster_dim"="{blocks},1,1"'
 
 

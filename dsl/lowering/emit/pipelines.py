@@ -67,6 +67,18 @@ def _rank(w: Writer) -> str:
     return rank if w.index == "i32" else w.head.once(f"trunc i64 {rank} to i32")
 
 
+def _sharing(w: Writer, copy: Op) -> tuple[str, str]:
+    """The number of this block among the blocks that share a copy, as i32, and the mask of their ranks, as i16."""
+    rank, blocks, apart = _rank(w), _blocks(copy), copy.attrs["apart"]
+    ranks = sum(1 << number * apart for number in range(blocks))
+    if blocks == w.function.blocks_of_cluster:
+        return rank, str(ranks)
+    number = w.head.once(f"urem i32 {w.head.once(f'udiv i32 {rank}, {apart}')}, {blocks}")
+    first = w.head.once(f"sub i32 {rank}, {w.head.once(f'mul i32 {number}, {apart}')}")
+    mask = w.head.once(f"shl i32 {ranks}, {first}")
+    return number, w.head.once(f"trunc i32 {mask} to i16")
+
+
 def _meet_cluster(w: Writer, op: Op, order: str) -> None:
     w.template(f"barrier.cluster.arrive{order}.aligned", [], op)
     w.template("barrier.cluster.wait.acquire.aligned", [], op)
@@ -232,12 +244,12 @@ def _tma_copy(w: Writer, op: Op) -> None:
     box, own = CopiedBox.of(op), CopiedBox.own(op)
     far = MOST if box.walks else LEAST  # for im2col, MOST: coordinates before the first image are not outside
     corner = [coordinate(w, axis.first, far) for axis in box.axes]
-    blocks, more = _blocks(op), []
-    if blocks > 1:  # each block copies its part of the box into the shared memory of all blocks
-        part, rank = box.outermost, _rank(w)
+    more = []
+    if _blocks(op) > 1:  # each block copies its part of the box into the shared memory of all blocks that need it
+        part, (rank, mask) = box.outermost, _sharing(w, op)
         corner[part] = w.let(f"add i32 {corner[part]}, {w.head.once(f'mul i32 {rank}, {own.axes[part].extent}')}")
         target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")
-        more = [str((1 << blocks) - 1)]
+        more = [mask]
     taps = [w.let(f"trunc i32 {narrow(w, walk.tap)} to i16") for walk in box.walks]
     w.template(
         copy_of(op),

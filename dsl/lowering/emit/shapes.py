@@ -126,4 +126,9 @@ def _cluster(w: Writer, op: Op) -> None:
 
 @rule("cluster_rank")
 def _rank(w: Writer, op: Op) -> None:
-    w.registers[op.result] = [w.head.special("cluster.ctarank")]
+    rank = w.head.special("cluster.ctarank")
+    if op.attrs["axis"]:
+        rank = w.head.once(f"udiv {w.index} {rank}, {op.attrs['apart']}")
+    elif op.attrs["blocks"] < w.function.blocks_of_cluster:
+        rank = w.head.once(f"urem {w.index} {rank}, {op.attrs['blocks']}")
+    w.registers[op.result] = [rank]

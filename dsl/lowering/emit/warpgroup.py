@@ -129,7 +129,7 @@ def descriptor(w: Writer, view: Value, atoms: SwizzleAtoms, bases: tuple[int, ..
     assert op is not None
     memory, stage = op.operands[0], operand(op, "stage")
     address = shared_base(w, memory)
-    if w.function.number("cluster", 1) > 1:  # in a cluster, the upper bits of the address contain the block's rank
+    if w.function.blocks_of_cluster > 1:  # in a cluster, the upper bits of the address contain the block's rank
         address = w.head.once(f"and i32 {address}, {ADDRESS}")
     if atoms.base:
         address = w.let(f"add i32 {address}, {atoms.base}")

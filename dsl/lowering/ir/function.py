@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dsl.lowering.ir.choices import Choices
@@ -218,7 +219,7 @@ def stride_name(tensor: str, axis: int) -> str:
 
 
 Said = TypeVar("Said", int, str, Loc, tuple[Any, ...])
-Attribute = bool | int | str | Loc | dict[str, bool | int | str | Loc | tuple[Any, ...]]
+Attribute = bool | int | str | Loc | tuple[int, ...] | dict[str, bool | int | str | Loc | tuple[Any, ...]]
 """The value of a schedule property: one value for the kernel, or one value for each named subject."""
 Tree = bool | int | float | str | None | list["Tree"]
 """An expression that a launch evaluates: a number, a name, or an operation and its operands."""
@@ -255,6 +256,18 @@ class Function:
     in_branches: frozenset[str] = frozenset()  # names defined in branches, which may be missing for some constants
     written_out: set[str] = field(default_factory=set)  # counters of the loops that `unroll NAME: all` removed
     void: list[tuple[str, Loc]] = field(default_factory=list)  # names in the schedule that do not exist in this variant
+
+    @property
+    def cluster(self) -> tuple[int, int]:
+        """The number of blocks of a cluster along the first and the second axis of the grid."""
+        value = self.attrs.get("cluster", (1, 1))
+        assert isinstance(value, tuple) and not isinstance(value, Loc)  # checked when the schedule is resolved
+        rows, columns = value
+        return rows, columns
+
+    @property
+    def blocks_of_cluster(self) -> int:
+        return prod(self.cluster)
 
     def number(self, name: str, default: int = 0) -> int:
         """The value of an attribute that is a number."""

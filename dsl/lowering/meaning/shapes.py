@@ -67,4 +67,4 @@ def _cluster_id(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("cluster_rank")
 def _cluster_rank(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    return [run.index.type(run.block[op.attrs["axis"]] % op.attrs["blocks"])]
+    return [run.index.type(run.block[0] // op.attrs["apart"] % op.attrs["blocks"])]

@@ -162,6 +162,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "mode": words("xor", "up", "down", "idx", "any", "all", "ballot"),
     "width": (_or_none(lambda value: _is_whole(value, 1)), "none, or a whole number from 1 on"),
     "distance": (_or_none(lambda value: _is_whole(value)), "none, or a whole number from 0 on"),
+    "apart": COUNT,
     "blocks": COUNT,
     "atoms": (_is_atoms, "(width, rows, across, base, eights)"),
     "form": TEXT,

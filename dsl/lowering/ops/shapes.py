@@ -427,10 +427,10 @@ row(
     "grid_size", 0, _infer_of_grid, "axis",
     elements=ElementFacts(_blocks_facts, lambda forms, op: forms.blocks(op), of_grid="blocks"),
 )  # fmt: skip
-# The number of this cluster, and the number of this block within it. Clusters have `blocks` blocks along the grid's
-# first axis.
+# The number of this cluster of `blocks` blocks along x, and the number of this block in its cluster along one axis of
+# tiles: `blocks` blocks whose ranks are `apart` from each other.
 row("cluster_id", 0, _infer_of_grid, "axis blocks", elements=ElementFacts(_cluster_facts, of_grid="cluster"))
 row(
-    "cluster_rank", 0, _infer_of_grid, "axis blocks",
+    "cluster_rank", 0, _infer_of_grid, "axis blocks apart",
     elements=ElementFacts(lambda an, op, shape: unknown(shape, 0, op.attrs["blocks"] - 1), of_grid="rank"),
 )  # fmt: skip

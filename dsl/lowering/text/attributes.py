@@ -56,7 +56,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "backward": FLAGS,
     "barriers": WORD,
     "blocks_per_sm": NUMBER,
-    "cluster": NUMBER,
+    "cluster": (_row(_whole(1), _whole(1)), "blocks along two axes: (2, 1)"),
     "contract": WORD,
     "producers": NUMBER,
     "follows": FLAGS,

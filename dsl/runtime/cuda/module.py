@@ -68,6 +68,9 @@ class LoadedKernel:
     record: int
     says_cluster: bool
     """Whether launches need no cluster attribute: the text states the cluster size, or there are no clusters."""
+    sms: int
+    """Number of multiprocessors that the kernel's blocks use at once. A cluster runs on one GPC, so some of a GPC's
+    multiprocessors may be left over: clusters of 4 or 8 blocks use 120 of the 132 of an H200."""
     timeline: int = 0
     """Address of the memory to which warps write records at marks. If no records were requested, this memory has no
     room for records."""
@@ -119,10 +122,21 @@ def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
         known = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
         # A text with .reqnctapercluster needs no cluster attribute, so the faster `cuLaunchKernel` can launch it.
         says_cluster = header.cluster == 1 or context.call(cuda.cuFuncGetAttribute, known, function) == header.cluster
+        sms = _sms_of_clusters(context, function, header) if header.cluster > 1 else context.facts.sms
     has_record = any(argument.kind == "record" for argument in header.arguments)
     record = context.add_record(header.label) if has_record else 0
     timeline = context.add_constant(NO_RECORDS) if header.timeline else 0
-    return LoadedKernel(context, header, function, record, says_cluster, timeline)
+    return LoadedKernel(context, header, function, record, says_cluster, sms, timeline)
+
+
+def _sms_of_clusters(context: Context, function: Any, code: LaunchedCode) -> int:
+    """The number of multiprocessors that clusters of a kernel use at once, by the driver's occupancy."""
+    cuda = driver.bindings()
+    config = launch_config((code.cluster, 1, 1), (code.threads, 1, 1), code.shared_bytes, (code.cluster, 1, 1))
+    clusters = context.call(cuda.cuOccupancyMaxActiveClusters, function, config)
+    occupancy = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
+    blocks = context.call(occupancy, function, code.threads, code.shared_bytes)
+    return min(context.facts.sms, clusters * code.cluster // max(blocks, 1)) or context.facts.sms
 
 
 def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:

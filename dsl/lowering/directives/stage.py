@@ -25,7 +25,16 @@ from math import prod
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, located, made_anew, slice_of, without
-from dsl.lowering.directives.staged import Staged, copy, copy_halo, shared_tile, side_by_side, taken_names, with_halos
+from dsl.lowering.directives.staged import (
+    Staged,
+    copy,
+    copy_halo,
+    copy_joint,
+    shared_tile,
+    side_by_side,
+    taken_names,
+    with_halos,
+)
 from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
@@ -516,6 +525,8 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
             source, mask = offset_and_mask(each.load)
             if each.halo is not None:
                 copy_halo(b, each)
+            elif each.joint is not None:
+                copy_joint(b, each)
             else:
                 _copies(b, facts, each, source, mask)
         b.place = (loop.loc or b.loc, None)

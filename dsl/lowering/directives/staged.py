@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.halo import Halo, halo_of
+from dsl.lowering.directives.halo import Halo, adjacent, halo_of
 from dsl.lowering.directives.tma import SWIZZLED_ROWS, TMA
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
@@ -24,7 +24,8 @@ class Staged:
     memory, so that copies are wide. `place` has the offsets of the elements in the shared tile. `run` is the number of
     elements of a row that are contiguous in shared memory. The elements of the next row follow these elements. `at` is
     the number of elements of the shared tile in front of this load's elements. `halo` is the box with a halo that
-    contains this load as window `number`. Window 0 does the copy for all windows.
+    contains this load as window `number`. `joint` is the box of several loads that lie one behind the other, in memory
+    as in the shared tile. The load with number 0 does the copy for all of them.
     """
 
     load: Op
@@ -34,6 +35,7 @@ class Staged:
     run: int
     at: int = 0
     halo: Halo | None = None
+    joint: CopiedBox | None = None
     number: int = 0
 
     @property
@@ -112,8 +114,7 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
     seen: dict[Op, Staged] = {}
     for windows in several.values():
         shape = windows[0].load.result.tile.shape
-        boxes = [CopiedBox.of(each.load).columns(b, each.axes, shape, 0, each.run) for each in windows]
-        halo = halo_of(boxes)
+        halo = halo_of([_box(b, each) for each in windows])
         if halo is None or not _is_one(function, windows, halo):
             continue
         first = windows[0].tile
@@ -155,6 +156,14 @@ def copy_halo(b: Builder, each: Staged) -> None:
         copy(b, each.tile, None, place, each.load.operands[0], None, None, box=each.halo.box)
 
 
+def copy_joint(b: Builder, each: Staged) -> None:
+    """Builds the copy of a joint box, for all its loads."""
+    assert each.joint is not None
+    if each.number == 0:
+        place = offsets_within(b, (each.joint.size // each.run, each.run))
+        copy(b, each.tile, None, place, each.load.operands[0], None, None, box=each.joint)
+
+
 def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
     """Places the TMA parts of one load in one shared tile, one part behind the other. A part whose rows span several
     swizzle atoms keeps its own tile."""
@@ -174,11 +183,18 @@ def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
             continue
         size = prod(first.type.shape)
         first.op.attrs["type"] = first.type = replace(first.type, shape=(len(several), *first.type.shape))
+        joint = adjacent([_box(b, each) for each in several])
         for number, each in enumerate(several):
             behind = b.broadcast(b.index(number * size), each.place.tile.shape)
             place = b.value("add", behind, each.place) if number else each.place
-            moved[each.load] = replace(each, tile=first, place=place, at=number * size)
+            at = number * size
+            moved[each.load] = replace(each, tile=first, place=place, at=at, joint=joint, number=number)
     return _in_place(b, staged, moved)
+
+
+def _box(b: Builder, each: Staged) -> CopiedBox:
+    """The box of a load, with the axes in their order in shared memory."""
+    return CopiedBox.of(each.load).columns(b, each.axes, each.load.result.tile.shape, 0, each.run)
 
 
 def _in_place(b: Builder, staged: list[Staged], moved: dict[Op, Staged]) -> list[Staged]:

@@ -89,17 +89,19 @@ def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
     return Halo(replace(first, axes=tuple(axes)), starts, extents)
 
 
-def adjacent(boxes: Sequence[CopiedBox]) -> CopiedBox | None:
-    """The box that consists of these boxes, one behind the other along their outermost axis. Returns None if there is
-    no such box."""
+def are_adjacent(boxes: Sequence[CopiedBox]) -> bool:
+    """Whether the boxes lie one behind the other along their outermost axis, and are one box together."""
     first, place = boxes[0], boxes[0].outermost
     extent, distances = first.axes[place].extent, _all_distances(boxes)
     behind = [[number * extent * (i == place) for i in range(len(first.axes))] for number in range(len(boxes))]
-    if not place or first.walks or distances != behind or extent * len(boxes) > MOST_OF_BOX:
-        return None
-    axes = list(first.axes)
-    axes[place] = replace(axes[place], extent=extent * len(boxes))
-    return replace(first, axes=tuple(axes))
+    return place > 0 and not first.walks and distances == behind and extent * len(boxes) <= MOST_OF_BOX
+
+
+def widened(box: CopiedBox, count: int) -> CopiedBox:
+    """The box of `count` adjacent boxes, of which `box` is the first."""
+    axes, place = list(box.axes), box.outermost
+    axes[place] = replace(axes[place], extent=axes[place].extent * count)
+    return replace(box, axes=tuple(axes))
 
 
 def _all_distances(boxes: Sequence[CopiedBox]) -> list[list[int]]:

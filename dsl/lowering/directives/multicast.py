@@ -86,7 +86,9 @@ def _of_rank(block: Block, axis: int) -> set[Value]:
         for op in walk(block):
             ends = [v for region in op.regions for v in region.ops[-1].operands[: region.ops[-1].spec.control.leading]]
             leading = op.operands[: op.spec.control.leading] if op.spec.control.flows else op.operands
-            tells = op.spec.elements.of_grid in ("rank", "block") and op.attrs["axis"] == axis
+            of_grid, along = op.spec.elements.of_grid, op.attrs.get("axis")
+            # All blocks of a cluster are neighbours along x, so their block numbers along other axes are equal.
+            tells = (of_grid == "rank" and along == axis) or (of_grid == "block" and along == 0)
             if tells or found.intersection([*leading, *ends]):
                 found.update(op.results)
             if found.intersection([*(leading[::2] if op.spec.control.counters else leading), *ends]):

@@ -525,7 +525,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
             source, mask = offset_and_mask(each.load)
             if each.halo is not None:
                 copy_halo(b, each)
-            elif each.joint is not None:
+            elif each.joint:
                 copy_joint(b, each)
             else:
                 _copies(b, facts, each, source, mask)

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.halo import Halo, adjacent, halo_of
+from dsl.lowering.directives.halo import Halo, are_adjacent, halo_of, widened
 from dsl.lowering.directives.tma import SWIZZLED_ROWS, TMA
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
@@ -24,8 +24,8 @@ class Staged:
     memory, so that copies are wide. `place` has the offsets of the elements in the shared tile. `run` is the number of
     elements of a row that are contiguous in shared memory. The elements of the next row follow these elements. `at` is
     the number of elements of the shared tile in front of this load's elements. `halo` is the box with a halo that
-    contains this load as window `number`. `joint` is the box of several loads that lie one behind the other, in memory
-    as in the shared tile. The load with number 0 does the copy for all of them.
+    contains this load as window `number`. `joint` is the number of loads that lie one behind the other, in memory as in
+    the shared tile, or 0. The load with number 0 does the copies for all of them.
     """
 
     load: Op
@@ -35,7 +35,7 @@ class Staged:
     run: int
     at: int = 0
     halo: Halo | None = None
-    joint: CopiedBox | None = None
+    joint: int = 0
     number: int = 0
 
     @property
@@ -157,44 +157,50 @@ def copy_halo(b: Builder, each: Staged) -> None:
 
 
 def copy_joint(b: Builder, each: Staged) -> None:
-    """Builds the copy of a joint box, for all its loads."""
-    assert each.joint is not None
-    if each.number == 0:
-        place = offsets_within(b, (each.joint.size // each.run, each.run))
-        copy(b, each.tile, None, place, each.load.operands[0], None, None, box=each.joint)
+    """Builds the copies of several loads that lie one behind the other, one copy for each swizzle atom."""
+    *rows, columns = each.place.tile.shape
+    held = prod(rows) * each.joint * each.run
+    for number in range(columns // each.run if each.number == 0 else 0):
+        box = replace(widened(_box(b, each, number * each.run), each.joint), at=number * held)
+        place = offsets_within(b, (held // each.run, each.run))
+        place = b.value("add", b.broadcast(b.index(box.at), place.tile.shape), place) if number else place
+        copy(b, each.tile, None, place, each.load.operands[0], None, None, box=box)
 
 
 def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
-    """Places the TMA parts of one load in one shared tile, one part behind the other. A part whose rows span several
-    swizzle atoms keeps its own tile."""
+    """Places the TMA parts of one load in one shared tile, one part behind the other. If rows span several swizzle
+    atoms, each atom has the rows of all parts."""
     # Warpgroup MMAs that differ only in these parts can then be one instruction (`place_waits`). For three subtiles of
     # 64 columns, one wgmma of 192 columns reads the left operand once. A product of f16 at 3072 on an H100 then takes
     # 82.8 µs instead of 105.
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
-        if load.attrs.get(TMA) and load.loc is not None and each.run == each.place.tile.shape[-1] and not each.halo:
+        if load.attrs.get(TMA) and load.loc is not None and not each.halo:
             parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
     moved: dict[Op, Staged] = {}
     for several in parts.values():
-        first = several[0].tile
+        first, run = several[0].tile, several[0].run
         assert first.op is not None and isinstance(first.type, SharedType)
-        if len(several) == 1:
+        shape = several[0].place.tile.shape
+        rows, is_whole = prod(shape[:-1]), run == shape[-1]
+        joint = len(several) if are_adjacent([_box(b, each) for each in several]) else 0
+        if len(several) == 1 or not (is_whole or joint):
             continue
-        size = prod(first.type.shape)
-        first.op.attrs["type"] = first.type = replace(first.type, shape=(len(several), *first.type.shape))
-        joint = adjacent([_box(b, each) for each in several])
+        held = (len(several), *first.type.shape) if is_whole else (shape[-1] // run, rows * len(several), run)
+        first.op.attrs["type"] = first.type = replace(first.type, shape=held)
         for number, each in enumerate(several):
-            behind = b.broadcast(b.index(number * size), each.place.tile.shape)
-            place = b.value("add", behind, each.place) if number else each.place
-            at = number * size
+            at = number * rows * run
+            place = each.place if is_whole else offsets_within(b, shape, run, rows * len(several))
+            place = b.value("add", b.broadcast(b.index(at), shape), place) if number else place
             moved[each.load] = replace(each, tile=first, place=place, at=at, joint=joint, number=number)
     return _in_place(b, staged, moved)
 
 
-def _box(b: Builder, each: Staged) -> CopiedBox:
-    """The box of a load, with the axes in their order in shared memory."""
-    return CopiedBox.of(each.load).columns(b, each.axes, each.load.result.tile.shape, 0, each.run)
+def _box(b: Builder, each: Staged, start: int = 0) -> CopiedBox:
+    """The box of the columns of a load that one copy takes, from `start` on. The axes are in their order in shared
+    memory."""
+    return CopiedBox.of(each.load).columns(b, each.axes, each.load.result.tile.shape, start, each.run)
 
 
 def _in_place(b: Builder, staged: list[Staged], moved: dict[Op, Staged]) -> list[Staged]:

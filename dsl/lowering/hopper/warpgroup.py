@@ -254,7 +254,9 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     atoms = () if run == columns else (columns // run,)
     # Only tiles of `stage` have such offsets. Their next copy comes behind the product, so the product may read the
     # tile later than its load would.
-    start, held, eights = start_of_whole(offset, (rows, columns), run), (*atoms, rows, run), EIGHT
+    # The parts of an operand lie one behind the other in each atom.
+    all_rows = memory.type.shape[-2] if atoms else rows
+    start, held, eights = start_of_whole(offset, (rows, columns), run, all_rows), (*atoms, all_rows, run), EIGHT
     if "window" in op.attrs:  # a halo box may begin at any row: an H100 computed all 3192 such cases right
         (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)
         start = first * columns
@@ -269,7 +271,7 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
         return f"has {rows} x {columns} elements; {STEP} bytes along k are one step"
     if across and "window" in op.attrs:
         return "lies across k in a box with its halo, where groups of eight rows are not together"
-    atoms_of_stage = SwizzleAtoms(width, rows, across, start * memory.dtype.bytes, eights)
+    atoms_of_stage = SwizzleAtoms(width, all_rows, across, start * memory.dtype.bytes, eights)
     return StagedOperand(op, atoms_of_stage, across != right)
 
 

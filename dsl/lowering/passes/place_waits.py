@@ -115,8 +115,8 @@ def _follows(run: list[Op], op: Op, most: int) -> bool:
     last, view = run[-1].operands[1].op, op.operands[1].op
     assert last is not None and view is not None
     columns, anew = op.result.tile.shape[1], constant_of(op.operands[2]) == 0
-    size = columns * op.operands[1].tile.shape[0] * op.operands[1].dtype.bytes
     atoms = atoms_of(last)
+    size = columns * (op.operands[1].tile.shape[0] * op.operands[1].dtype.bytes if atoms.across else atoms.width)
     return (
         (view.operands[0], operand(view, "stage")) == (last.operands[0], operand(last, "stage"))
         and (op.attrs["form"], op.attrs["steps"]) == (run[-1].attrs["form"], run[-1].attrs["steps"])

@@ -18,12 +18,13 @@ MOST_OF_ROW = 128
 """Maximum number of bytes in a row of a swizzle atom."""
 
 
-def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
+def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0, rows: int = 0) -> Value:
     """The offset of each element of a tile. The tile is stored in row-major order. With `run`, the first `run` columns
-    of all rows are stored first, then the next `run` columns."""
+    of all rows are stored first, then the next `run` columns. `rows` is the number of all rows, if the tile has only
+    the first of them."""
     if run not in (0, shape[-1]):
         columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
-        block = b.broadcast(b.index(prod(shape[:-1]) * run), shape[-1:])
+        block = b.broadcast(b.index((rows or prod(shape[:-1])) * run), shape[-1:])
         along = b.value("mul", b.value("floordiv", columns, width), block)
         along = b.value("add", along, b.value("mod", columns, width))
         before = b.value("mul", *b.same_shape([offsets_within(b, (*shape[:-1], 1)), b.index(run)]))
@@ -56,13 +57,13 @@ def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
     return b.broadcast(total, told)
 
 
-def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | None:
+def start_of_whole(offset: Value, shape: tuple[int, ...], run: int, rows: int) -> int | None:
     """The constant, in elements, that `offset` adds to the offsets of `offsets_within`. Returns None if `offset` is no
     such sum."""
     # The offsets of `offsets_within` are built anew, and their operations are compared with those of `offset`.
     b = Builder(Loc(Source("", ""), 0, 0))
     with b.region(Block()):
-        whole = offsets_within(b, shape, run)
+        whole = offsets_within(b, shape, run, rows)
         if _same(offset, whole, set()):
             return 0
         parts = offset.op.operands if offset.op is not None and offset.op.spec.algebra.sums == (None, "add") else []

@@ -26,7 +26,7 @@ from ..reader import (
     Vector,
 )
 from . import arithmetic, machine
-from .forms import FormNeed, FormTable, LegalForm, number_of, runs_on
+from .forms import FormNeed, FormTable, LegalForm, runs_on
 from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 from .order import in_order
 from .wide import split_wide
@@ -70,24 +70,9 @@ def word_needs(opcode: tuple[str, ...]) -> Iterator[FormNeed]:
 @cache
 def table() -> FormTable:
     found = FormTable()
-    for text in (
-        arithmetic.INTEGER,
-        arithmetic.VIDEO,
-        arithmetic.FLOATING,
-        arithmetic.COMPARISON,
-        arithmetic.CONVERSION,
-    ):
-        found.add(text, arithmetic.MACROS)
-    for text in (
-        machine.MOVEMENT,
-        machine.MEMORY,
-        machine.ASYNCHRONOUS,
-        machine.WARP,
-        machine.MATRIX,
-        machine.WARPGROUP,
-        machine.CONTROL,
-    ):
-        found.add(text, machine.MACROS)
+    for family in (arithmetic, machine):
+        for text in family.FORMS:
+            found.add(text, family.MACROS)
     return found
 
 
@@ -311,6 +296,3 @@ def choices_of(pattern: str) -> list[list[str]]:
         words = [each.split() if index % 2 else [each] for index, each in enumerate(pieces)]
         choices.append([""] * (part[0] == "{") + ["".join(each) for each in itertools.product(*words)])
     return choices
-
-
-__all__ = ["all_forms", "check_module", "choices_of", "number_of"]

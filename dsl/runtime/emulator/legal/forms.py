@@ -6,10 +6,10 @@ A form is one line, modelled on the syntax boxes of the PTX ISA:
 add{.[rn rz rm rp]}{.ftz}{.sat}.T[f32]  : =T T T          : sm_20 1.0
 ```
 
-In the opcode, `{…}` is optional, `[a b]` is one of several words, and `T[a b]` names the chosen word T. The operands
-follow the first colon. The required target and PTX version follow the second colon. `sm_89 8.1 | sm_90 7.8` means
-either of two targets with its version. `sm_90a` means this target alone. `sm_100f` means any target with a letter and
-this number or a higher one. An operand is
+In the opcode, `{…}` is optional, `[a b]` is one of several words, and `T[a b]` names the chosen word T. `add|sub` at
+the start stands for a form of each of the two. The operands follow the first colon. The required target and PTX version
+follow the second colon. `sm_89 8.1 | sm_90 7.8` means either of two targets with its version. `sm_90a` means this
+target alone. `sm_100f` means any target with a letter and this number or a higher one. An operand is
 
     T  u32     a register or constant of this type (T is a letter that names a word of the opcode)
     =T         a destination;  =_T may be `_`;  =T|pred has a second destination, =T|pred? may have it
@@ -27,7 +27,7 @@ this number or a higher one. An operand is
     i32  i64   an integer or bits of this width
     label, table  names in the function;  barrier, threads, size, bulk, mask, byte, special and so on: see `operands.py`
     *T         a register only;  ^T  also a part of a register, =^T only a part
-    ?…         this operand and all that follow are optional;  P?T is present if the opcode has P
+    ?…         an optional operand;  P?T is present if the opcode has P
 """
 
 from __future__ import annotations
@@ -83,9 +83,8 @@ class FormNeed(NamedTuple):
 
 @dataclass(frozen=True)
 class LegalForm:
-    """One line of the table."""
+    """One line of the table, with one of the names that the line begins with."""
 
-    text: str
     pattern: str
     slots: tuple[OperandSlot, ...]
     needs: tuple[FormNeed, ...] = ()
@@ -167,17 +166,19 @@ class FormTable:
                 line = re.sub(r"\$([A-Z0-9]+)", lambda name: macros[name[1]], line)
             pattern, operands, needs = [*(part.strip() for part in re.split(r"\s:(?=\s|$)", line)), "", ""][:3]
             slots = tuple(slot(each) for each in operands.split())
-            form = LegalForm(line, pattern, slots, tuple(need(each) for each in needs.split("|") if each))
-            self.forms.setdefault(form.root, []).append(form)
+            needed = tuple(need(each) for each in needs.split("|") if each)
+            roots = re.split(r"[.{]", pattern)[0]
+            for root in roots.split("|"):
+                self.forms.setdefault(root, []).append(LegalForm(root + pattern.removeprefix(roots), slots, needed))
 
 
 def vector_size(word: str, kind: str) -> int:
-    """Number of registers of a vector. `word` is a number, `v4` or similar, or the shape of an MMA that four warps (128
+    """Number of registers of a vector. `word` is a number, `v4` or `x4`, or the shape of an MMA that four warps (128
     threads) execute."""
     if word[0] == "m":
         rows, columns = (int(extent) for extent in word[1:].split("k")[0].split("n"))
         return rows * columns // 128 // (2 if kind == "f16x2" else 1)
-    return int(word.removeprefix("v"))
+    return int(word.lstrip("vx"))
 
 
 def number_of(target: str) -> int:

@@ -14,7 +14,6 @@ MACROS = {
     "FETCH": "{.[L2::64B L2::128B L2::256B]}",
     "SHARED": "{.[shared shared::cta]}",
     "ATOMIC": "{.[relaxed acquire release acq_rel]}$SCOPES$GENERIC",
-    "REDUCTION": "{.[relaxed release]}$SCOPES$GENERIC",
     "GLOBALATOMIC": "{.[relaxed acquire release acq_rel]}$SCOPES{.global}",
     "GLOBALREDUCTION": "{.[relaxed release]}$SCOPES{.global}",
     "BOX": ".D[1d 2d 3d 4d 5d]",
@@ -89,52 +88,16 @@ st.[relaxed release].[$SCOPE]{.global}$L1$CACHE{.V[v2 v4]}.T[$TYPE] : @ ~T*V P?u
 st.mmio.relaxed.sys{.global}.T[$TYPE] : @ ~T : sm_70 8.2
 st{.weak}{.global}$L1$L2$CACHE.V[v8].T[b32 u32 s32 f32] : @ ~T*V P?u64 : sm_100 8.8
 st{.weak}{.global}$L1$L2$CACHE.V[v4].T[b64 u64 s64 f64] : @ ~T*V P?u64 : sm_100 8.8
-atom$ATOMIC.[and or xor exch].T[b32 b64] : =_T @ T
-atom$GLOBALATOMIC.[and or xor exch].P[L2::cache_hint].T[b32 b64] : =_T @ T u64
-atom$ATOMIC.add.T[u32 s32 u64 f32] : =_T @ T
-atom$GLOBALATOMIC.add.P[L2::cache_hint].T[u32 s32 u64 f32] : =_T @ T u64
-atom$ATOMIC.add.T[f64] : =_T @ T : sm_60 5.0
-atom$GLOBALATOMIC.add.P[L2::cache_hint].T[f64] : =_T @ T u64 : sm_60 5.0
-atom$ATOMIC.add.noftz.T[f16] : =_T @ T : sm_70 6.3
-atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].T[f16] : =_T @ T u64 : sm_70 6.3
-atom$ATOMIC.add.noftz.T[f16x2] : =_T @ T : sm_60 6.2
-atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].T[f16x2] : =_T @ T u64 : sm_60 6.2
-atom$ATOMIC.add.noftz.T[bf16 bf16x2] : =_T @ T : sm_90 7.8
-atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].T[bf16 bf16x2] : =_T @ T u64 : sm_90 7.8
-atom$GLOBALATOMIC.add.V[v2 v4].T[f32] : =_T*V @ T*V : sm_90 8.1
-atom$GLOBALATOMIC.add.noftz.V[v2 v4 v8].T[f16 bf16] : =_T*V @ T*V : sm_90 8.1
-atom$GLOBALATOMIC.add.noftz.V[v2 v4].T[f16x2 bf16x2] : =_T*V @ *T*V : sm_90 8.1
-atom$GLOBALATOMIC.add.P[L2::cache_hint].V[v2 v4].T[f32] : =_T*V @ T*V u64 : sm_90 8.1
-atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].V[v2 v4 v8].T[f16 bf16] : =_T*V @ T*V u64 : sm_90 8.1
-atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].V[v2 v4].T[f16x2 bf16x2] : =_T*V @ *T*V u64 : sm_90 8.1
-atom$ATOMIC.[inc dec].T[u32] : =_T @ T
-atom$GLOBALATOMIC.[inc dec].P[L2::cache_hint].T[u32] : =_T @ T u64
-atom$ATOMIC.[min max].T[u32 s32 u64 s64] : =_T @ T
-atom$GLOBALATOMIC.[min max].P[L2::cache_hint].T[u32 s32 u64 s64] : =_T @ T u64
+atom$ATOMIC.exch.T[b32 b64] : =_T @ T
+atom$GLOBALATOMIC.exch.P[L2::cache_hint].T[b32 b64] : =_T @ T u64
+atom$GLOBALATOMIC.add$CACHE.V[v2 v4].T[f32] : =_T*V @ T*V P?u64 : sm_90 8.1
+atom$GLOBALATOMIC.add.noftz$CACHE.V[v2 v4 v8].T[f16 bf16] : =_T*V @ T*V P?u64 : sm_90 8.1
+atom$GLOBALATOMIC.add.noftz$CACHE.V[v2 v4].T[f16x2 bf16x2] : =_T*V @ *T*V P?u64 : sm_90 8.1
 atom$ATOMIC.cas.T[b16] : =_T @ T T : sm_70 6.3
 atom$ATOMIC.cas.T[b32 b64] : =_T @ T T
-red$REDUCTION.[and or xor].T[b32 b64] : @ T
-red$GLOBALREDUCTION.[and or xor].P[L2::cache_hint].T[b32 b64] : @ T u64
-red$REDUCTION.add.T[u32 s32 u64 f32] : @ T
-red$GLOBALREDUCTION.add.P[L2::cache_hint].T[u32 s32 u64 f32] : @ T u64
-red$REDUCTION.add.T[f64] : @ T : sm_60 5.0
-red$GLOBALREDUCTION.add.P[L2::cache_hint].T[f64] : @ T u64 : sm_60 5.0
-red$REDUCTION.add.noftz.T[f16] : @ T : sm_70 6.3
-red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].T[f16] : @ T u64 : sm_70 6.3
-red$REDUCTION.add.noftz.T[f16x2] : @ T : sm_60 6.2
-red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].T[f16x2] : @ T u64 : sm_60 6.2
-red$REDUCTION.add.noftz.T[bf16 bf16x2] : @ T : sm_90 7.8
-red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].T[bf16 bf16x2] : @ T u64 : sm_90 7.8
-red$GLOBALREDUCTION.add.V[v2 v4].T[f32] : @ T*V : sm_90 8.1
-red$GLOBALREDUCTION.add.noftz.V[v2 v4 v8].T[f16 bf16] : @ T*V : sm_90 8.1
-red$GLOBALREDUCTION.add.noftz.V[v2 v4].T[f16x2 bf16x2] : @ *T*V : sm_90 8.1
-red$GLOBALREDUCTION.add.P[L2::cache_hint].V[v2 v4].T[f32] : @ T*V u64 : sm_90 8.1
-red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].V[v2 v4 v8].T[f16 bf16] : @ T*V u64 : sm_90 8.1
-red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].V[v2 v4].T[f16x2 bf16x2] : @ *T*V u64 : sm_90 8.1
-red$REDUCTION.[inc dec].T[u32] : @ T
-red$GLOBALREDUCTION.[inc dec].P[L2::cache_hint].T[u32] : @ T u64
-red$REDUCTION.[min max].T[u32 s32 u64 s64] : @ T
-red$GLOBALREDUCTION.[min max].P[L2::cache_hint].T[u32 s32 u64 s64] : @ T u64
+red$GLOBALREDUCTION.add$CACHE.V[v2 v4].T[f32] : @ T*V P?u64 : sm_90 8.1
+red$GLOBALREDUCTION.add.noftz$CACHE.V[v2 v4 v8].T[f16 bf16] : @ T*V P?u64 : sm_90 8.1
+red$GLOBALREDUCTION.add.noftz$CACHE.V[v2 v4].T[f16x2 bf16x2] : @ *T*V P?u64 : sm_90 8.1
 prefetch{.[global local]}.[L1 L2] : @
 prefetch.global.[L2::evict_last L2::evict_normal] : @ : sm_80 7.4
 prefetchu.L1 : @
@@ -153,6 +116,23 @@ fence.proxy.tensormap::generic.release.[$SCOPE] : : sm_90 8.3
 fence.proxy.tensormap::generic.acquire.[$SCOPE] : @ #128 : sm_90 8.3
 fence.proxy.async{.[global shared::cta shared::cluster]} : : sm_90 8.0
 """
+
+# The operations of `atom` and `red` on one element. Only operations on global memory take a cache policy.
+ATOMICS = "\n".join(
+    f"{name}$SCOPES{space}.{operation}{hint}.T[{types}] : {target}@ T{policy} : {need}"
+    for name, target in (("atom{.[relaxed acquire release acq_rel]}", "=_T "), ("red{.[relaxed release]}", ""))
+    for space, hint, policy in (("$GENERIC", "", ""), ("{.global}", ".P[L2::cache_hint]", " u64"))
+    for operation, types, need in (
+        ("[and or xor]", "b32 b64", ""),
+        ("add", "u32 s32 u64 f32", ""),
+        ("add", "f64", "sm_60 5.0"),
+        ("add.noftz", "f16", "sm_70 6.3"),
+        ("add.noftz", "f16x2", "sm_60 6.2"),
+        ("add.noftz", "bf16 bf16x2", "sm_90 7.8"),
+        ("[inc dec]", "u32", ""),
+        ("[min max]", "u32 s32 u64 s64", ""),
+    )
+)
 
 ASYNCHRONOUS = """
 cp.async.ca.[shared shared::cta].global$CACHE$FETCH : @shared @global #4,8,16 ?size P?u64 : sm_80 7.0
@@ -209,10 +189,8 @@ cp.async.bulk.wait_group{.read} : #0..2147483647 : sm_90 8.0
 mbarrier.init$SHARED.b64 : @ count : sm_80 7.0
 mbarrier.inval$SHARED.b64 : @ : sm_80 7.0
 mbarrier.[expect_tx complete_tx]{.relaxed.[cta cluster]}{.[shared shared::cta shared::cluster]}.b64 : @ u32 : sm_90 8.0
-mbarrier.arrive{.[release relaxed].[cta cluster]}$SHARED.b64 : =_i64 @ : sm_80 7.0
-mbarrier.arrive{.[release relaxed].[cta cluster]}.shared::cluster.b64 : _ @ ?count : sm_90 8.0
-mbarrier.arrive_drop{.[release relaxed].[cta cluster]}$SHARED.b64 : =_i64 @ : sm_80 7.0
-mbarrier.arrive_drop{.[release relaxed].[cta cluster]}.shared::cluster.b64 : _ @ ?count : sm_90 8.0
+mbarrier.[arrive arrive_drop]{.[release relaxed].[cta cluster]}$SHARED.b64 : =_i64 @ : sm_80 7.0
+mbarrier.[arrive arrive_drop]{.[release relaxed].[cta cluster]}.shared::cluster.b64 : _ @ ?count : sm_90 8.0
 mbarrier.[arrive arrive_drop]{.[release relaxed].[cta cluster]}$SHARED.b64 : =_i64 @ count : sm_90 7.8
 mbarrier.[arrive arrive_drop].expect_tx{.[release relaxed].[cta cluster]}$SHARED.b64 : =_i64 @ u32 : sm_90 8.0
 mbarrier.[arrive arrive_drop].expect_tx{.[release relaxed].[cta cluster]}.shared::cluster.b64 : _ @ u32 : sm_90 8.0
@@ -227,16 +205,12 @@ mbarrier.pending_count.b64 : =u32 i64 : sm_80 7.0
 WARP = """
 bar{.cta}.sync : barrier ?threads
 bar{.cta}.arrive : barrier arrivals
-bar{.cta}.red.popc.u32 : =u32 barrier !
-bar{.cta}.red.popc.u32 : =u32 barrier threads !
-bar{.cta}.red.[and or].pred : =pred barrier !
-bar{.cta}.red.[and or].pred : =pred barrier threads !
+bar{.cta}.red.popc.u32 : =u32 barrier ?threads !
+bar{.cta}.red.[and or].pred : =pred barrier ?threads !
 barrier{.cta}.sync{.aligned} : barrier ?threads : sm_30 6.0
 barrier{.cta}.arrive{.aligned} : barrier arrivals : sm_30 6.0
-barrier{.cta}.red.popc{.aligned}.u32 : =u32 barrier ! : sm_30 6.0
-barrier{.cta}.red.popc{.aligned}.u32 : =u32 barrier threads ! : sm_30 6.0
-barrier{.cta}.red.[and or]{.aligned}.pred : =pred barrier ! : sm_30 6.0
-barrier{.cta}.red.[and or]{.aligned}.pred : =pred barrier threads ! : sm_30 6.0
+barrier{.cta}.red.popc{.aligned}.u32 : =u32 barrier ?threads ! : sm_30 6.0
+barrier{.cta}.red.[and or]{.aligned}.pred : =pred barrier ?threads ! : sm_30 6.0
 barrier.cluster.arrive{.release}{.aligned} : : sm_90 7.8
 barrier.cluster.arrive.relaxed{.aligned} : : sm_90 8.0
 barrier.cluster.wait{.acquire}{.aligned} : : sm_90 7.8
@@ -255,12 +229,8 @@ setmaxnreg.[inc dec].sync.aligned.u32 : #$COUNTS : sm_90a 8.0 | sm_100f 8.6
 """
 
 MATRIX = """
-ldmatrix.sync.aligned.m8n8.x1{.trans}$SHARED.b16 : =b32*1 @ : sm_75 6.5
-ldmatrix.sync.aligned.m8n8.x2{.trans}$SHARED.b16 : =b32*2 @ : sm_75 6.5
-ldmatrix.sync.aligned.m8n8.x4{.trans}$SHARED.b16 : =b32*4 @ : sm_75 6.5
-stmatrix.sync.aligned.m8n8.x1{.trans}$SHARED.b16 : @ b32*1 : sm_90 7.8
-stmatrix.sync.aligned.m8n8.x2{.trans}$SHARED.b16 : @ b32*2 : sm_90 7.8
-stmatrix.sync.aligned.m8n8.x4{.trans}$SHARED.b16 : @ b32*4 : sm_90 7.8
+ldmatrix.sync.aligned.m8n8.N[x1 x2 x4]{.trans}$SHARED.b16 : =b32*N @ : sm_75 6.5
+stmatrix.sync.aligned.m8n8.N[x1 x2 x4]{.trans}$SHARED.b16 : @ b32*N : sm_90 7.8
 movmatrix.sync.aligned.m8n8.trans.b16 : =b32 *b32 : sm_75 7.8
 mma.sync.aligned.m8n8k4.[row col].[row col].f16.f16.f16.f16 : =f16x2*4 f16x2*2 f16x2*2 f16x2*4 : sm_70 6.4
 mma.sync.aligned.m8n8k4.[row col].[row col].f32.f16.f16.f16 : =f32*8 f16x2*2 f16x2*2 f16x2*4 : sm_70 6.4
@@ -327,9 +297,9 @@ CONTROL = """
 bra{.uni} : label
 brx.idx{.uni} : u32 table
 ret{.uni} :
-exit :
-trap :
-brkpt :
+exit|trap|brkpt :
 nanosleep.u32 : u32 : sm_70 6.2
 pmevent : #0..15
 """
+
+FORMS = (MOVEMENT, MEMORY, ATOMICS, ASYNCHRONOUS, WARP, MATRIX, WARPGROUP, CONTROL)

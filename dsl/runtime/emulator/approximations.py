@@ -15,83 +15,50 @@ import numpy as np
 from .formats import Array, canonicalise, flush, nearest_of_f64, to_f64
 
 
-def _approximate(function: Callable[[Array], Array], x: Array, dtype: str, ftz: bool) -> Array:
+def _reciprocal_root(x: Array) -> Array:
+    return 1.0 / np.sqrt(x)
+
+
+# The functions of one operand, by the name of the instruction. The comments state the error of hardware.
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "ex2": np.exp2,  # relative, at most 2^-22.5 in f32, 2^-9.9 in f16 and 2^-7 in bf16
+    "lg2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,  # relative, at most 2^-11 in f32
+    "sqrt": np.sqrt,
+    "rcp": np.reciprocal,
+    "rsqrt": _reciprocal_root,
+}
+
+
+def approximate(name: str, x: Array, dtype: str, ftz: bool = False) -> Array:
+    """`NAME.approx{.ftz}` of a function in `FUNCTIONS`.
+
+    `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` use only the upper 32 bits of their operand and result.
+    `rsqrt.approx.f64` uses all 64 bits.
+    """
     with np.errstate(all="ignore"):
+        if ftz and dtype == "f64":
+            return _upper_half(FUNCTIONS[name], x)
         if ftz:
             x = flush(x, dtype)
-        r = nearest_of_f64(function(to_f64(x, dtype)), dtype)
+        r = nearest_of_f64(FUNCTIONS[name](to_f64(x, dtype)), dtype)
         if ftz:
             r = flush(r, dtype)
         return canonicalise(r, dtype)
 
 
-def ex2_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`ex2.approx{.ftz}`: 2^x. The relative error of hardware is at most 2^-22.5 in f32, 2^-9.9 in f16 and 2^-7 in
-    bf16."""
-    return _approximate(np.exp2, x, dtype, ftz)
-
-
-def lg2_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`lg2.approx{.ftz}`: log2(x). The result is -inf for zeros and NaN for negative numbers."""
-    return _approximate(np.log2, x, dtype, ftz)
-
-
-def sin_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`sin.approx{.ftz}`: the sine of x in radians. The result is NaN for infinities."""
-    return _approximate(np.sin, x, dtype, ftz)
-
-
-def cos_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`cos.approx{.ftz}`: the cosine of x in radians. The result is NaN for infinities."""
-    return _approximate(np.cos, x, dtype, ftz)
-
-
-def tanh_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`tanh.approx`: tanh(x). In f32, the relative error of hardware is at most 2^-11."""
-    return _approximate(np.tanh, x, dtype, ftz)
-
-
-def sqrt_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`sqrt.approx{.ftz}`: the square root of x. The result is -0 for -0 and NaN for negative numbers."""
-    return _approximate(np.sqrt, x, dtype, ftz)
-
-
-def _reciprocal(x: Array) -> Array:
-    return 1.0 / x
-
-
-def _reciprocal_root(x: Array) -> Array:
-    return 1.0 / np.sqrt(x)
-
-
-def rcp_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`rcp.approx{.ftz}`: 1 / x. The f64 form reads only the upper 32 bits of x, and the lower 32 bits of its result
-    are 0."""
-    return _upper_half(_reciprocal, x, ftz) if dtype == "f64" else _approximate(_reciprocal, x, dtype, ftz)
-
-
-def rsqrt_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`rsqrt.approx{.ftz}`: 1 / sqrt(x). For a zero, the result is an infinity of the same sign. For a negative number,
-    the result is NaN.
-
-    `rsqrt.approx.ftz.f64` uses only the upper 32 bits of its operand and result. `rsqrt.approx.f64` uses all 64 bits.
-    """
-    if dtype == "f64" and ftz:
-        return _upper_half(_reciprocal_root, x, ftz)
-    return _approximate(_reciprocal_root, x, dtype, ftz)
-
-
-def _upper_half(function: Callable[[Array], Array], x: Array, ftz: bool) -> Array:
+def _upper_half(function: Callable[[Array], Array], x: Array) -> Array:
     """Applies `function` to float64 numbers, but uses only the upper 32 bits of operand and result. These bits contain
     20 bits of the fraction (PTX ISA, "rcp.approx.ftz.f64"). The canonical NaN is 0x7fffffff00000000."""
     high = np.uint64(0xFFFFFFFF00000000)
-    with np.errstate(all="ignore"):
-        r = flush(function((flush(x, "f64").view(np.uint64) & high).view(np.float64)), "f64")
-        nan = np.isnan(r)
-        # To round to nearest, half of the last kept bit is added before the lower bits are cleared.
-        bits = (r.view(np.uint64) + np.uint64(0x80000000)) & high
-        bits[nan] = 0x7FFFFFFF00000000
-        return bits.view(np.float64)
+    r = flush(function((flush(x, "f64").view(np.uint64) & high).view(np.float64)), "f64")
+    nan = np.isnan(r)
+    # To round to nearest, half of the last kept bit is added before the lower bits are cleared.
+    bits = (r.view(np.uint64) + np.uint64(0x80000000)) & high
+    bits[nan] = 0x7FFFFFFF00000000
+    return bits.view(np.float64)
 
 
 def div_approx(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:

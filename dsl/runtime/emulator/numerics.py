@@ -16,19 +16,6 @@ from typing import Any
 import numpy as np
 
 from . import exact
-from .approximations import (
-    cos_approx,
-    div_approx,
-    div_full,
-    ex2_approx,
-    lg2_approx,
-    rcp_approx,
-    rsqrt_approx,
-    sin_approx,
-    sqrt_approx,
-    tanh_approx,
-)
-from .conversions import convert
 from .formats import (
     FORMATS,
     Array,
@@ -47,52 +34,17 @@ from .formats import (
     to_f64,
 )
 
-__all__ = [
-    "abs",
-    "add",
-    "compare",
-    "convert",
-    "copysign",
-    "cos_approx",
-    "div",
-    "div_approx",
-    "div_full",
-    "ex2_approx",
-    "fma",
-    "lg2_approx",
-    "maximum",
-    "minimum",
-    "mul",
-    "neg",
-    "rcp",
-    "rcp_approx",
-    "rsqrt_approx",
-    "sin_approx",
-    "sqrt",
-    "sqrt_approx",
-    "sub",
-    "tanh_approx",
-    "testp",
-]
-
 _TINY = 2.0**-126  # the least normal number of f32 and bf16
 _LEAST_S64 = -(2**63)
 
 
-def _finish(r: Array, dtype: str, ftz: bool, saturate: bool, out: Array | None, relu: bool = False) -> Array:
-    """Applies the modifiers to the result `r`, in place or into `out`."""
+def _finish(r: Array, dtype: str, ftz: bool, saturate: bool = False, relu: bool = False) -> Array:
+    """Applies the modifiers to the result `r`, in place."""
     if ftz:
         r = flush(r, dtype)
     if saturate:
-        r = saturate_unit(r, dtype)
-    elif relu:
-        r = clamp_negative(r, dtype)
-    else:
-        r = canonicalise(r, dtype)
-    if out is not None and out is not r:
-        out[...] = r
-        return out
-    return r
+        return saturate_unit(r, dtype)
+    return clamp_negative(r, dtype) if relu else canonicalise(r, dtype)
 
 
 def _sum_to_odd(p: Array, c: Array, rounding: str) -> Array:
@@ -116,55 +68,31 @@ def _sum_to_odd(p: Array, c: Array, rounding: str) -> Array:
 
 
 @np.errstate(all="ignore")
-def add(
-    a: Array,
-    b: Array,
-    dtype: str,
-    rounding: str = "rn",
-    ftz: bool = False,
-    saturate: bool = False,
-    out: Array | None = None,
-) -> Array:
+def add(a: Array, b: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False) -> Array:
     """`add{.rnd}{.ftz}{.sat}`: a + b, rounded once. PTX ISA, "add" (floating point and half precision)."""
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
     if rounding == "rn":
-        r = bf16_of_f32(bf16_to_f32(a) + bf16_to_f32(b)) if dtype == "bf16" else np.add(a, b, out=out)
+        r = bf16_of_f32(bf16_to_f32(a) + bf16_to_f32(b)) if dtype == "bf16" else np.add(a, b)
     elif dtype == "f64":
         r = np.asarray(a + b)
         _exactly(exact.add_one, rounding, r, a, b)
     else:
         r = round_f64(_sum_to_odd(to_f64(a, dtype), to_f64(b, dtype), rounding), dtype, rounding)
-    return _finish(r, dtype, ftz, saturate, out)
+    return _finish(r, dtype, ftz, saturate)
 
 
-def sub(
-    a: Array,
-    b: Array,
-    dtype: str,
-    rounding: str = "rn",
-    ftz: bool = False,
-    saturate: bool = False,
-    out: Array | None = None,
-) -> Array:
+def sub(a: Array, b: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False) -> Array:
     """`sub{.rnd}{.ftz}{.sat}`: a - b, rounded once. PTX ISA, "sub"."""
     if rounding == "rn" and not ftz and dtype != "bf16":
         with np.errstate(all="ignore"):
-            return _finish(np.subtract(a, b, out=out), dtype, ftz, saturate, out)
+            return _finish(np.subtract(a, b), dtype, ftz, saturate)
     # Negation is exact, so the sum is still rounded once.
-    return add(a, neg(b, dtype), dtype, rounding, ftz, saturate, out)
+    return add(a, neg(b, dtype), dtype, rounding, ftz, saturate)
 
 
 @np.errstate(all="ignore")
-def mul(
-    a: Array,
-    b: Array,
-    dtype: str,
-    rounding: str = "rn",
-    ftz: bool = False,
-    saturate: bool = False,
-    out: Array | None = None,
-) -> Array:
+def mul(a: Array, b: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False) -> Array:
     """`mul{.rnd}{.ftz}{.sat}`: a * b, rounded once. PTX ISA, "mul".
 
     The product of two bf16 numbers is exact in float32, unless it is far below half of bf16's smallest value.
@@ -172,7 +100,7 @@ def mul(
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
     if rounding == "rn":
-        r = bf16_of_f32(bf16_to_f32(a) * bf16_to_f32(b)) if dtype == "bf16" else np.multiply(a, b, out=out)
+        r = bf16_of_f32(bf16_to_f32(a) * bf16_to_f32(b)) if dtype == "bf16" else np.multiply(a, b)
     elif dtype == "f64":
         r = np.asarray(a * b)
         _exactly(exact.mul_one, rounding, r, a, b)
@@ -180,7 +108,7 @@ def mul(
         r = round_f64(to_f64(a, dtype) * to_f64(b, dtype), dtype, rounding)
     if ftz:
         flush_rounded_up(r, lambda: to_f64(a, dtype) * to_f64(b, dtype), dtype, rounding)
-    return _finish(r, dtype, ftz, saturate, out)
+    return _finish(r, dtype, ftz, saturate)
 
 
 def _exactly(function: Any, rounding: str, r: Array, *operands: Array) -> None:
@@ -191,15 +119,7 @@ def _exactly(function: Any, rounding: str, r: Array, *operands: Array) -> None:
 
 
 @np.errstate(all="ignore")
-def div(
-    a: Array,
-    b: Array,
-    dtype: str,
-    rounding: str = "rn",
-    ftz: bool = False,
-    saturate: bool = False,
-    out: Array | None = None,
-) -> Array:
+def div(a: Array, b: Array, dtype: str, rounding: str = "rn", ftz: bool = False) -> Array:
     """`div.rnd{.ftz}`: a / b, rounded once (IEEE 754). PTX ISA, "div".
 
     Suppose that the quotient of two 24-bit significands is not exact in float64. Then its distance to any float32 and
@@ -209,45 +129,41 @@ def div(
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
     if dtype == "f64":
-        r = np.asarray(np.divide(a, b, out=out))
+        r = np.asarray(np.divide(a, b))
         if rounding != "rn":
             finite = np.isfinite(a) & np.isfinite(b) & (b != 0)
             exact.apply(exact.div_one, rounding, r, finite, *np.broadcast_arrays(a, b))
     elif dtype == "f32" and rounding == "rn":
-        r = np.divide(a, b, out=out)
+        r = np.divide(a, b)
     else:
         r = round_f64(to_f64(a, dtype) / to_f64(b, dtype), dtype, rounding)
     if ftz:
         flush_rounded_up(r, lambda: to_f64(a, dtype) / to_f64(b, dtype), dtype, rounding)
-    return _finish(r, dtype, ftz, saturate, out)
+    return _finish(r, dtype, ftz)
 
 
-def rcp(
-    a: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False, out: Array | None = None
-) -> Array:
+def rcp(a: Array, dtype: str, rounding: str = "rn", ftz: bool = False) -> Array:
     """`rcp.rnd{.ftz}`: 1 / a, rounded once (IEEE 754). PTX ISA, "rcp"."""
     row = FORMATS[dtype]
     one = np.full(1, row.one, row.bits).view(row.storage)
-    return div(one, a, dtype, rounding, ftz, saturate, out)
+    return div(one, a, dtype, rounding, ftz)
 
 
 @np.errstate(all="ignore")
-def sqrt(
-    a: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False, out: Array | None = None
-) -> Array:
+def sqrt(a: Array, dtype: str, rounding: str = "rn", ftz: bool = False) -> Array:
     """`sqrt.rnd{.ftz}`: the square root, rounded once (IEEE 754). The result is NaN for negative input and -0 for -0.
     PTX ISA, "sqrt"."""
     if ftz:
         a = flush(a, dtype)
     if dtype == "f64":
-        r = np.asarray(np.sqrt(a, out=out))
+        r = np.asarray(np.sqrt(a))
         if rounding != "rn":
             exact.apply(exact.sqrt_one, rounding, r, np.isfinite(a) & (a > 0), a)
     elif dtype == "f32" and rounding == "rn":
-        r = np.sqrt(a, out=out)
+        r = np.sqrt(a)
     else:
         r = round_f64(np.sqrt(to_f64(a, dtype)), dtype, rounding)
-    return _finish(r, dtype, ftz, saturate, out)
+    return _finish(r, dtype, ftz)
 
 
 @np.errstate(all="ignore")
@@ -259,7 +175,6 @@ def fma(
     rounding: str = "rn",
     ftz: bool = False,
     saturate: bool = False,
-    out: Array | None = None,
     relu: bool = False,
 ) -> Array:
     """`fma.rnd{.ftz}{.sat}{.relu}`: a * b + c, rounded once. PTX ISA, "fma" (floating point and half precision)."""
@@ -280,7 +195,7 @@ def fma(
             r = round_f64(_sum_to_odd(product, wide, rounding), dtype, rounding)
         if ftz:
             flush_rounded_up(r, lambda: _sum_to_odd(product, wide, rounding), dtype, rounding)
-    return _finish(r, dtype, ftz, saturate, out, relu)
+    return _finish(r, dtype, ftz, saturate, relu)
 
 
 def _safe_sum(p: Array, c: Array, dtype: str) -> Array:
@@ -362,9 +277,7 @@ def _ordered(x: Array, dtype: str) -> Array:
     return key
 
 
-def _extreme(
-    a: Array, b: Array, dtype: str, nan: bool, xorsign_abs: bool, ftz: bool, out: Array | None, larger: bool
-) -> Array:
+def _extreme(a: Array, b: Array, dtype: str, nan: bool, xorsign_abs: bool, ftz: bool, larger: bool) -> Array:
     row = FORMATS[dtype]
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
@@ -373,7 +286,7 @@ def _extreme(
         propagating, avoiding = (np.maximum, np.fmax) if larger else (np.minimum, np.fmin)
         r = np.asarray((propagating if nan else avoiding)(a, b))
         if (r.size and np.abs(r).min() > 0) or not (np.isnan(r) | _zeros_of_two_signs(a, b)).any():
-            return _delivered(r, out)
+            return r
     sign = None
     if xorsign_abs:
         sign = (a.view(row.bits) ^ b.view(row.bits)) & row.bits(row.sign)
@@ -394,7 +307,7 @@ def _extreme(
             for missing, other in ((a_nan, b_bits), (b_nan, a_bits)):
                 r[missing] = other[missing] if sign is None else other[missing] | sign[missing]
             r[a_nan & b_nan] = row.nan
-    return _delivered(r.view(row.storage), out)
+    return r.view(row.storage)
 
 
 def _zeros_of_two_signs(a: Array, b: Array) -> Array:
@@ -403,42 +316,19 @@ def _zeros_of_two_signs(a: Array, b: Array) -> Array:
     return (a == b) & (a.view(np.uint32) != b.view(np.uint32))
 
 
-def _delivered(r: Array, out: Array | None) -> Array:
-    if out is None:
-        return r
-    out[...] = r
-    return out
-
-
-def maximum(
-    a: Array,
-    b: Array,
-    dtype: str,
-    nan: bool = False,
-    xorsign_abs: bool = False,
-    ftz: bool = False,
-    out: Array | None = None,
-) -> Array:
+def maximum(a: Array, b: Array, dtype: str, nan: bool = False, xorsign_abs: bool = False, ftz: bool = False) -> Array:
     """`max{.ftz}{.NaN}{.xorsign.abs}`. PTX ISA, "max" (floating point and half precision).
 
     +0 is larger than -0. If only one operand is NaN, the result is the other operand, or with `nan` the canonical NaN.
     If both are NaN, the result is the canonical NaN. With `xorsign_abs` the result is the larger magnitude, and its
     sign is the exclusive or of the operands' signs.
     """
-    return _extreme(a, b, dtype, nan, xorsign_abs, ftz, out, larger=True)
+    return _extreme(a, b, dtype, nan, xorsign_abs, ftz, larger=True)
 
 
-def minimum(
-    a: Array,
-    b: Array,
-    dtype: str,
-    nan: bool = False,
-    xorsign_abs: bool = False,
-    ftz: bool = False,
-    out: Array | None = None,
-) -> Array:
+def minimum(a: Array, b: Array, dtype: str, nan: bool = False, xorsign_abs: bool = False, ftz: bool = False) -> Array:
     """`min{.ftz}{.NaN}{.xorsign.abs}`. Like `maximum`, but returns the smaller operand. PTX ISA, "min"."""
-    return _extreme(a, b, dtype, nan, xorsign_abs, ftz, out, larger=False)
+    return _extreme(a, b, dtype, nan, xorsign_abs, ftz, larger=False)
 
 
 _COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ieee754 import FORMATS, MODES, array, decode, encode, number, patterns, specials, width
 
-from dsl.runtime.emulator import numerics
+from dsl.runtime.emulator.conversions import convert
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -72,34 +72,34 @@ def around_midpoints(dtype, source):
 @pytest.mark.parametrize("src", ["f32", "f64"])
 def test_narrowing_to_16_bits_around_every_value_and_midpoint(src, dst, mode):
     x = around_midpoints(dst, FORMATS[src][2])
-    got = numerics.convert(x, src, dst, mode).view(np.uint16)
+    got = convert(x, src, dst, mode).view(np.uint16)
     np.testing.assert_array_equal(got, reference_narrow(x.astype(np.float64), dst, mode))
-    clamped = numerics.convert(x, src, dst, mode, satfinite=True).view(np.uint16)
+    clamped = convert(x, src, dst, mode, satfinite=True).view(np.uint16)
     finite = reference_narrow(x.astype(np.float64), dst, mode, saturating=True)
     np.testing.assert_array_equal(clamped, finite)
-    relu = numerics.convert(x, src, dst, mode, relu=True).view(np.uint16)
+    relu = convert(x, src, dst, mode, relu=True).view(np.uint16)
     np.testing.assert_array_equal(relu, np.where(got >= 0x8000, 0, got))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_all_16_bit_floats_to_the_other_16_bit_format(mode):
     f16, bf16 = ALL16.view(np.float16).astype(np.float64), ALL16.view(ml_dtypes.bfloat16).astype(np.float64)
-    got = numerics.convert(ALL16.view(np.float16), "f16", "bf16", mode)
+    got = convert(ALL16.view(np.float16), "f16", "bf16", mode)
     np.testing.assert_array_equal(got, reference_narrow(f16, "bf16", mode))
-    got = numerics.convert(ALL16, "bf16", "f16", mode).view(np.uint16)
+    got = convert(ALL16, "bf16", "f16", mode).view(np.uint16)
     np.testing.assert_array_equal(got, reference_narrow(bf16, "f16", mode))
 
 
 @pytest.mark.parametrize("dst", ["e4m3", "e5m2"])
 def test_all_f16_and_midpoints_of_f32_to_fp8(dst):
-    got = numerics.convert(ALL16.view(np.float16), "f16", dst, "rn")
+    got = convert(ALL16.view(np.float16), "f16", dst, "rn")
     wide = ALL16.view(np.float16).astype(np.float64)
     np.testing.assert_array_equal(got, reference_narrow(wide, dst, "rn", saturating=True))
     x = around_midpoints(dst, np.float32)
-    got = numerics.convert(x, "f32", dst, "rn")
+    got = convert(x, "f32", dst, "rn")
     expected = reference_narrow(x.astype(np.float64), dst, "rn", saturating=True)
     np.testing.assert_array_equal(got, expected)
-    relu = numerics.convert(x, "f32", dst, "rn", relu=True)
+    relu = convert(x, "f32", dst, "rn", relu=True)
     np.testing.assert_array_equal(relu, np.where(expected >= 0x80, 0, expected))
 
 
@@ -109,7 +109,7 @@ def test_all_fp8_to_f16(src):
     kind = ml_dtypes.float8_e4m3fn if src == "e4m3" else ml_dtypes.float8_e5m2
     expected = code.view(kind).astype(np.float16).view(np.uint16)
     expected[(expected & 0x7FFF) > 0x7C00] = 0x7FFF
-    np.testing.assert_array_equal(numerics.convert(code, src, "f16", "rn").view(np.uint16), expected)
+    np.testing.assert_array_equal(convert(code, src, "f16", "rn").view(np.uint16), expected)
 
 
 def test_all_16_bit_floats_widen_exactly():
@@ -117,7 +117,7 @@ def test_all_16_bit_floats_widen_exactly():
         x = ALL16.view(FORMATS[src][2])
         for dst, wide in (("f32", np.float32), ("f64", np.float64)):
             expected = ALL16.view(kind).astype(wide)
-            got = numerics.convert(x, src, dst)
+            got = convert(x, src, dst)
             nan = np.isnan(expected)
             np.testing.assert_array_equal(np.isnan(got), nan)
             np.testing.assert_array_equal(patterns(got[~nan], dst), patterns(expected[~nan], dst))
@@ -146,10 +146,10 @@ def reference_to_integer(x, dst, mode, from_f64):
 @pytest.mark.parametrize("src", ["f16", "bf16"])
 def test_all_16_bit_floats_to_integers(src, mode):
     x = ALL16.view(FORMATS[src][2])
-    values = numerics.convert(x, src, "f64").tolist()
+    values = convert(x, src, "f64").tolist()
     for dst in ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"):
         expected = [reference_to_integer(v, dst, mode, False) for v in values]
-        assert numerics.convert(x, src, dst, mode).tolist() == expected
+        assert convert(x, src, dst, mode).tolist() == expected
 
 
 @pytest.mark.parametrize("mode", INTEGRAL)
@@ -162,28 +162,28 @@ def test_floats_to_integers_at_the_ends_of_the_range(src, dst, mode):
     x = np.concatenate([(ends[:, None] + steps).ravel(), steps, np.array([np.inf, -np.inf, np.nan], kind)])
     x = np.concatenate([x, np.nextafter(x, kind(0)), np.nextafter(x, kind(np.inf))])
     expected = [reference_to_integer(v, dst, mode, src == "f64") for v in x.tolist()]
-    assert numerics.convert(x, src, dst, mode).tolist() == expected
+    assert convert(x, src, dst, mode).tolist() == expected
 
 
 def test_ftz_of_an_input_shows_in_rounding_up():
     tiny = array([1, 0x80000001], "f32")
-    assert numerics.convert(tiny, "f32", "s32", "rpi").tolist() == [1, 0]
-    assert numerics.convert(tiny, "f32", "s32", "rpi", ftz=True).tolist() == [0, 0]
-    assert patterns(numerics.convert(np.array([2.0**-130]), "f64", "f32", "rn", ftz=True), "f32") == [0]
+    assert convert(tiny, "f32", "s32", "rpi").tolist() == [1, 0]
+    assert convert(tiny, "f32", "s32", "rpi", ftz=True).tolist() == [0, 0]
+    assert patterns(convert(np.array([2.0**-130]), "f64", "f32", "rn", ftz=True), "f32") == [0]
 
 
 @pytest.mark.parametrize("mode", INTEGRAL)
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_rounding_to_an_integral_float(dtype, mode):
     for bits in specials(dtype) + [encode(Fraction(n, 4), dtype, "rn") for n in range(-30, 30)]:
-        got = patterns(numerics.convert(array([bits], dtype), dtype, dtype, mode), dtype)[0]
+        got = patterns(convert(array([bits], dtype), dtype, dtype, mode), dtype)[0]
         value = number(bits, dtype)
         if value != value or value in (INF, -INF):
             continue
         negative = bits >> (width(dtype) - 1) == 1
         assert got == encode(Fraction(INTEGRAL[mode](value)), dtype, "rn", negative)
     with pytest.raises(ValueError, match="keeps the type"):
-        numerics.convert(array([0], dtype), dtype, "f32" if dtype != "f32" else "f64", "rni")
+        convert(array([0], dtype), dtype, "f32" if dtype != "f32" else "f64", "rni")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -216,7 +216,7 @@ def test_integers_to_floats(src, dst, mode):
         ]
     unsigned = np.array([v % (1 << bits) for v in values], f"u{bits // 8}")
     expected = [encode(Fraction(v), dst, mode) for v in values]
-    assert patterns(numerics.convert(unsigned, src, dst, mode), dst) == expected
+    assert patterns(convert(unsigned, src, dst, mode), dst) == expected
 
 
 @pytest.mark.parametrize("src", ["s16", "u16"])
@@ -224,7 +224,7 @@ def test_integers_to_floats(src, dst, mode):
 def test_all_16_bit_integers_to_16_bit_floats(src, mode):
     values = ALL16.view(np.int16 if src == "s16" else np.uint16).astype(np.float64)
     for dst in ("f16", "bf16"):
-        got = numerics.convert(ALL16, src, dst, mode).view(np.uint16)
+        got = convert(ALL16, src, dst, mode).view(np.uint16)
         np.testing.assert_array_equal(got, reference_narrow(values, dst, mode))
 
 
@@ -242,7 +242,7 @@ def test_f64_to_f32(mode):
             points += [near, math.nextafter(near, INF), math.nextafter(near, -INF)]
     points += [5e-324, -5e-324, 1e300, -1e300]
     values = [Fraction(p) for p in points]
-    got = patterns(numerics.convert(np.array(points), "f64", "f32", mode), "f32")
+    got = patterns(convert(np.array(points), "f64", "f32", mode), "f32")
     expected = [encode(v, "f32", mode, math.copysign(1, p) < 0) for v, p in zip(values, points, strict=True)]
     assert got == expected
 
@@ -250,19 +250,19 @@ def test_f64_to_f32(mode):
 def test_f32_to_tf32():
     x = np.array([1.0, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-11 + 2.0**-23, -1 - 2.0**-11, 2.0**-149], np.float32)
     one = 0x3F800000
-    nearest = patterns(numerics.convert(x, "f32", "tf32", "rn"), "f32")
+    nearest = patterns(convert(x, "f32", "tf32", "rn"), "f32")
     assert nearest == [one, one, one + 0x4000, one + 0x2000, one | 1 << 31, 0]
-    away = patterns(numerics.convert(x, "f32", "tf32", "rna"), "f32")
+    away = patterns(convert(x, "f32", "tf32", "rna"), "f32")
     assert away == [one, one + 0x2000, one + 0x4000, one + 0x2000, one + 0x2000 | 1 << 31, 0]
-    zero = patterns(numerics.convert(x, "f32", "tf32", "rz"), "f32")
+    zero = patterns(convert(x, "f32", "tf32", "rz"), "f32")
     assert zero == [one, one, one + 0x2000, one, one | 1 << 31, 0]
     ends = array([0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000], "f32")
-    assert patterns(numerics.convert(ends, "f32", "tf32", "rna"), "f32")[:3] == [0x7F800000, 0x7F800000, 0xFF800000]
-    clamped = patterns(numerics.convert(ends, "f32", "tf32", "rna", satfinite=True), "f32")
+    assert patterns(convert(ends, "f32", "tf32", "rna"), "f32")[:3] == [0x7F800000, 0x7F800000, 0xFF800000]
+    clamped = patterns(convert(ends, "f32", "tf32", "rna", satfinite=True), "f32")
     assert clamped[:3] == [0x7F7FE000, 0x7F7FE000, 0xFF7FE000]
-    assert patterns(numerics.convert(ends, "f32", "tf32", "rn", relu=True), "f32")[2:] == [0, 0x7FFFE000]
+    assert patterns(convert(ends, "f32", "tf32", "rn", relu=True), "f32")[2:] == [0, 0x7FFFE000]
     with pytest.raises(ValueError, match="tf32"):
-        numerics.convert(x, "f32", "tf32", "rp")
+        convert(x, "f32", "tf32", "rp")
 
 
 @pytest.mark.parametrize("src", INTEGERS)
@@ -274,16 +274,16 @@ def test_integers_to_integers(src, dst):
         {v for v in (low, low + 1, -1, 0, 1, 127, 128, 255, 256, 40000, high - 1, high) if low <= v <= high}
     )
     x = np.array([v % (1 << source_bits) for v in values], f"u{source_bits // 8}")
-    assert numerics.convert(x, src, dst).tolist() == [v % (1 << bits) for v in values]
+    assert convert(x, src, dst).tolist() == [v % (1 << bits) for v in values]
     least, most = integer_range(dst)
     clamped = [min(max(v, least), most) % (1 << bits) for v in values]
-    assert numerics.convert(x, src, dst, saturate=True).tolist() == clamped
+    assert convert(x, src, dst, saturate=True).tolist() == clamped
 
 
 def test_saturating_conversion_to_floats_clamps_to_one():
     x = np.array([-3, 0, 1, 70000], np.int32)
-    assert numerics.convert(x, "s32", "f16", "rn", saturate=True).tolist() == [0, 0, 1, 1]
-    assert numerics.convert(np.array([0.5, -0.5, np.nan, 9]), "f64", "f32", "rn", saturate=True).tolist() == [
+    assert convert(x, "s32", "f16", "rn", saturate=True).tolist() == [0, 0, 1, 1]
+    assert convert(np.array([0.5, -0.5, np.nan, 9]), "f64", "f32", "rn", saturate=True).tolist() == [
         0.5,
         0,
         0,
@@ -293,10 +293,10 @@ def test_saturating_conversion_to_floats_clamps_to_one():
 
 def test_narrowing_with_ftz_finds_subnormals_before_gradual_underflow():
     below = np.array([(1 - 2.0**-24) * 2.0**-126, (1 - 2.0**-26) * 2.0**-126, -(1 - 2.0**-24) * 2.0**-126])
-    assert numerics.convert(below, "f64", "f32", "rn").tolist() == [2.0**-126, 2.0**-126, -(2.0**-126)]
-    assert numerics.convert(below, "f64", "f32", "rn", ftz=True).tolist() == [0, 2.0**-126, 0]
+    assert convert(below, "f64", "f32", "rn").tolist() == [2.0**-126, 2.0**-126, -(2.0**-126)]
+    assert convert(below, "f64", "f32", "rn", ftz=True).tolist() == [0, 2.0**-126, 0]
 
 
 def test_float_to_integer_needs_an_integer_rounding():
     with pytest.raises(ValueError, match="rni"):
-        numerics.convert(np.zeros(1, np.float32), "f32", "s32", "rn")
+        convert(np.zeros(1, np.float32), "f32", "s32", "rn")

@@ -1,26 +1,21 @@
-"""Floating point arithmetic (PTX ISA 9.7.3, 9.7.4): closures that call the functions of `numerics`."""
+"""Floating point arithmetic (PTX ISA 9.7.3, 9.7.4): closures that call functions of `numerics` and `approximations`."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import numerics
+from ..approximations import approximate, div_approx, div_full
 from ..code import Code, Op, Values
 from ..formats import to_f32
 from ..reader import PtxInstruction
-from .registry import instruction, take_modifiers
+from .registry import computed, instruction, take_modifiers
 
 ROUNDINGS = {"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"}
-MODIFIERS = ROUNDINGS | {"ftz", "sat", "relu", "approx", "full", "NaN", "xorsign", "abs", "oob", "noftz"}
-SPECIAL_FUNCTIONS = {
-    "ex2": numerics.ex2_approx,
-    "lg2": numerics.lg2_approx,
-    "sin": numerics.sin_approx,
-    "cos": numerics.cos_approx,
-    "tanh": numerics.tanh_approx,
-}
+MODIFIERS = ROUNDINGS | {"ftz", "sat", "relu", "approx", "full", "NaN", "xorsign", "abs"}
 
 
 def element(type_name: str) -> str:
@@ -28,15 +23,10 @@ def element(type_name: str) -> str:
     return type_name.removesuffix("x2")
 
 
-def split(code: Code, ins: PtxInstruction) -> tuple[set[str], str, str]:
+def split(ins: PtxInstruction) -> tuple[set[str], str, str]:
     """The modifiers, the rounding and the type of a float instruction."""
     modifiers, types = take_modifiers(ins, MODIFIERS)
-    if narrow_sources(ins):
-        types = types[:1]
-    if len(types) != 1 or element(types[0]) not in {"f16", "bf16", "f32", "f64"}:
-        raise code.error("unknown form of a floating point instruction")
-    rounding = next(iter(modifiers & ROUNDINGS), "rn")
-    return modifiers, rounding, types[0]
+    return modifiers, next(iter(modifiers & ROUNDINGS), "rn"), types[0]
 
 
 def narrow_sources(ins: PtxInstruction) -> str:
@@ -71,94 +61,57 @@ def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
 def binary_float(code: Code, ins: PtxInstruction) -> Op:
     """add, sub or mul of floats."""
     kind, narrow = ins.opcode[0], narrow_sources(ins)
-    modifiers, rounding, type_name = split(code, ins)
+    modifiers, rounding, type_name = split(ins)
     a, b = [code.read(o, t) for o, t in zip(ins.operands[1:], (narrow or type_name, type_name), strict=True)]
     d = code.write(ins.operands[0], type_name)
     if not narrow and type_name == "f32" and rounding == "rn" and not modifiers & {"ftz", "sat"}:
         return plain_f32({"add": np.add, "sub": np.subtract, "mul": np.multiply}[kind], d, a, b)
     function = {"add": numerics.add, "sub": numerics.sub, "mul": numerics.mul}[kind]
     dtype, ftz, saturate = element(type_name), "ftz" in modifiers, "sat" in modifiers
-
-    def run(v: Values, g: Any) -> None:
-        left = to_f32(v[a], narrow)
-        v[d][...] = function(left, v[b], dtype, rounding, ftz, saturate)
-
-    return run
+    return computed(lambda x, y: function(to_f32(x, narrow), y, dtype, rounding, ftz, saturate), d, [a, b])
 
 
 @instruction("fma")
 def fused(code: Code, ins: PtxInstruction) -> Op:
-    modifiers, rounding, type_name = split(code, ins)
+    modifiers, rounding, type_name = split(ins)
     narrow = narrow_sources(ins)
     types = (narrow or type_name, narrow or type_name, type_name)
-    a, b, c = [code.read(o, t) for o, t in zip(ins.operands[1:], types, strict=True)]
+    sources = [code.read(o, t) for o, t in zip(ins.operands[1:], types, strict=True)]
     d = code.write(ins.operands[0], type_name)
     dtype, ftz, saturate, relu = element(type_name), "ftz" in modifiers, "sat" in modifiers, "relu" in modifiers
 
-    def run(v: Values, g: Any) -> None:
-        left, right = to_f32(v[a], narrow), to_f32(v[b], narrow)
-        v[d][...] = numerics.fma(left, right, v[c], dtype, rounding, ftz, saturate, relu=relu)
+    def sum_of_product(x: Any, y: Any, z: Any) -> Any:
+        return numerics.fma(to_f32(x, narrow), to_f32(y, narrow), z, dtype, rounding, ftz, saturate, relu)
 
-    return run
+    return computed(sum_of_product, d, sources)
 
 
 def float_divide(code: Code, ins: PtxInstruction) -> Op:
-    modifiers, rounding, type_name = split(code, ins)
-    a, b = reads(code, ins, type_name)
+    modifiers, rounding, type_name = split(ins)
+    sources = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
     ftz = "ftz" in modifiers
-
-    def run(v: Values, g: Any) -> None:
-        if "approx" in modifiers:
-            v[d][...] = numerics.div_approx(v[a], v[b], type_name, ftz)
-        elif "full" in modifiers:
-            v[d][...] = numerics.div_full(v[a], v[b], type_name, ftz)
-        else:
-            v[d][...] = numerics.div(v[a], v[b], type_name, rounding, ftz)
-
-    return run
+    for word, function in (("approx", div_approx), ("full", div_full)):
+        if word in modifiers:
+            return computed(partial(function, dtype=type_name, ftz=ftz), d, sources)
+    return computed(partial(numerics.div, dtype=type_name, rounding=rounding, ftz=ftz), d, sources)
 
 
-@instruction("rcp", "sqrt", "rsqrt", counts="special")
-def root(code: Code, ins: PtxInstruction) -> Op:
-    modifiers, rounding, type_name = split(code, ins)
-    (a,) = reads(code, ins, type_name)
-    d = code.write(ins.operands[0], type_name)
-    ftz = "ftz" in modifiers
-    if "approx" in modifiers:
-        approximate = {"rcp": numerics.rcp_approx, "sqrt": numerics.sqrt_approx, "rsqrt": numerics.rsqrt_approx}
-        function = approximate[ins.opcode[0]]
-
-        def run(v: Values, g: Any) -> None:
-            v[d][...] = function(v[a], type_name, ftz)
-
-        return run
-    if ins.opcode[0] == "rsqrt":
-        raise code.error("rsqrt needs .approx")
-    exact = {"rcp": numerics.rcp, "sqrt": numerics.sqrt}[ins.opcode[0]]
-
-    def run_exact(v: Values, g: Any) -> None:
-        v[d][...] = exact(v[a], type_name, rounding, ftz)
-
-    return run_exact
-
-
-@instruction("ex2", "lg2", "sin", "cos", "tanh", counts="special")
+@instruction("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", counts="special")
 def special_function(code: Code, ins: PtxInstruction) -> Op:
-    modifiers, _, type_name = split(code, ins)
-    (a,) = reads(code, ins, type_name)
+    modifiers, rounding, type_name = split(ins)
+    sources = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
-    function, dtype, ftz = SPECIAL_FUNCTIONS[ins.opcode[0]], element(type_name), "ftz" in modifiers
-
-    def run(v: Values, g: Any) -> None:
-        v[d][...] = function(v[a], dtype, ftz)
-
-    return run
+    name, dtype, ftz = ins.opcode[0], element(type_name), "ftz" in modifiers
+    if "approx" in modifiers:
+        return computed(lambda x: approximate(name, x, dtype, ftz), d, sources)
+    exact = {"rcp": numerics.rcp, "sqrt": numerics.sqrt}[name]
+    return computed(lambda x: exact(x, dtype, rounding, ftz), d, sources)
 
 
 def float_extreme(code: Code, ins: PtxInstruction) -> Op:
     """min or max of two or three sources."""
-    modifiers, _, type_name = split(code, ins)
+    modifiers, _, type_name = split(ins)
     sources = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
     function = numerics.minimum if ins.opcode[0] == "min" else numerics.maximum
@@ -176,35 +129,20 @@ def float_extreme(code: Code, ins: PtxInstruction) -> Op:
 def float_sign(code: Code, ins: PtxInstruction) -> Op:
     """abs or neg. `abs` is the opcode here, not a modifier."""
     type_name, ftz = ins.opcode[-1], "ftz" in ins.opcode
-    (a,) = reads(code, ins, type_name)
-    d = code.write(ins.operands[0], type_name)
-    function, dtype = numerics.abs if ins.opcode[0] == "abs" else numerics.neg, element(type_name)
-
-    def run(v: Values, g: Any) -> None:
-        v[d][...] = function(v[a], dtype, ftz)
-
-    return run
+    function = numerics.abs if ins.opcode[0] == "abs" else numerics.neg
+    change = partial(function, dtype=element(type_name), ftz=ftz)
+    return computed(change, code.write(ins.operands[0], type_name), reads(code, ins, type_name))
 
 
 @instruction("copysign")
 def copysign(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
-    a, b = reads(code, ins, type_name)
-    d = code.write(ins.operands[0], type_name)
-
-    def run(v: Values, g: Any) -> None:
-        v[d][...] = numerics.copysign(v[a], v[b], type_name)
-
-    return run
+    copied = partial(numerics.copysign, dtype=type_name)
+    return computed(copied, code.write(ins.operands[0], type_name), reads(code, ins, type_name))
 
 
 @instruction("testp")
 def testp(code: Code, ins: PtxInstruction) -> Op:
     _, test, type_name = ins.opcode
-    a = code.read(ins.operands[1], type_name)
-    d = code.write(ins.operands[0], "pred")
-
-    def run(v: Values, g: Any) -> None:
-        v[d][...] = numerics.testp(v[a], test, type_name)
-
-    return run
+    tested = partial(numerics.testp, op=test, dtype=type_name)
+    return computed(tested, code.write(ins.operands[0], "pred"), reads(code, ins, type_name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from .. import integers
 from ..code import PACKED, Code, Op, Values
 from ..reader import PtxInstruction, Register
 from .floating import binary_float, float_divide, float_extreme, float_sign, fused
-from .registry import instruction
+from .registry import computed, instruction, into
 
 # The condition code register CC.CF (PTX ISA 9.7.2). It is a named predicate, so that it is tracked like other
 # registers.
@@ -24,32 +23,6 @@ def unsigned(type_name: str) -> str:
 
 def wide(type_name: str) -> str:
     return type_name[0] + str(2 * int(type_name[1:]))
-
-
-def into(function: np.ufunc, d: int, *sources: int) -> Op:
-    """A closure that runs a ufunc. The ufunc writes straight into the destination's row, without a temporary array."""
-    if len(sources) == 1:
-        (a,) = sources
-
-        def unary(v: Values, g: Any) -> None:
-            function(v[a], v[d])
-
-        return unary
-    a, b = sources
-
-    def binary(v: Values, g: Any) -> None:
-        function(v[a], v[b], out=v[d])
-
-    return binary
-
-
-def computed(function: Callable[..., Any], d: int, sources: list[int]) -> Op:
-    """A closure for a function that returns a new array."""
-
-    def run(v: Values, g: Any) -> None:
-        v[d][...] = function(*[v[source] for source in sources])
-
-    return run
 
 
 def reads(code: Code, ins: PtxInstruction, types: list[str]) -> list[int]:

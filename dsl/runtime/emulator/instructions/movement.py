@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import numerics
 from ..code import DTYPES, Code, Op, Values
+from ..conversions import convert
 from ..memory import GLOBAL_WINDOW, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES
 from ..reader import Integer, Operand, PtxInstruction, Register, Vector
 from .floating import ROUNDINGS
-from .integer import into
 from .memory_access import VECTORS, vector_items
-from .registry import instruction, take_modifiers
+from .registry import instruction, into, take_modifiers
 
 CONVERSION_MODIFIERS = ROUNDINGS | {"sat", "relu", "satfinite", "ftz"}
 
@@ -149,7 +148,7 @@ def convert_one(
     dtype = np.dtype(DTYPES[result])
 
     def run(v: Values, g: Any) -> None:
-        found = numerics.convert(v[a], source, result, rounding, **options)
+        found = convert(v[a], source, result, rounding, **options)
         out = v[d]
         if result == "tf32":
             out = out.view(np.float32)
@@ -189,15 +188,15 @@ def pack_converted(
 
         def widen(v: Values, g: Any) -> None:
             packed = np.ascontiguousarray(v[a]).view(np.uint8).reshape(-1, 2)
-            v[d][...] = numerics.convert(packed, fp8, kind, None if rounding is None else rounding, **options)
+            v[d][...] = convert(packed, fp8, kind, rounding, **options)
 
         return widen
     a, b = code.read(ins.operands[1], source), code.read(ins.operands[2], source)
     d = code.write(ins.operands[0], result)
 
     def run(v: Values, g: Any) -> None:
-        upper = numerics.convert(v[a], source, kind, rounding, **options)
-        lower = numerics.convert(v[b], source, kind, rounding, **options)
+        upper = convert(v[a], source, kind, rounding, **options)
+        lower = convert(v[b], source, kind, rounding, **options)
         out = v[d]
         out[:, 1] = upper
         out[:, 0] = lower
@@ -215,7 +214,7 @@ def pack_fp8(
         element = source.removesuffix("x2")
 
         def from_packed(v: Values, g: Any) -> None:
-            found = numerics.convert(v[a], element, kind, rounding, **options).astype(np.uint16)
+            found = convert(v[a], element, kind, rounding, **options).astype(np.uint16)
             v[d][...] = found[:, 0] | found[:, 1] << 8
 
         return from_packed
@@ -223,8 +222,8 @@ def pack_fp8(
     d = code.write(ins.operands[0], "u16")
 
     def run(v: Values, g: Any) -> None:
-        upper = numerics.convert(v[a], source, kind, rounding, **options).astype(np.uint16)
-        lower = numerics.convert(v[b], source, kind, rounding, **options).astype(np.uint16)
+        upper = convert(v[a], source, kind, rounding, **options).astype(np.uint16)
+        lower = convert(v[b], source, kind, rounding, **options).astype(np.uint16)
         v[d][...] = lower | upper << 8
 
     return run

@@ -59,6 +59,32 @@ def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
     return None
 
 
+def into(function: np.ufunc, d: int, *sources: int) -> Op:
+    """A closure that runs a ufunc. The ufunc writes straight into the destination's row, without a temporary array."""
+    if len(sources) == 1:
+        (a,) = sources
+
+        def unary(v: Values, g: Any) -> None:
+            function(v[a], v[d])
+
+        return unary
+    a, b = sources
+
+    def binary(v: Values, g: Any) -> None:
+        function(v[a], v[b], out=v[d])
+
+    return binary
+
+
+def computed(function: Callable[..., Any], d: int, sources: list[int]) -> Op:
+    """A closure for a function that returns a new array."""
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = function(*[v[source] for source in sources])
+
+    return run
+
+
 def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op:
     """`@p op` for arithmetic. All threads compute the result, and only the threads whose guard is true keep it.
     Computing for some of the lanes would need copies of their operands."""

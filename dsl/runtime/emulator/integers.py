@@ -15,6 +15,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}  # comparisons that read operands as unsigned
 _UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _SIGNED: dict[int, type[np.signedinteger[Any]]] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
@@ -74,11 +75,6 @@ def _saturated(d: Array, overflow: Array, negative: Array, dtype: str) -> Array:
     return d
 
 
-def mul_lo(a: Array, b: Array, dtype: str) -> Array:
-    """`mul.lo`: the lower half of the product. Signed and unsigned products have the same lower half."""
-    return a * b
-
-
 def mulhi(a: Array, b: Array, dtype: str) -> Array:
     """`mul.hi`: the upper half of the product."""
     width = _width(dtype)
@@ -95,28 +91,12 @@ def mulhi(a: Array, b: Array, dtype: str) -> Array:
     return high
 
 
-def mul_wide(a: Array, b: Array, dtype: str) -> Array:
-    """`mul.wide`: the whole product, twice as wide as `dtype` (16 or 32 bits)."""
-    return _widened(a, dtype) * _widened(b, dtype)
+def mad_hi(a: Array, b: Array, c: Array, dtype: str, saturate: bool = False) -> Array:
+    """`mad.hi{.sat}`: the upper half of a * b, plus c. `saturate` exists only for s32."""
+    return add(mulhi(a, b, dtype), c, dtype, saturate)
 
 
-def mad(a: Array, b: Array, c: Array, dtype: str, mode: str = "lo", saturate: bool = False) -> Array:
-    """`mad.{hi,lo,wide}{.sat}`: a * b + c. In mode wide, `c` is twice as wide as `a`. `saturate` exists only for mode
-    hi with s32."""
-    return add(_product(a, b, dtype, mode), c, dtype, saturate)
-
-
-def _product(a: Array, b: Array, dtype: str, mode: str) -> Array:
-    if mode == "lo":
-        return mul_lo(a, b, dtype)
-    if mode == "hi":
-        return mulhi(a, b, dtype)
-    if mode == "wide":
-        return mul_wide(a, b, dtype)
-    raise ValueError(f"unknown half of a product {mode!r}")
-
-
-def addc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Array]:
+def addc(a: Array, b: Array, carry: Array | None) -> tuple[Array, Array]:
     """`add.cc` (`carry` is None) and `addc{.cc}`: (a + b + carry, carry out). Carries are bool arrays."""
     d = a + b
     out = d < a
@@ -126,15 +106,15 @@ def addc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Ar
     return d, out
 
 
-def subc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Array]:
+def subc(a: Array, b: Array, carry: Array | None) -> tuple[Array, Array]:
     """`sub.cc` (`carry` is None, which counts as 1) and `subc{.cc}`: (a + ~b + carry, carry out). The carry out is 1 if
     nothing is borrowed. GPUs add ~b (`IADD3`), as the result of a `sub.cc` followed by an `addc` shows."""
-    return addc(a, ~b, np.array(True) if carry is None else carry, dtype)
+    return addc(a, ~b, np.array(True) if carry is None else carry)
 
 
 def madc(a: Array, b: Array, c: Array, carry: Array | None, dtype: str, mode: str) -> tuple[Array, Array]:
     """`mad.{hi,lo}.cc` (`carry` is None) and `madc.{hi,lo}{.cc}`: (half of the product + c + carry, carry out)."""
-    return addc(_product(a, b, dtype, mode), c, carry, dtype)
+    return addc(a * b if mode == "lo" else mulhi(a, b, dtype), c, carry)
 
 
 def _parts(x: Array, dtype: str, width: int) -> list[Array]:
@@ -214,12 +194,12 @@ def clz(a: Array, dtype: str) -> Array:
     return np.uint32(_width(dtype)) - _bit_length(a)
 
 
-def popc(a: Array, dtype: str) -> Array:
+def popc(a: Array) -> Array:
     """`popc`: the number of set bits, as uint32."""
     return np.bitwise_count(a).astype(np.uint32)
 
 
-def brev(a: Array, dtype: str) -> Array:
+def brev(a: Array) -> Array:
     """`brev`: the bits in reverse order."""
     kind = a.dtype.type
     d = a.byteswap()
@@ -345,7 +325,7 @@ def _divide(a: Array, b: Array, dtype: str) -> tuple[Array, Array]:
         return q, a - q * b
     q = abs(a, dtype) // abs(b, dtype)
     negative = _as(a ^ b, dtype) < 0
-    q = np.where(negative, neg(q, dtype), q)
+    q = np.where(negative, np.negative(q), q)
     return q, a - q * b
 
 
@@ -388,54 +368,11 @@ def bmsk(a: Array, b: Array, mode: str) -> Array:
     return ~(~np.uint32(0) << np.minimum(b, np.uint32(32))) << position
 
 
-def maximum(a: Array, b: Array, dtype: str, relu: bool = False) -> Array:
-    """`max{.relu}`: the larger of a and b. With `relu` (signed types only), the result is at least 0."""
-    return _extreme(np.maximum, a, b, dtype, relu)
-
-
-def minimum(a: Array, b: Array, dtype: str, relu: bool = False) -> Array:
-    """`min{.relu}`: the smaller of a and b. With `relu` (signed types only), the result is at least 0."""
-    return _extreme(np.minimum, a, b, dtype, relu)
-
-
-def _extreme(choose: np.ufunc, a: Array, b: Array, dtype: str, relu: bool) -> Array:
-    d = choose(_as(a, dtype), _as(b, dtype))
-    if relu:
-        d = np.maximum(d, d.dtype.type(0))
-    return _bits(d)
-
-
 def abs(a: Array, dtype: str) -> Array:
     """`abs`: |a|. MININT stays MININT. Read as unsigned, the bits of MININT are its magnitude."""
     return _bits(np.abs(_as(a, dtype)))
 
 
-def neg(a: Array, dtype: str) -> Array:
-    """`neg`: the two's complement."""
-    return np.negative(a)
-
-
-def cnot(a: Array, dtype: str) -> Array:
+def cnot(a: Array) -> Array:
     """`cnot`: 1 if a is 0, otherwise 0."""
     return (a == 0).astype(a.dtype)
-
-
-_COMPARISONS = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-_UNSIGNED_COMPARISONS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
-
-
-def compare(a: Array, b: Array, op: str, dtype: str) -> Array:
-    """`setp.op` on integers, as a bool array. The comparisons eq ne lt le gt ge read operands as `dtype` states. The
-    comparisons lo ls hi hs read operands as unsigned."""
-    if op in _UNSIGNED_COMPARISONS:
-        return _COMPARISONS[_UNSIGNED_COMPARISONS[op]](a, b)
-    if op not in _COMPARISONS:
-        raise ValueError(f"unknown integer comparison {op!r}")
-    return _COMPARISONS[op](_as(a, dtype), _as(b, dtype))

@@ -331,8 +331,8 @@ def minimum(a: Array, b: Array, dtype: str, nan: bool = False, xorsign_abs: bool
     return _extreme(a, b, dtype, nan, xorsign_abs, ftz, larger=False)
 
 
-_COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}
-_COMPARISONS |= {"gt": np.greater, "ge": np.greater_equal}
+COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}
+COMPARISONS |= {"gt": np.greater, "ge": np.greater_equal}
 _NEGATED = {"equ": "ne", "neu": "eq", "ltu": "ge", "leu": "gt", "gtu": "le", "geu": "lt"}
 
 
@@ -354,12 +354,12 @@ def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array
     # numpy's != is true for NaN operands, and PTX's `ne` is false.
     if op == "ne":
         return (a < b) | (a > b)
-    if op in _COMPARISONS:
-        return _COMPARISONS[op](a, b)
+    if op in COMPARISONS:
+        return COMPARISONS[op](a, b)
     if op == "equ":
         return ~((a < b) | (a > b))
     if op in _NEGATED:
-        return ~_COMPARISONS[_NEGATED[op]](a, b)
+        return ~COMPARISONS[_NEGATED[op]](a, b)
     raise ValueError(f"unknown float comparison {op!r}")
 
 

@@ -33,7 +33,6 @@ Source = Callable[[Values, MaskOf], tuple[Any, Any]]  # an operand's bits, and a
 # Truth tables, as in lop3. The result for a, b, c is bit 4a + 2b + c. For two operands it is bit 2a + b, and for one
 # operand bit a.
 AND, OR, XOR, NOT, SELECT = 0b1000, 0b1110, 0b0110, 0b01, 0b11100100
-UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
 def ones(width: int) -> int:
@@ -258,7 +257,7 @@ def rearranged(step: RegisterStep) -> Transfer | None:
     unsigned = f"u{width}"
     mode = ins.opcode[2] if root == "prmt" and len(ins.opcode) > 2 else None
     functions: dict[str, Callable[..., Any]] = {
-        "brev": lambda a: integers.brev(a, unsigned),
+        "brev": lambda a: integers.brev(a),
         "shl": lambda a, b: integers.shl(a, b, unsigned),
         "shr": lambda a, b: integers.shr(a, b, type_name),
         "bfe": lambda a, b, c: integers.bfe(a, b, c, type_name),
@@ -418,7 +417,7 @@ def compared(step: RegisterStep) -> Transfer | None:
     opcode, type_name = ins.opcode, ins.opcode[-1]
     if not is_integer(type_name) or type_name in PACKED or len(ins.operands) != 3:
         return None
-    width, relation = width_of(type_name), UNSIGNED_ORDER.get(opcode[1], opcode[1])
+    width, relation = width_of(type_name), integers.UNSIGNED_ORDER.get(opcode[1], opcode[1])
     signed = type_name[0] == "s" and opcode[1] == relation
     given = sources(step, ins.operands[1:], width, width)
     if given is None or relation not in {"eq", "ne", "lt", "le", "gt", "ge"}:

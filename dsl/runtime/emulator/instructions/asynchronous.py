@@ -10,13 +10,13 @@ from ..code import BarrierOperands, Code, Op, Values
 from ..findings import Kind
 from ..mbarriers import MOST, ArrivalOrder
 from ..memory import SHARED_WINDOW
-from ..reader import Integer, Not, PtxInstruction, Register
+from ..reader import Not, PtxInstruction, Register
 from ..relaxed import BLOCK, CLUSTER
 from ..shadow import PLAIN_READ, SpacePlace
 from ..spaces import BadLanes, SharedSpace, Space
 from ..traffic import LINE
 from .memory_access import access, state_space
-from .registry import instruction
+from .registry import constant_of, instruction
 
 
 @instruction("cp.async", effect=True)
@@ -28,7 +28,7 @@ def copy(code: Code, ins: PtxInstruction) -> Op:
     if word == "wait_all":
         return lambda v, g: g.wave.copies.wait(g, None)
     if word == "wait_group":
-        count = ins.operands[0].value  # type: ignore[union-attr]  # a constant from 0 on, as the legal forms say
+        count = constant_of(ins.operands[0])
         return lambda v, g: g.wave.copies.wait(g, count)
     if word == "mbarrier":
         return copy_arrive(code, ins)
@@ -36,9 +36,7 @@ def copy(code: Code, ins: PtxInstruction) -> Op:
 
 
 def start_copy(code: Code, ins: PtxInstruction) -> Op:
-    constant = ins.operands[2]
-    assert isinstance(constant, Integer)  # 4, 8 or 16, as the legal forms say
-    size = constant.value
+    size = constant_of(ins.operands[2])
     source_base, source_offset = code.address(ins.operands[1])
     ignored: int | None = None
     negated = False

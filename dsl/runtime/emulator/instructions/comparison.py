@@ -7,58 +7,35 @@ from typing import Any
 
 import numpy as np
 
-from .. import integers, numerics
+from .. import numerics
 from ..code import PACKED, Code, Op, Values
+from ..integers import UNSIGNED_ORDER
+from ..numerics import COMPARISONS
 from ..reader import Operand, Pair, PtxInstruction
 from .registry import instruction
 
-COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"} | {
-    "equ",
-    "neu",
-    "ltu",
-    "leu",
-    "gtu",
-    "geu",
-    "num",
-    "nan",
-}
 BOOLEANS: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
-PLAIN = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-UNSIGNED = {"lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal}
 
 
 def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[..., Any]]:
     """The type with which the operands are read, and a function that compares two arrays and returns an array of
     bools."""
     if type_name[0] in "sub" and type_name not in {"bf16", "bf16x2"}:
-        if test in UNSIGNED:
-            return "u" + type_name[1:], UNSIGNED[test]
-        if test in PLAIN:
-            return type_name, PLAIN[test]
-        return type_name, lambda a, b: integers.compare(a, b, test, type_name)
+        if test in UNSIGNED_ORDER:
+            return "u" + type_name[1:], COMPARISONS[UNSIGNED_ORDER[test]]
+        return type_name, COMPARISONS[test]
     dtype = type_name.removesuffix("x2")
     # numpy's ufunc is used directly, except for `ne`. With a NaN operand, `ne` is true in numpy and false in PTX.
-    if type_name in {"f32", "f64"} and not ftz and test in PLAIN and test != "ne":
-        return type_name, PLAIN[test]
+    if type_name in {"f32", "f64"} and not ftz and test in COMPARISONS and test != "ne":
+        return type_name, COMPARISONS[test]
     return type_name, lambda a, b: numerics.compare(a, b, test, dtype, ftz)
 
 
 def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) -> Callable[[Values, Any], Any]:
     """A function that evaluates `CmpOp{.BoolOp}{.ftz}.type` on the operands `a, b{, c}`. It returns the predicate p, or
     the predicate q if its argument `negate` is true."""
-    test = next((word for word in words if word in COMPARISONS), None)
     boolean = next((word for word in words if word in BOOLEANS), None)
-    type_name = words[-1]
-    if test is None:
-        raise code.error("no comparison")
-    seen, compare = comparison(type_name, test, "ftz" in words)
+    seen, compare = comparison(words[-1], words[0], "ftz" in words)
     a, b = (code.read(operand, seen) for operand in operands[:2])
     if boolean is None:
         return lambda v, negate: ~compare(v[a], v[b]) if negate else compare(v[a], v[b])
@@ -82,22 +59,12 @@ def setp(code: Code, ins: PtxInstruction) -> Op:
     target = ins.operands[0]
     words = ins.opcode[1:]
     test = combined(code, words, ins.operands[1:])
-    if words[-1] in PACKED:
-        if not isinstance(target, Pair):
-            raise code.error("a packed comparison needs two predicates")
-        low, high = code.write(target.first, "pred"), code.write(target.second, "pred")
-
-        def packed(v: Values, g: Any) -> None:
-            result = test(v, False)
-            v[low][...] = result[:, 0]
-            v[high][...] = result[:, 1]
-
-        return packed
     if isinstance(target, Pair):
         p, q = code.write(target.first, "pred"), code.write(target.second, "pred")
+        is_packed = words[-1] in PACKED
 
         def pair(v: Values, g: Any) -> None:
-            first, second = test(v, False), test(v, True)
+            first, second = test(v, False).T if is_packed else (test(v, False), test(v, True))
             v[p][...] = first
             v[q][...] = second
 

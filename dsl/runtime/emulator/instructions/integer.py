@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import integers
-from ..code import PACKED, Code, Op, Values
+from ..code import DTYPES, PACKED, Code, Op, Values
 from ..reader import PtxInstruction, Register
+from ..reductions import UFUNCS
 from .floating import binary_float, float_divide, float_extreme, float_sign, fused
-from .registry import computed, instruction, into
+from .registry import computed, constant_of, instruction, into
 
 # The condition code register CC.CF (PTX ISA 9.7.2). It is a named predicate, so that it is tracked like other
 # registers.
@@ -29,52 +32,39 @@ def reads(code: Code, ins: PtxInstruction, types: list[str]) -> list[int]:
     return [code.read(operand, name) for operand, name in zip(ins.operands[1:], types, strict=True)]
 
 
-@instruction("add", "sub")
+@instruction("add", "sub", "addc", "subc")
 def add_sub(code: Code, ins: PtxInstruction) -> Op:
-    kind, words = ins.opcode[0], ins.opcode[1:]
+    is_sum, words = ins.opcode[0].startswith("add"), ins.opcode[1:]
     type_name = words[-1]
     if type_name[0] not in "su":
         return binary_float(code, ins)
-    if type_name in PACKED:
-        a, b = reads(code, ins, [type_name] * 2)
-        return into(np.add if kind == "add" else np.subtract, code.write(ins.operands[0], type_name), a, b)
-    seen = unsigned(type_name)
-    a, b = reads(code, ins, [seen, seen])
+    if ins.opcode[0][-1] == "c" or "cc" in words:
+        return with_carry(code, ins, integers.addc if is_sum else integers.subc)
+    seen = type_name if type_name in PACKED else unsigned(type_name)
+    sources = reads(code, ins, [seen, seen])
     d = code.write(ins.operands[0], seen)
-    if "cc" in words:
-        function = integers.addc if kind == "add" else integers.subc
-        return with_carry(code, function, d, a, b, type_name, carries_in=False, carries_out=True)
     if "sat" in words:
-        saturating = integers.add if kind == "add" else integers.sub
-        return computed(lambda x, y: saturating(x, y, type_name, saturate=True), d, [a, b])
-    return into(np.add if kind == "add" else np.subtract, d, a, b)
+        return computed(partial(integers.add if is_sum else integers.sub, dtype=type_name, saturate=True), d, sources)
+    return into(np.add if is_sum else np.subtract, d, *sources)
 
 
-def with_carry(
-    code: Code, function: Any, d: int, a: int, b: int, type_name: str, *, carries_in: bool, carries_out: bool
-) -> Op:
-    """An addition or subtraction that uses the condition code register. Only `.cc` writes that register."""
+def with_carry(code: Code, ins: PtxInstruction, function: Callable[..., Any]) -> Op:
+    """An operation that uses the condition code register. `addc`, `subc` and `madc` read that register, and `.cc`
+    writes it."""
+    seen = unsigned(ins.opcode[-1])
     code.registers.setdefault(CARRY, "pred")
-    carry_in = code.read(Register(CARRY), "pred") if carries_in else None
-    carry_out = code.write(Register(CARRY), "pred") if carries_out else None
+    sources = reads(code, ins, [seen] * (len(ins.operands) - 1))
+    carry_in = code.read(Register(CARRY), "pred") if ins.opcode[0][-1] == "c" else None
+    d = code.write(ins.operands[0], seen)
+    carry_out = code.write(Register(CARRY), "pred") if "cc" in ins.opcode else None
 
     def run(v: Values, g: Any) -> None:
-        result, carry = function(v[a], v[b], None if carry_in is None else v[carry_in], type_name)
+        result, carry = function(*[v[source] for source in sources], None if carry_in is None else v[carry_in])
         v[d][...] = result
         if carry_out is not None:
             v[carry_out][...] = carry
 
     return run
-
-
-@instruction("addc", "subc")
-def add_with_carry(code: Code, ins: PtxInstruction) -> Op:
-    seen = unsigned(ins.opcode[-1])
-    a, b = reads(code, ins, [seen, seen])
-    d = code.write(ins.operands[0], seen)
-    function = integers.addc if ins.opcode[0] == "addc" else integers.subc
-    carries_out = "cc" in ins.opcode
-    return with_carry(code, function, d, a, b, ins.opcode[-1], carries_in=True, carries_out=carries_out)
 
 
 @instruction("mul", "mul24")
@@ -84,7 +74,9 @@ def mul(code: Code, ins: PtxInstruction) -> Op:
         return binary_float(code, ins)
     mode = ins.opcode[1]
     if ins.opcode[0] == "mul24":
-        return mul24(code, ins, mode, type_name)
+        sources = reads(code, ins, ["u32", "u32"])
+        product = partial(product24, mode=mode, type_name=type_name)
+        return computed(product, code.write(ins.operands[0], "u32"), sources)
     if mode == "lo":
         a, b = reads(code, ins, [type_name] * 2)
         return into(np.multiply, code.write(ins.operands[0], type_name), a, b)
@@ -98,8 +90,8 @@ def mul(code: Code, ins: PtxInstruction) -> Op:
 
         return widened
     seen = unsigned(type_name)
-    a, b = reads(code, ins, [seen, seen])
-    return computed(lambda x, y: integers.mulhi(x, y, type_name), code.write(ins.operands[0], seen), [a, b])
+    sources = reads(code, ins, [seen, seen])
+    return computed(partial(integers.mulhi, dtype=type_name), code.write(ins.operands[0], seen), sources)
 
 
 def product24(a: Any, b: Any, mode: str, type_name: str) -> Any:
@@ -110,11 +102,6 @@ def product24(a: Any, b: Any, mode: str, type_name: str) -> Any:
     else:
         x, y = ((value & np.uint32(0xFFFFFF)).astype(np.int64) for value in (a, b))
     return (x * y >> (16 if mode == "hi" else 0)).astype(np.uint32)
-
-
-def mul24(code: Code, ins: PtxInstruction, mode: str, type_name: str) -> Op:
-    a, b = reads(code, ins, ["u32", "u32"])
-    return computed(lambda x, y: product24(x, y, mode, type_name), code.write(ins.operands[0], "u32"), [a, b])
 
 
 @instruction("mad", "mad24", "madc")
@@ -134,17 +121,16 @@ def mad(code: Code, ins: PtxInstruction) -> Op:
 
         return computed(sum24, d, [a, b, c])
     seen = unsigned(type_name)
-    result_type = wide(seen) if mode == "wide" else seen
     if kind == "madc" or "cc" in words:
-        return mad_with_carry(code, ins, mode, type_name, seen)
+        return with_carry(code, ins, partial(integers.madc, dtype=type_name, mode=mode))
     if mode == "hi":
-        a, b, c = reads(code, ins, [seen, seen, seen])
-        saturate = "sat" in words
-        d = code.write(ins.operands[0], seen)
-        return computed(lambda x, y, z: integers.mad(x, y, z, type_name, mode, saturate), d, [a, b, c])
-    a, b, c = reads(code, ins, [type_name, type_name, wide(type_name) if mode == "wide" else type_name])
-    d = code.write(ins.operands[0], wide(type_name) if mode == "wide" else type_name)
-    dtype = np.dtype(("int" if type_name[0] == "s" else "uint") + result_type[1:])
+        sources = reads(code, ins, [seen, seen, seen])
+        function = partial(integers.mad_hi, dtype=type_name, saturate="sat" in words)
+        return computed(function, code.write(ins.operands[0], seen), sources)
+    result_type = wide(type_name) if mode == "wide" else type_name
+    a, b, c = reads(code, ins, [type_name, type_name, result_type])
+    d = code.write(ins.operands[0], result_type)
+    dtype = np.dtype(DTYPES[result_type])
 
     def run(v: Values, g: Any) -> None:
         np.add(np.multiply(v[a], v[b], dtype=dtype), v[c], v[d])
@@ -152,33 +138,11 @@ def mad(code: Code, ins: PtxInstruction) -> Op:
     return run
 
 
-def mad_with_carry(code: Code, ins: PtxInstruction, mode: str, type_name: str, seen: str) -> Op:
-    carries_in, carries_out = ins.opcode[0] == "madc", "cc" in ins.opcode
-    code.registers.setdefault(CARRY, "pred")
-    a, b, c = reads(code, ins, [seen, seen, seen])
-    carry_in = code.read(Register(CARRY), "pred") if carries_in else None
-    d = code.write(ins.operands[0], seen)
-    carry_out = code.write(Register(CARRY), "pred") if carries_out else None
-
-    def run(v: Values, g: Any) -> None:
-        carry = None if carry_in is None else v[carry_in]
-        result, carry = integers.madc(v[a], v[b], v[c], carry, type_name, mode)
-        v[d][...] = result
-        if carry_out is not None:
-            v[carry_out][...] = carry
-
-    return run
-
-
-LOGIC: dict[str, np.ufunc] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-
-
 @instruction("and", "or", "xor")
 def logic(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
-    function = LOGIC[ins.opcode[0]]  # on predicates too
-    a, b = reads(code, ins, [type_name, type_name])
-    return into(function, code.write(ins.operands[0], type_name), a, b)
+    sources = reads(code, ins, [type_name, type_name])  # they may be predicates
+    return into(UFUNCS[ins.opcode[0]], code.write(ins.operands[0], type_name), *sources)
 
 
 @instruction("not")
@@ -204,7 +168,7 @@ def shift(code: Code, ins: PtxInstruction) -> Op:
     if fixed is not None:
         return into(function, d, a, code.constant(min(fixed & 0xFFFFFFFF, width * 2 - 1), seen))
     b = code.read(operand, "u32")
-    wide_dtype = np.dtype(("int" if seen[0] == "s" else "uint") + str(width))
+    wide_dtype = np.dtype(DTYPES[seen])
     if width == 32:
 
         def same_width(v: Values, g: Any) -> None:
@@ -218,22 +182,6 @@ def shift(code: Code, ins: PtxInstruction) -> Op:
     return run
 
 
-ONE_SOURCE = {
-    "popc": integers.popc,
-    "clz": integers.clz,
-    "brev": integers.brev,
-    "cnot": integers.cnot,
-}
-
-
-@instruction("popc", "clz", "brev", "cnot")
-def one_source(code: Code, ins: PtxInstruction) -> Op:
-    function, type_name = ONE_SOURCE[ins.opcode[0]], ins.opcode[-1]
-    (a,) = reads(code, ins, [unsigned(type_name)])
-    result = unsigned(type_name) if ins.opcode[0] in {"brev", "cnot"} else "u32"
-    return computed(lambda x: function(x, type_name), code.write(ins.operands[0], result), [a])
-
-
 @instruction("abs", "neg")
 def sign(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
@@ -243,22 +191,12 @@ def sign(code: Code, ins: PtxInstruction) -> Op:
     return into(np.absolute if ins.opcode[0] == "abs" else np.negative, code.write(ins.operands[0], type_name), a)
 
 
-@instruction("bfind")
-def bfind(code: Code, ins: PtxInstruction) -> Op:
-    type_name, shiftamt = ins.opcode[-1], "shiftamt" in ins.opcode
-    (a,) = reads(code, ins, [unsigned(type_name)])
-    return computed(lambda x: integers.bfind(x, type_name, shiftamt), code.write(ins.operands[0], "u32"), [a])
-
-
-EXTREMES: dict[str, np.ufunc] = {"min": np.minimum, "max": np.maximum}
-
-
 @instruction("min", "max")
 def extreme(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] not in "su":
         return float_extreme(code, ins)
-    function = EXTREMES[ins.opcode[0]]
+    function = UFUNCS[ins.opcode[0]]
     a, b = reads(code, ins, [type_name, type_name])
     d = code.write(ins.operands[0], type_name)
     if "relu" in ins.opcode:
@@ -266,15 +204,12 @@ def extreme(code: Code, ins: PtxInstruction) -> Op:
     return into(function, d, a, b)
 
 
-TWO_SOURCES = {"div": integers.div, "rem": integers.rem}
-
-
 @instruction("div", "rem")
 def divide(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] not in "su":
         return float_divide(code, ins)
-    function = TWO_SOURCES[ins.opcode[0]]
+    function = integers.div if ins.opcode[0] == "div" else integers.rem
     a, b = reads(code, ins, [unsigned(type_name)] * 2)
     d = code.write(ins.operands[0], unsigned(type_name))
 
@@ -287,82 +222,43 @@ def divide(code: Code, ins: PtxInstruction) -> Op:
     return run
 
 
-@instruction("sad")
-def sad(code: Code, ins: PtxInstruction) -> Op:
-    type_name = ins.opcode[-1]
-    sources = reads(code, ins, [unsigned(type_name)] * 3)
-    d = code.write(ins.operands[0], unsigned(type_name))
-    return computed(lambda x, y, z: integers.sad(x, y, z, type_name), d, sources)
+# Instructions that compute one function: the types of the sources, where T is the opcode's type read as unsigned, the
+# type of the result, and the function, given the words of the opcode.
+COMPUTED: dict[str, tuple[str, str, Callable[[tuple[str, ...]], Callable[..., Any]]]] = {
+    "popc": ("T", "u32", lambda words: integers.popc),
+    "clz": ("T", "u32", lambda words: partial(integers.clz, dtype=words[-1])),
+    "brev": ("T", "T", lambda words: integers.brev),
+    "cnot": ("T", "T", lambda words: integers.cnot),
+    "bfind": ("T", "u32", lambda words: partial(integers.bfind, dtype=words[-1], shiftamt="shiftamt" in words)),
+    "sad": ("T T T", "T", lambda words: partial(integers.sad, dtype=words[-1])),
+    "dp4a": ("u32 u32 u32", "u32", lambda words: partial(integers.dp4a, a_type=words[1], b_type=words[2])),
+    "dp2a": (
+        "u32 u32 u32",
+        "u32",
+        lambda words: partial(integers.dp2a, mode=words[1], a_type=words[2], b_type=words[3]),
+    ),
+    "bfe": ("T u32 u32", "T", lambda words: partial(integers.bfe, dtype=words[-1])),
+    "bfi": ("T T u32 u32", "T", lambda words: partial(integers.bfi, dtype=words[-1])),
+    "fns": ("u32 u32 u32", "u32", lambda words: integers.fns),
+    "szext": ("u32 u32", "u32", lambda words: partial(integers.szext, mode=words[1], dtype=words[2])),
+    "bmsk": ("u32 u32", "u32", lambda words: partial(integers.bmsk, mode=words[1])),
+    "shf": ("u32 u32 u32", "u32", lambda words: partial(integers.shf, direction=words[1], mode=words[2])),
+    "prmt": ("u32 u32 u32", "u32", lambda words: partial(integers.prmt, mode=words[2] if len(words) > 2 else None)),
+}
 
 
-@instruction("dp4a", "dp2a")
-def dot_product(code: Code, ins: PtxInstruction) -> Op:
-    *mode, a_type, b_type = ins.opcode[1:]
-    sources = reads(code, ins, ["u32"] * 3)
-    d = code.write(ins.operands[0], "u32")
-    if ins.opcode[0] == "dp4a":
-        return computed(lambda x, y, z: integers.dp4a(x, y, z, a_type, b_type), d, sources)
-    return computed(lambda x, y, z: integers.dp2a(x, y, z, a_type, b_type, mode[0]), d, sources)
-
-
-@instruction("bfe")
-def bfe(code: Code, ins: PtxInstruction) -> Op:
-    type_name = ins.opcode[-1]
-    sources = reads(code, ins, [unsigned(type_name), "u32", "u32"])
-    d = code.write(ins.operands[0], unsigned(type_name))
-    return computed(lambda x, y, z: integers.bfe(x, y, z, type_name), d, sources)
-
-
-@instruction("bfi")
-def bfi(code: Code, ins: PtxInstruction) -> Op:
-    type_name = ins.opcode[-1]
-    sources = reads(code, ins, [type_name, type_name, "u32", "u32"])
-    d = code.write(ins.operands[0], type_name)
-    return computed(lambda a, b, c, e: integers.bfi(a, b, c, e, type_name), d, sources)
-
-
-@instruction("fns")
-def fns(code: Code, ins: PtxInstruction) -> Op:
-    return computed(integers.fns, code.write(ins.operands[0], "u32"), reads(code, ins, ["u32"] * 3))
-
-
-@instruction("szext")
-def szext(code: Code, ins: PtxInstruction) -> Op:
-    _, mode, type_name = ins.opcode
-    sources = reads(code, ins, ["u32", "u32"])
-    return computed(lambda x, y: integers.szext(x, y, type_name, mode), code.write(ins.operands[0], "u32"), sources)
-
-
-@instruction("bmsk")
-def bmsk(code: Code, ins: PtxInstruction) -> Op:
-    mode = ins.opcode[1]
-    sources = reads(code, ins, ["u32", "u32"])
-    return computed(lambda x, y: integers.bmsk(x, y, mode), code.write(ins.operands[0], "u32"), sources)
-
-
-@instruction("shf")
-def funnel(code: Code, ins: PtxInstruction) -> Op:
-    direction, mode = ins.opcode[1:3]
-    sources = reads(code, ins, ["u32"] * 3)
-    d = code.write(ins.operands[0], "u32")
-    return computed(lambda a, b, c: integers.shf(a, b, c, direction, mode), d, sources)
-
-
-@instruction("prmt")
-def prmt(code: Code, ins: PtxInstruction) -> Op:
-    mode = ins.opcode[2] if len(ins.opcode) > 2 else None
-    sources = reads(code, ins, ["u32"] * 3)
-    return computed(lambda a, b, c: integers.prmt(a, b, c, mode), code.write(ins.operands[0], "u32"), sources)
+@instruction(*COMPUTED)
+def one_function(code: Code, ins: PtxInstruction) -> Op:
+    types, result, function = COMPUTED[ins.opcode[0]]
+    own = {"T": unsigned(ins.opcode[-1])}
+    sources = reads(code, ins, [own.get(each, each) for each in types.split()])
+    return computed(function(ins.opcode), code.write(ins.operands[0], own.get(result, result)), sources)
 
 
 @instruction("lop3")
 def lop3(code: Code, ins: PtxInstruction) -> Op:
     """`lop3.b32 d, a, b, c, lut`. The form `lop3.{and,or}.b32 d|p, …, q` is not supported, as LLVM and nvcc do not emit
     it."""
-    if len(ins.opcode) != 2:
-        raise code.error("lop3 with a predicate result is not supported")
-    lut = getattr(ins.operands[4], "value", None)
-    if lut is None:
-        raise code.error("the table of lop3 must be a constant")
+    table = partial(integers.lop3, lut=constant_of(ins.operands[4]))
     sources = [code.read(operand, "u32") for operand in ins.operands[1:4]]
-    return computed(lambda a, b, c: integers.lop3(a, b, c, lut), code.write(ins.operands[0], "u32"), sources)
+    return computed(table, code.write(ins.operands[0], "u32"), sources)

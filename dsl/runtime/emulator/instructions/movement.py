@@ -116,22 +116,11 @@ def unpack(code: Code, ins: PtxInstruction, target: Vector) -> Op:
 
 @instruction("cvt")
 def cvt(code: Code, ins: PtxInstruction) -> Op:
-    modifiers, types = take_modifiers(ins, CONVERSION_MODIFIERS)
-    if len(types) != 2:
-        raise code.error("unknown form of cvt")
-    result, source = types
+    modifiers, (result, source) = take_modifiers(ins, CONVERSION_MODIFIERS)
     rounding = next(iter(modifiers & ROUNDINGS), None)
-    options = {
-        "saturate": "sat" in modifiers,
-        "ftz": "ftz" in modifiers,
-        "relu": "relu" in modifiers,
-        "satfinite": "satfinite" in modifiers,
-    }
-    if result.endswith("x2"):
-        return pack_converted(code, ins, result, source, rounding, options)
-    if source.endswith("x2"):
-        return unpack_converted(code, ins, result, source, rounding, options)
-    return convert_one(code, ins, result, source, rounding, options)
+    options = {"saturate": "sat" in modifiers, **{each: each in modifiers for each in ("ftz", "relu", "satfinite")}}
+    build = pack_converted if result.endswith("x2") else convert_one
+    return build(code, ins, result, source, rounding, options)
 
 
 def convert_one(
@@ -176,73 +165,41 @@ def truncate_or_extend(d: int, a: int, result: str) -> Op:
 def pack_converted(
     code: Code, ins: PtxInstruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
 ) -> Op:
-    """`cvt.rn.f16x2.f32 d, a, b`. a becomes the upper half of d. `e4m3x2` and `e5m2x2` results fill 16 bits, and their
-    source may be a single f16x2."""
-    kind = result.removesuffix("x2")
-    if kind in {"e4m3", "e5m2"}:
-        return pack_fp8(code, ins, kind, source, rounding, options)
-    if source.endswith("x2"):  # f16x2 from e4m3x2 or e5m2x2, which are two bytes in 16 bits
-        a = code.read(ins.operands[1], "u16")
-        d = code.write(ins.operands[0], result)
-        fp8 = source.removesuffix("x2")
+    """`cvt.rn.f16x2.f32 d, a, b`. a becomes the upper half of d. The source of a conversion to or from two fp8, which
+    fill 16 bits, may also be one packed register."""
+    kind, element = result.removesuffix("x2"), source.removesuffix("x2")
+    to_fp8 = kind in {"e4m3", "e5m2"}
 
-        def widen(v: Values, g: Any) -> None:
-            packed = np.ascontiguousarray(v[a]).view(np.uint8).reshape(-1, 2)
-            v[d][...] = convert(packed, fp8, kind, rounding, **options)
+    def put(out: Any, lower: Any, upper: Any) -> None:
+        if to_fp8:
+            out[...] = lower.astype(np.uint16) | upper.astype(np.uint16) << 8
+        else:
+            out[:, 0], out[:, 1] = lower, upper
 
-        return widen
-    a, b = code.read(ins.operands[1], source), code.read(ins.operands[2], source)
-    d = code.write(ins.operands[0], result)
-
-    def run(v: Values, g: Any) -> None:
-        upper = convert(v[a], source, kind, rounding, **options)
-        lower = convert(v[b], source, kind, rounding, **options)
-        out = v[d]
-        out[:, 1] = upper
-        out[:, 0] = lower
-
-    return run
-
-
-def pack_fp8(
-    code: Code, ins: PtxInstruction, kind: str, source: str, rounding: str | None, options: dict[str, bool]
-) -> Op:
-    options = {**options, "satfinite": True}
-    if source.endswith("x2"):
-        a = code.read(ins.operands[1], source)
-        d = code.write(ins.operands[0], "u16")
-        element = source.removesuffix("x2")
+    if element != source:
+        a = code.read(ins.operands[1], source if to_fp8 else "u16")
+        d = code.write(ins.operands[0], "u16" if to_fp8 else result)
 
         def from_packed(v: Values, g: Any) -> None:
-            found = convert(v[a], element, kind, rounding, **options).astype(np.uint16)
-            v[d][...] = found[:, 0] | found[:, 1] << 8
+            pairs = v[a] if to_fp8 else np.ascontiguousarray(v[a]).view(np.uint8).reshape(-1, 2)
+            put(v[d], *convert(pairs, element, kind, rounding, **options).T)
 
         return from_packed
-    a, b = code.read(ins.operands[1], source), code.read(ins.operands[2], source)
-    d = code.write(ins.operands[0], "u16")
+    a, b = (code.read(operand, source) for operand in ins.operands[1:])
+    d = code.write(ins.operands[0], "u16" if to_fp8 else result)
 
-    def run(v: Values, g: Any) -> None:
-        upper = convert(v[a], source, kind, rounding, **options).astype(np.uint16)
-        lower = convert(v[b], source, kind, rounding, **options).astype(np.uint16)
-        v[d][...] = lower | upper << 8
+    def from_two(v: Values, g: Any) -> None:
+        upper = convert(v[a], source, kind, rounding, **options)
+        put(v[d], convert(v[b], source, kind, rounding, **options), upper)
 
-    return run
-
-
-def unpack_converted(
-    code: Code, ins: PtxInstruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
-) -> Op:
-    raise code.error(f"cvt from .{source} to .{result} is not supported")
+    return from_two
 
 
 @instruction("cvt.pack")
 def cvt_pack(code: Code, ins: PtxInstruction) -> Op:
     """`cvt.pack.sat.convertType.s32{.b32} d, a, b{, c}` puts a above b, and both above the low part of c (PTX ISA
     "cvt.pack")."""
-    words = ins.opcode[2:]
-    kind = words[1]
-    if kind not in {"u8", "s8", "u16", "s16"}:
-        raise code.error(f"cvt.pack to .{kind} is not supported")
+    kind = ins.opcode[3]
     bits = int(kind[1:])
     limits = np.iinfo(DTYPES[kind])
     a, b = code.read(ins.operands[1], "s32"), code.read(ins.operands[2], "s32")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..code import Code, Op, Values
-from ..reader import PtxInstruction
+from ..reader import Integer, Operand, PtxInstruction
 
 Builder = Callable[[Code, PtxInstruction], Op]
 
@@ -57,6 +57,12 @@ def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
         if row is not None:
             return row
     return None
+
+
+def constant_of(operand: Operand) -> int:
+    """The value of an operand that the legal forms restrict to integer constants."""
+    assert isinstance(operand, Integer)
+    return operand.value
 
 
 def into(function: np.ufunc, d: int, *sources: int) -> Op:

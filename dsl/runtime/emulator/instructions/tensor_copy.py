@@ -9,14 +9,14 @@ import numpy as np
 from ..code import Code, Op, Site, Values
 from ..findings import Kind
 from ..memory import GLOBAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
-from ..reader import Integer, Operand, PtxInstruction, TensorAddress, Vector
+from ..reader import Operand, PtxInstruction, TensorAddress, Vector
 from ..reductions import OF_TYPES, BulkReduction
 from ..spaces import BadLanes, SharedSpace
 from ..tensor_copies import ALIGNMENT, Box, Pixels, box_at, pixels_at
 from ..tensor_maps import ALIGNMENT as MAP_ALIGNMENT
 from ..tensor_maps import BYTES, CORNER_BITS, UNIT, NoMap, PlacedMap, decode
 from .memory_access import nothing
-from .registry import instruction
+from .registry import constant_of, instruction
 
 
 @instruction("cp.async.bulk", effect=True)
@@ -27,9 +27,7 @@ def bulk(code: Code, ins: PtxInstruction) -> Op:
     if word == "commit_group":
         return lambda v, g: g.wave.stores.commit(g)
     if word == "wait_group":
-        constant = ins.operands[0]
-        assert isinstance(constant, Integer)  # not negative, as the legal forms state
-        count = constant.value
+        count = constant_of(ins.operands[0])
         if "read" in ins.opcode:
             return lambda v, g: g.wave.stores.wait_for_reads(g, count)
         return lambda v, g: g.wave.stores.wait(g, count)

@@ -10,12 +10,12 @@ import numpy as np
 from ..code import Code, Op, Values
 from ..findings import Kind
 from ..knowledge import scope_of
-from ..reader import Integer, PtxInstruction
+from ..reader import PtxInstruction
 from ..shadow import PLAIN_READ, PLAIN_WRITE, SpacePlace
 from ..spaces import BadLanes, Space
 from ..tensor_maps import ALIGNMENT, BYTES, NoMap, replaced
 from .memory_access import access, state_space
-from .registry import instruction
+from .registry import constant_of, instruction
 
 PIECES = BYTES // ALIGNMENT
 FIELDS_WITH_ORDINAL = {"box_dim", "global_dim", "global_stride", "element_stride"}
@@ -35,7 +35,7 @@ def replace(code: Code, ins: PtxInstruction) -> Op:
     """`[addr], {ord,} new_val`. The instruction is a weak access that reads and writes the whole map."""
     field, site = ins.opcode[3], code.site
     has_ordinal = field in FIELDS_WITH_ORDINAL
-    ordinal = ins.operands[1].value if has_ordinal and isinstance(ins.operands[1], Integer) else 0
+    ordinal = constant_of(ins.operands[1]) if has_ordinal else 0
     value = code.read(ins.operands[2 if has_ordinal else 1], f"u{ins.opcode[-1][1:]}")
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:

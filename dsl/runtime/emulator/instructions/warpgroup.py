@@ -11,12 +11,12 @@ from ..code import Code, Op, Values
 from ..descriptors import CHUNK, Pattern, Unfit, check_starts, pattern, rest_of, starts_of
 from ..findings import Kind, PtxError
 from ..products import GROUP, TilePlace
-from ..reader import Integer, PtxInstruction, Vector
+from ..reader import PtxInstruction, Vector
 from ..shadow import PLAIN_READ, SpacePlace
 from ..spaces import BadLanes, SharedSpace
 from ..sums_in_flight import WarpgroupStep
 from .memory_access import vector_items
-from .registry import instruction
+from .registry import constant_of, instruction
 from .tensor import by_warps
 
 # An MMA has 64 rows, and each of its four warps holds the accumulators of this many rows.
@@ -40,18 +40,14 @@ def commit(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("wgmma.wait_group", effect=True, sync="warp")
 def wait(code: Code, ins: PtxInstruction) -> Op:
-    constant = ins.operands[0]
-    assert isinstance(constant, Integer)  # not negative, as the legal forms state
-    count = constant.value
+    count = constant_of(ins.operands[0])
     code.record.product = WarpgroupStep("wait", left=count)
     return lambda v, g: g.wave.products.wait(g, count)
 
 
 @instruction("setmaxnreg", effect=True, sync="warp")
 def set_registers(code: Code, ins: PtxInstruction) -> Op:
-    constant = ins.operands[0]
-    assert isinstance(constant, Integer)  # a multiple of 8, as the legal forms state
-    count, more, site = constant.value, "inc" in ins.opcode, code.site
+    count, more, site = constant_of(ins.operands[0]), "inc" in ins.opcode, code.site
     return lambda v, g: g.wave.register_counts.set(g, site, count, more)
 
 

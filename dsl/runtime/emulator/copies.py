@@ -10,7 +10,7 @@ time of the completion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,22 +52,14 @@ class Operation:
             kept = np.flatnonzero(position[readers] >= 0)
             if len(kept):
                 sources.append((position[readers[kept]], place.restricted(kept)))
-        return Operation(
-            self.site,
-            self.threads[lanes],
-            self.groups[lanes],
-            self.numbers[lanes],
-            self.memory,
-            None if self.target is None else self.target.restricted(lanes),
-            self.device,
-            sources,
-            self.stamps[lanes],
-        )
+        target = None if self.target is None else self.target.restricted(lanes)
+        columns = {name: getattr(self, name)[lanes] for name in ("threads", "groups", "numbers", "stamps")}
+        return replace(self, target=target, sources=sources, **columns)
 
     def units(self) -> Any:
         """The granules of each thread's destination, [threads, granules]."""
         assert self.target is not None
-        return self.target.units(granule(self.memory))
+        return self.target.units(self.memory.shadow.granule)
 
 
 @dataclass
@@ -80,11 +72,6 @@ class Tracked:
     known: Any  # the accesses that are ordered before the arrivals
     copies: list[list[tuple[Landings, Any, int]]]  # for each thread and copy: table, granules, number
     began: int = 0  # the logical time
-
-
-def granule(space: Space) -> int:
-    assert space.shadow is not None
-    return space.shadow.granule
 
 
 class Sources:
@@ -163,11 +150,7 @@ class Copies:
     def begin(self, operation: Operation) -> None:
         self.pending.append(operation)
         if operation.sources:
-            shadow = operation.device.shadow
-            assert shadow is not None
-            if shadow.sources is None:
-                shadow.sources = Sources(shadow.count, shadow.granule)
-            shadow.sources.add(self.wave, operation)
+            sources_of(operation.device).add(self.wave, operation)
 
     def commit(self, g: Any) -> None:
         self.open[g.index()] += 1
@@ -201,30 +184,23 @@ class Copies:
                 found.append(operation.part(np.flatnonzero(done)))
                 rest.append(operation.part(np.flatnonzero(~done)))
                 # The copies that stay in the list are still reading their source.
-                self.reading(rest[-1], name)
+                if name == "pending" and rest[-1].sources:
+                    sources_of(operation.device).add(self.wave, rest[-1])
             else:
                 rest.append(operation)
         setattr(self, name, rest)
         return found
 
-    def reading(self, operation: Operation, name: str) -> None:
-        sources = operation.device.shadow.sources if operation.device.shadow is not None else None
-        if name == "pending" and operation.sources and sources is not None:
-            sources.add(self.wave, operation)
-
     def released(self, operation: Operation) -> None:
-        sources = operation.device.shadow.sources if operation.device.shadow is not None else None
-        if sources is not None:
-            sources.remove(operation)
+        if operation.sources:
+            sources_of(operation.device).remove(operation)
 
     def complete(self, operation: Operation) -> None:
-        shadow, source_shadow = operation.memory.shadow, operation.device.shadow
-        assert shadow is not None and source_shadow is not None
         if operation.target is not None:
-            shadow.finish_copy(operation.target, operation.stamps, self.wave.ordering.clock.now)
+            operation.memory.shadow.finish_copy(operation.target, operation.stamps, self.wave.ordering.clock.now)
         for readers, place in operation.sources:
             part = self.wave.lanes_at(operation.threads[readers])
-            source_shadow.access(PLAIN_READ, place, part, operation.site)
+            operation.device.shadow.access(PLAIN_READ, place, part, operation.site)
 
     # Completion by an mbarrier
 
@@ -263,10 +239,8 @@ class Copies:
     def settle(self, operation: Operation) -> None:
         """Records that the threads of `operation` have waited for its copies, which an mbarrier has completed
         earlier."""
-        shadow = operation.memory.shadow
-        assert shadow is not None
         current = is_current(operation, self.wave)
-        shadow.settle_copy(operation.units(), current, operation.stamps, self.wave.ordering.clock.now)
+        operation.memory.shadow.settle_copy(operation.units(), current, operation.stamps, self.wave.ordering.clock.now)
 
 
 def is_current(operation: Operation, wave: Any) -> Any:
@@ -274,9 +248,15 @@ def is_current(operation: Operation, wave: Any) -> Any:
     return landings_of(operation.memory, wave).copies[operation.units()] == operation.numbers[:, None]
 
 
+def sources_of(space: Space) -> Sources:
+    shadow = space.shadow
+    if shadow.sources is None:
+        shadow.sources = Sources(shadow.count, shadow.granule)
+    return shadow.sources
+
+
 def landings_of(memory: Space, wave: Any) -> Landings:
     shadow = memory.shadow
-    assert shadow is not None
     if shadow.landings is None:
         shadow.landings = Landings(shadow.count, wave.block_lanes)
     return shadow.landings

@@ -31,7 +31,6 @@ class Delays:
     """The values that the last strong writes to a memory space have replaced."""
 
     def __init__(self, space: Space):
-        assert space.shadow is not None
         self.space, self.shadow = space, space.shadow
         self.before = Space(np.zeros_like(space.data), None)
         self.stamps = np.zeros(self.shadow.count, U)  # of these writes; 0 if there was none, or several at once

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from .code import Site
-from .copies import Operation, landings_of
+from .copies import Operation, landings_of, sources_of
 from .landings import Landing
 from .mbarriers import teams
 from .reductions import BulkReduction
 from .reductions_in_flight import ReductionInFlight
 from .shadow import PLAIN_READ, SpacePlace
 from .stamps import U
-from .tensor_copies import shared_place, sources_of, start_reduction
+from .tensor_copies import shared_place, start_reduction
 
 
 @dataclass

@@ -427,7 +427,7 @@ class RunningLaunch:
                 if not self.active:
                     self.admit()
                 self.rotate()
-        if self.device.shadow is not None and self.device.shadow.reductions is not None:
+        if self.device.shadow.reductions is not None:
             self.device.shadow.reductions.end_launch(self.clock.now)
         # Only a second run tracks undefined quotients, since few launches divide by 0.
         if self.divided and self.judges_divisions and not self.program.divisions:
@@ -575,15 +575,12 @@ class RunningLaunch:
     def end_scratch(self) -> None:
         """Records what the launch has left in the workspaces."""
         if self.memory.scratch:
-            assert self.device.shadow is not None
             end_scratch(self.device.shadow, self.memory.data, self.memory.scratch, self.writer)
 
     def writers(self, address: int) -> Writers | None:
         """The last writer of each byte of the allocation at `address`. None if there is no such allocation."""
-        shadow, allocation = self.device.shadow, self.memory.find(address)
-        if shadow is None or allocation is None:
-            return None
-        return writers_of(shadow, allocation, self.origins)
+        allocation = self.memory.find(address)
+        return None if allocation is None else writers_of(self.device.shadow, allocation, self.origins)
 
     def check_limits(self, g: Any, segment: Segment) -> None:
         """Stops a launch that has run too many instructions or too long."""

@@ -195,7 +195,6 @@ class Mbarriers:
         """Records an mbarrier instruction's access. For this access, the shadow memory omits the check that forbids
         accesses to valid objects."""
         shadow = memory.shadow
-        assert shadow is not None
         reserved, shadow.reserved = shadow.reserved, None
         try:
             shadow.access(kind, place, g, site)
@@ -215,7 +214,7 @@ class Mbarriers:
                 g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
             self.made += 1
             self.objects[key] = Mbarrier(self.made, count, count)
-        memory.shadow.reserve(place, True)  # type: ignore[union-attr]
+        memory.shadow.reserve(place, True)
 
     def invalidate(self, g: Any, memory: Space, address: Any, site: Site) -> None:
         place, keys = self.objects_at(g, memory, address, site, own=True)
@@ -228,7 +227,7 @@ class Mbarriers:
                 is_early = found.deferred or found.loads
                 what = "asynchronous copies are still to arrive" if is_early else "threads wait"
                 g.launch.report(Kind.BARRIER_MISUSE, f"invalidates an mbarrier at which {what}", g, lane, site)
-        memory.shadow.reserve(place, False)  # type: ignore[union-attr]
+        memory.shadow.reserve(place, False)
 
     def note_users(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
         """Notes uses of an object that are not ordered before its `inval`.
@@ -238,7 +237,7 @@ class Mbarriers:
         the emulator keeps a note and reports no finding.
         """
         for kind in (STRONG_WRITE, STRONG_READ):
-            met = memory.shadow.unordered(kind, place, g, site)  # type: ignore[union-attr]
+            met = memory.shadow.unordered(kind, place, g, site)
             if met is not None:
                 lane, user = met
                 message = "invalidates an mbarrier that another thread has used, with nothing to order the two"
@@ -376,7 +375,6 @@ class Mbarriers:
     def check_fenced(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
         """Reports an object that the async proxy will use although no fence came after its init."""
         shadow = memory.shadow
-        assert shadow is not None
         stamps = place.take(shadow.record(AccessKind(PLAIN_WRITE)), shadow.granule)
         inits = stamps if stamps.ndim == 1 else stamps[:, 0]
         own = g.launch.init_fences.own[threads_of(inits).astype(np.int64)]

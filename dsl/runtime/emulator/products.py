@@ -18,7 +18,7 @@ from .code import Site
 from .copies import Copies, Operation
 from .findings import Kind
 from .shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, WRITES, SpacePlace
-from .spaces import SharedSpace, Space
+from .spaces import Space
 from .stamps import SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
 
 # Number of warps of a warp group. These warps issue products together.
@@ -71,7 +71,6 @@ class Products(Copies):
     def complete(self, operation: Operation) -> None:
         """Completes these products. Their warps have waited for them."""
         shadow = operation.device.shadow
-        assert shadow is not None
         if shadow.readings is None:
             shadow.readings = Readings(self.wave)
         for _, place in operation.sources:
@@ -120,9 +119,7 @@ class Readings:
 
     def __init__(self, wave: Any):
         self.wave = wave
-        memory = wave.space("shared")
-        assert isinstance(memory, SharedSpace)
-        self.stamps = np.zeros((wave.block_lanes // 32, len(memory.data) // CHUNK), U)
+        self.stamps = np.zeros((wave.block_lanes // 32, len(wave.space("shared").data) // CHUNK), U)
         self.warps: list[int] = []  # warps of a block that have issued products
 
     def add(self, place: TilePlace, site: Site, now: int) -> None:
@@ -207,7 +204,6 @@ class ProxyFences:
         `does` names the access, with its verb.
         """
         shadow = memory.shadow
-        assert shadow is not None
         for kind, record in shadow.records.items():
             if kind.base not in (READS_AND_WRITES if overwrites else WRITES) or kind.proxy:
                 continue

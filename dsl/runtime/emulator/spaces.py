@@ -46,7 +46,7 @@ class Space:
 
     def __init__(self, data: Any, shadow: Shadow | None):
         self.data = data
-        self.shadow = shadow
+        self.shadow: Any = shadow  # None for constants, which no access can change
         self.delays: LateWrites | None = None  # set in programs whose threads may load values that other threads write
         self.changes = 0  # number of writes so far; while `compares` is set, only writes that change a value count
         self.compares = False

@@ -27,7 +27,7 @@ import numpy as np
 
 from .causality import Strong
 from .code import Site
-from .copies import Copies, Operation, Sources, landings_of
+from .copies import Copies, Operation, landings_of, sources_of
 from .findings import Kind
 from .knowledge import CLUSTER, GPU
 from .landings import Landing
@@ -265,7 +265,6 @@ class SourceReading:
         memory, else None."""
         self.operation: Operation | None = None
         self.device = device = part.wave.space("global")
-        assert isinstance(device, GlobalSpace) and device.shadow is not None
         if box is not None and box.is_empty:
             box = None
         self.is_bad = box is not None and not is_allocated(device, box, part, site, False)
@@ -428,11 +427,9 @@ class TensorStores(Copies):
 
     def read(self, operation: Operation) -> None:
         self.released(operation)
-        shadow = operation.device.shadow
-        assert shadow is not None
         for readers, place in operation.sources:
             part = self.wave.lanes_at(operation.threads[readers])
-            shadow.access(PLAIN_READ, place, part, operation.site)
+            operation.device.shadow.access(PLAIN_READ, place, part, operation.site)
         operation.sources = []
         assert isinstance(operation, OperationOut) and operation.map is not None
         operation.map.end()
@@ -440,7 +437,7 @@ class TensorStores(Copies):
     def complete(self, operation: Operation) -> None:
         self.read(operation)
         target, shadow = operation.target, operation.memory.shadow
-        assert isinstance(operation, OperationOut) and shadow is not None
+        assert isinstance(operation, OperationOut)
         if target is None:
             return
         if operation.reduction is None:
@@ -467,7 +464,6 @@ def start_reduction(
 ) -> ReductionInFlight:
     """Begins a reduction by these lanes. Checks first that the destination is free."""
     shadow = memory.shadow
-    assert shadow is not None
     if shadow.reductions is None:
         shadow.reductions = ReductionsInFlight(shadow)
     strong = Strong(GPU if by_proxy else CLUSTER, reduction.size, observes=False)
@@ -486,14 +482,6 @@ def count_sectors(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site,
     rows = box.rows()
     found = int((((rows + box.row_bytes - 1) >> 5) - (rows >> 5) + 1).sum())
     device.add_sectors(box.first, part.launch.counters_of(site), found, len(rows) * box.row_bytes, write)
-
-
-def sources_of(device: GlobalSpace) -> Sources:
-    shadow = device.shadow
-    assert shadow is not None
-    if shadow.sources is None:
-        shadow.sources = Sources(shadow.count, shadow.granule)
-    return shadow.sources
 
 
 def can_be_written(device: GlobalSpace, box: Box | Pixels) -> bool:
@@ -527,7 +515,6 @@ def is_allocated(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, 
 
 def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
     """The place of a TMA box in global memory. Its units are as large as the rows of the box allow."""
-    assert device.shadow is not None
     rows = box.rows()
     # The lowest set bit of all offsets and of the row's length gives the largest unit into which all rows can be
     # divided.

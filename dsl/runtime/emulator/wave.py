@@ -436,9 +436,8 @@ class Wave:
 
     def addresses(self, place: SpacePlace, memory: Space) -> Any:
         """An address for each lane. No other space of the launch has the same address."""
-        base = memory.shadow.base if memory.shadow is not None else 0
         index = place.index if place.index is not None else place.start + np.arange(place.lanes)
-        return base + index * place.size
+        return memory.shadow.base + index * place.size
 
     def observe(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any = None) -> None:
         """Handles a strong read. The elements in the mask `late` ([lanes, elements]) have the value from before the
@@ -462,7 +461,7 @@ class Wave:
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             for offset in range(0, place.size, strong.size):
                 addresses = self.addresses(place, memory) + offset
-                self.causality.publish(addresses, g.index(), strong, granule_of(memory, place))
+                self.causality.publish(addresses, g.index(), strong, memory.shadow.granule)
 
     def modify(self, place: SpacePlace, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
         """Handles atomic operations in their order. Each operation sees what the earlier operations have published.
@@ -473,7 +472,7 @@ class Wave:
             writes = True if wrote is True else wrote[order]
             for offset in range(0, place.size, strong.size):
                 addresses = (self.addresses(place, memory) + offset)[order]
-                self.causality.modify(addresses, g.index()[order], writes, strong, granule_of(memory, place))
+                self.causality.modify(addresses, g.index()[order], writes, strong, memory.shadow.granule)
 
     def fence(self, g: Lanes, scope: int, acquires: bool, releases: bool, sequential: bool) -> None:
         self.causality.fence(g.index(), scope, acquires, releases, sequential)
@@ -485,10 +484,6 @@ class Wave:
             local = self.spaces["local"]
             return local.data, position * self.launch.local_bytes + address - LOCAL_WINDOW
         return self.launch.memory.data, address - GLOBAL_WINDOW
-
-
-def granule_of(memory: Space, place: SpacePlace) -> int:
-    return memory.shadow.granule if memory.shadow is not None else place.size
 
 
 def lane_mask(relation: str, lane: Any) -> Any:

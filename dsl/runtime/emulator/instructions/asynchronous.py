@@ -13,7 +13,7 @@ from ..memory import SHARED_WINDOW
 from ..reader import Not, PtxInstruction, Register
 from ..relaxed import BLOCK, CLUSTER
 from ..shadow import PLAIN_READ, SpacePlace
-from ..spaces import BadLanes, SharedSpace, Space
+from ..spaces import BadLanes, Space
 from ..traffic import LINE
 from .memory_access import access, state_space
 from .registry import constant_of, instruction
@@ -53,8 +53,7 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
     # The copy moves either units of 8 bytes or a single unit of 4 bytes.
     dtype, count = (np.dtype(np.uint32), 1) if size == 4 else (np.dtype(np.uint64), size // 8)
 
-    def body(v: Values, g: Any, memory: Space, address: Any) -> None:
-        assert isinstance(memory, SharedSpace)
+    def body(v: Values, g: Any, memory: Any, address: Any) -> None:
         target = memory.place(address, size, g, site, True, g.launch.counters_of(site))
         source = v[source_base] + np.uint64(source_offset % (1 << 64))
         wanted = np.full(1, size) if source_size is None else v[source_size]
@@ -81,7 +80,7 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
         lines = np.where(wanted > 0, (source // np.uint64(LINE)).astype(np.int64), -1)
         shared = np.broadcast_to(address.astype(np.int64), g.n)
         memory.count_lines(shared, np.broadcast_to(lines, g.n), size, g, g.launch.counters_of(site))
-        memory.shadow.start_copy(target, g, site)  # type: ignore[union-attr]
+        memory.shadow.start_copy(target, g, site)
         memory.store(target, data if count > 1 else data[:, 0], dtype, count)
         g.wave.copies.start(g, site, memory, target, g.wave.space("global"), sources)
 
@@ -107,10 +106,8 @@ def read_bytes(
         chosen = lanes[wanted[lanes] > byte]
         part = g.part(chosen)
         place = device.place(source[chosen] + np.uint64(byte), 1, part, site, False, None)
-        shadow = device.shadow
-        assert shadow is not None
-        granules = place.widened(shadow.granule)
-        shadow.access(PLAIN_READ, granules, part, site)
+        granules = place.widened(device.shadow.granule)
+        device.shadow.access(PLAIN_READ, granules, part, site)
         image[chosen, byte] = device.load(place, np.uint8, 1)
         read.append((chosen, granules))
     return read

@@ -107,8 +107,7 @@ class Element:
         the old value."""
         site, dtype, strong = self.site, self.dtype, self.strong
         place = memory.place(address, dtype.itemsize, g, site, True, None)
-        if memory.shadow is not None:
-            memory.shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True)
+        memory.shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True)
         index = place.index if place.index is not None else place.start + np.arange(g.n)
         memory.count_atomic(index, dtype.itemsize, g, site)
         # The ISA leaves the order of the lanes open. A seed permutes it.

@@ -12,7 +12,7 @@ from ..findings import Kind
 from ..memory import RANK_SHIFT
 from ..reader import Operand, PtxInstruction
 from ..reductions import reduction_of
-from ..spaces import BadLanes, SharedSpace
+from ..spaces import BadLanes
 from ..tensor_copies import box_at
 from ..tensor_maps import UNIT, DecodedMap, PlacedMap
 from .registry import instruction
@@ -54,7 +54,6 @@ class BulkOperands:
 
     def start(self, address: int, part: Any, size: int, write: bool) -> Any:
         memory = part.wave.space("shared")
-        assert isinstance(memory, SharedSpace)
         rank, own = address >> RANK_SHIFT, int(part.lane("rank")[0]) + 1
         if rank not in (0, own):
             message = "a bulk copy to another block of the cluster, which the emulator does not know"

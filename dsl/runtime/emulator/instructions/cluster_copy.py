@@ -48,7 +48,6 @@ class ClusterOperands:
         """The offsets of the destinations in the wave's shared memory, and the numbers of their mbarriers. Each
         destination has `size` bytes."""
         memory, site = g.wave.space("shared"), self.site
-        assert isinstance(memory, SharedSpace)
         away, offsets = blocks_away(targets, g, memory, site)
         away_of_barrier, at = blocks_away(barriers, g, memory, site)
         message = (

@@ -225,10 +225,9 @@ def store(code: Code, ins: PtxInstruction) -> Op:
             values = np.empty((g.n, count), dtype)
             for index, source in enumerate(sources):
                 values[:, index] = v[source]
-        if memory.shadow is not None:
-            if volatile and memory.shadow.name == "shared":
-                memory.shadow.volatile(kind, place, g, site)
-            memory.shadow.access(kind, place, g, site, strong, values=values)
+        if volatile and memory.shadow.name == "shared":
+            memory.shadow.volatile(kind, place, g, site)
+        memory.shadow.access(kind, place, g, site, strong, values=values)
         if strong is not None:
             if memory.delays is not None:
                 memory.delays.wrote(place, g, site, memory.load(place, dtype, count), dtype, count)

@@ -91,8 +91,7 @@ def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place, part = row_places(g, count, memory, address, site, False)
-        if memory.shadow is not None:
-            memory.shadow.access(PLAIN_READ, place, part, site)
+        memory.shadow.access(PLAIN_READ, place, part, site)
         data = np.ascontiguousarray(memory.load(place, np.uint64, 2)).view(np.uint8).reshape(-1, count, 8, 16)
         for entry, values in zip(d, matrix.ldmatrix_distribute(data, transposed), strict=True):
             v[entry][...] = values.reshape(-1)
@@ -130,8 +129,7 @@ def stmatrix(code: Code, ins: PtxInstruction) -> Op:
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place, part = row_places(g, count, memory, address, site, True)
-        if memory.shadow is not None:
-            memory.shadow.access(PLAIN_WRITE, place, part, site)
+        memory.shadow.access(PLAIN_WRITE, place, part, site)
         data = matrix.stmatrix_collect([by_warps(v[entry], g) for entry in sources], transposed)
         memory.store(place, np.ascontiguousarray(data).view(np.uint64).reshape(-1, 2), np.uint64, 2)
 

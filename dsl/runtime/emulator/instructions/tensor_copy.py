@@ -11,7 +11,7 @@ from ..findings import Kind
 from ..memory import GLOBAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
 from ..reader import Operand, PtxInstruction, TensorAddress, Vector
 from ..reductions import OF_TYPES, BulkReduction
-from ..spaces import BadLanes, SharedSpace
+from ..spaces import BadLanes
 from ..tensor_copies import ALIGNMENT, Box, Pixels, box_at, pixels_at
 from ..tensor_maps import ALIGNMENT as MAP_ALIGNMENT
 from ..tensor_maps import BYTES, CORNER_BITS, UNIT, NoMap, PlacedMap, decode
@@ -149,7 +149,6 @@ class TensorOperands:
     def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
         """The offset of each lane's TMA box in the wave's shared memory. A box has `count` bytes."""
         memory = g.wave.space("shared")
-        assert isinstance(memory, SharedSpace)
         rank, address = addresses >> RANK_SHIFT, addresses & (1 << RANK_SHIFT) - 1
         other = (rank != 0) & (rank != g.lane("rank").astype(np.int64) + 1)
         if other.any():

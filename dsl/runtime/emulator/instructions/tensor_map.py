@@ -41,7 +41,6 @@ def replace(code: Code, ins: PtxInstruction) -> Op:
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = map_places(memory, np.broadcast_to(address, g.n), g, site, True)
         lanes = g.part(np.repeat(np.arange(g.n), PIECES))
-        assert memory.shadow is not None
         memory.shadow.access(PLAIN_WRITE, place, lanes, site, read_modify=True)
         image = memory.data.reshape(-1, ALIGNMENT)
         new = np.broadcast_to(v[value], g.n)

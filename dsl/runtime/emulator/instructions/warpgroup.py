@@ -13,7 +13,7 @@ from ..findings import Kind, PtxError
 from ..products import GROUP, TilePlace
 from ..reader import PtxInstruction, Vector
 from ..shadow import PLAIN_READ, SpacePlace
-from ..spaces import BadLanes, SharedSpace
+from ..spaces import BadLanes
 from ..sums_in_flight import WarpgroupStep
 from .memory_access import vector_items
 from .registry import constant_of, instruction
@@ -83,7 +83,6 @@ class DescribedOperand:
         """The result of `read` for the warps `chosen`, whose descriptors differ only in their start address."""
         tile, places = self.places(descriptors, rest, chosen, g, site)
         memory, lanes = g.wave.space("shared"), (32 * chosen[:, None] + np.arange(32)).ravel()
-        assert memory.shadow is not None
         part = g if len(lanes) == g.n else g.part(lanes)
         # If a single copy has filled the whole tile, a check of the first 32 of its 128 chunks is enough.
         is_even = len(places) > 1 and memory.shadow.is_even(tile.units_of_warps[tile.first], CHUNK)
@@ -110,7 +109,6 @@ class DescribedOperand:
         self, starts: Any, rest: int, warps: Any, first_lanes: Any, g: Any, site: Any
     ) -> tuple[TilePlace, list[SpacePlace]]:
         memory, slots = g.wave.space("shared"), warps * 32 // g.wave.block_lanes
-        assert isinstance(memory, SharedSpace)
         try:
             found = pattern(rest, self.rows, self.across)
             check_starts(starts, found.bits, self.across)

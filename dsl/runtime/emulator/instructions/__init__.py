@@ -2,48 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from ..code import Code, Op
 from ..reader import PtxInstruction
-from . import (
-    asynchronous,
-    atomics,
-    barrier,
-    bulk_copy,
-    cluster_copy,
-    comparison,
-    control,
-    floating,
-    integer,
-    memory_access,
-    movement,
-    tensor,
-    tensor_copy,
-    tensor_map,
-    video,
-    warp,
-    warpgroup,
-)
 from .registry import Row
 
-FAMILIES = (
-    asynchronous,
-    atomics,
-    barrier,
-    bulk_copy,
-    cluster_copy,
-    comparison,
-    control,
-    floating,
-    integer,
-    memory_access,
-    movement,
-    tensor,
-    tensor_copy,
-    tensor_map,
-    video,
-    warp,
-    warpgroup,
-)
+for family in iter_modules(__path__):
+    import_module(f"{__name__}.{family.name}")
 
 
 def build(code: Code, ins: PtxInstruction, row: Row) -> Op:

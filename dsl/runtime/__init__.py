@@ -40,33 +40,23 @@ if TYPE_CHECKING:
     from dsl.runtime.tools import sass as sass
     from dsl.runtime.transfer import to_device as to_device
 
-HOME = {
-    "Array": "dsl.runtime.arrays",
-    "Assembly": "dsl.runtime.tools",
-    "Bound": "dsl.runtime.launch",
-    "DeviceArray": "dsl.runtime.cuda.memory",
-    "DeviceAssertError": "dsl.runtime.errors",
-    "DeviceError": "dsl.runtime.errors",
-    "DeviceFacts": "dsl.runtime.chips",
-    "FindingError": "dsl.runtime.errors",
-    "Header": "dsl.runtime.header",
-    "Kernel": "dsl.runtime.launch",
-    "LaunchError": "dsl.runtime.errors",
-    "LaunchResult": "dsl.runtime.result",
-    "RuntimeFault": "dsl.runtime.errors",
-    "assemble": "dsl.runtime.tools",
-    "describe": "dsl.runtime.frameworks",
-    "device_facts": "dsl.runtime.devices",
-    "emulate": "dsl.runtime.emulator",
-    "empty_like": "dsl.runtime.frameworks",
-    "finish_like": "dsl.runtime.frameworks",
-    "gpu_reason": "dsl.runtime.backend",
-    "is_array": "dsl.runtime.frameworks",
-    "sass": "dsl.runtime.tools",
-    "synchronize": "dsl.runtime.launch",
-    "to_device": "dsl.runtime.transfer",
+NAMES = {
+    "arrays": ("Array",),
+    "backend": ("gpu_reason",),
+    "chips": ("DeviceFacts",),
+    "cuda.memory": ("DeviceArray",),
+    "devices": ("device_facts",),
+    "emulator": ("emulate",),
+    "errors": ("DeviceAssertError", "DeviceError", "FindingError", "LaunchError", "RuntimeFault"),
+    "frameworks": ("describe", "empty_like", "finish_like", "is_array"),
+    "header": ("Header",),
+    "launch": ("Bound", "Kernel", "synchronize"),
+    "result": ("LaunchResult",),
+    "tools": ("Assembly", "assemble", "sass"),
+    "transfer": ("to_device",),
 }
-"""Public name → the module that defines it."""
+"""Module → the public names that it defines."""
+HOME = {name: f"dsl.runtime.{module}" for module, names in NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

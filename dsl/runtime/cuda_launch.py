@@ -249,7 +249,6 @@ class CudaLaunch(Repeated):
         return self._success if code == 0 else driver.bindings().CUresult(code)
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
-        """A function that launches with these arguments. The caller must keep the arguments alive."""
         if self.call.workspaces:  # each launch uses the workspaces of the stream that is current then
             self._check(values)
             return partial(self.launch, values, arguments, stream)
@@ -326,6 +325,7 @@ class ForeignLaunch(CudaLaunch):
     `launch` waits for the array before the launch, and for the device after the launch."""
 
     is_short = False
+    bind = Repeated.bind
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         self._settle(arguments)
@@ -335,9 +335,6 @@ class ForeignLaunch(CudaLaunch):
     def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
         self._settle(arguments)
         return super().timed(values, arguments, stream)
-
-    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
-        return partial(self.launch, values, arguments, stream)
 
     def _settle(self, arguments: Sequence[Any]) -> None:
         for argument in arguments:
@@ -355,6 +352,7 @@ class HostLaunch(CudaLaunch):
     """
 
     is_short = False
+    bind = Repeated.bind
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         placed, copies = self._copy_in(values)
@@ -366,9 +364,6 @@ class HostLaunch(CudaLaunch):
         time = super().timed(placed, arguments)
         self._copy_back(copies)
         return time
-
-    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
-        return partial(self.launch, values, arguments, stream)
 
     def _copy_in(self, values: Sequence[Any]) -> tuple[list[Any], list[HostCopy]]:
         self._checker.check_overlaps(self.call, values)  # as for device arrays

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsl.runtime.arguments import ParamLayout
@@ -69,10 +68,6 @@ class EmulatedLaunch(Repeated):
             show(error.output)
             raise
         show(result.output)
-
-    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
-        """A function that launches with these arguments."""
-        return partial(self.launch, values, arguments, stream)
 
     def run(
         self,
@@ -191,9 +186,9 @@ class EmulatedLaunch(Repeated):
         copies: Iterable[EmulatedCopy],
         workspaces: EmulatedWorkspaces,
     ) -> Any:
-        """Calls `_emulate` and appends the accesses of this launch to `touched_in_front`.
+        """Runs the kernel and returns the emulator's Result. Appends the accesses of this launch to `touched_in_front`.
 
-        If this launch may overlap the preceding launches, `_emulate` gets the accesses of those launches."""
+        If this launch may overlap the preceding launches, the emulator gets the accesses of those launches."""
         in_front = touched_in_front.get()
         if self.overlaps:
             after = [part for each in in_front or () for part in moved(each, copies, True)]
@@ -201,15 +196,8 @@ class EmulatedLaunch(Repeated):
         elif in_front is not None:
             # This launch waits for all preceding launches, so they cannot race with later launches.
             in_front.clear()
-        result = self._emulate(given, {**options, "keeps": in_front is not None})
-        if in_front is not None:
-            in_front += [part for each in result.touched for part in moved(each, copies, False)]
-        return result
-
-    def _emulate(self, given: list[Any], options: dict[str, Any]) -> Any:
-        """Runs the kernel and returns the emulator's Result. Errors of the emulator become errors of a launch."""
         header = self.header
-        return emulated(
+        result = emulated(
             header.label,
             self.ptx,
             header.entry,
@@ -221,8 +209,12 @@ class EmulatedLaunch(Repeated):
             arch=header.arch,
             barriers=barrier_names(header),
             divisions=True,
+            keeps=in_front is not None,
             **options,
         )
+        if in_front is not None:
+            in_front += [part for each in result.touched for part in moved(each, copies, False)]
+        return result
 
 
 def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Sequence[Any], **options: Any) -> Any:

@@ -226,14 +226,9 @@ class Header:
 
     def argument_bytes(self, argument: Argument) -> int:
         """Size of an argument in parameter space, in bytes."""
-        if argument.kind in ADDRESSES:
-            return 8
-        if argument.kind in ("stride", "dim"):
-            return self.index_bits // 8
-        if argument.kind == "map":
-            return MAP_BYTES
-        param = next(param for param in self.params if param.name == argument.of)
-        return DTYPES[param.dtype].bytes * (param.length if isinstance(param, HeaderTable) else 1)
+        lengths = {("table", each.name): each.length for each in self.params if isinstance(each, HeaderTable)}
+        length = MAP_BYTES if argument.kind == "map" else lengths.get((argument.kind, argument.of), 1)
+        return length * DTYPES[self.argument_dtype(argument)].bytes
 
     def argument_dtype(self, argument: Argument) -> str:
         """Element type of an argument in parameter space. Indices are signed, and a tensor map consists of bytes."""

@@ -26,7 +26,7 @@ def check_expression(where: str, tree: Tree, known: Collection[str]) -> None:
     except ExpressionError as error:
         raise LaunchError("ptx", f"header field {where}: {error}") from None
     if unknown:
-        raise LaunchError("ptx", f"header field {where}: {unknown[0][:64]!r} is no dim, constant or scalar")
+        fail(where, f"{unknown[0][:64]!r} is no dim, constant or scalar")
 
 
 def check_signature(
@@ -36,8 +36,7 @@ def check_signature(
 
     Raises LaunchError `ptx` for a difference."""
     if len(arguments) != len(parameters):
-        message = f"entry {entry} has {len(parameters)} parameters, the header {len(arguments)}"
-        raise LaunchError("ptx", f"header field arguments: {message}")
+        fail("arguments", f"entry {entry} has {len(parameters)} parameters, the header {len(arguments)}")
     for index, ((kind, of, dtype, size), parameter) in enumerate(zip(arguments, parameters, strict=True)):
         has = f"{parameter.name}: .{parameter.type}, {parameter.bytes} bytes"
         is_float = DTYPES[dtype].is_float
@@ -55,4 +54,4 @@ def check_signature(
             message = f"arguments[{index}] ({what}) needs .align {MAP_ALIGNMENT}, the entry's parameter {has}, has less"
             raise LaunchError("ptx", f"header field {message}")
     if sum(size for *_, size in arguments) > PARAMETER_LIMIT:
-        raise LaunchError("ptx", f"header field arguments: more than {PARAMETER_LIMIT} bytes of parameters")
+        fail("arguments", f"more than {PARAMETER_LIMIT} bytes of parameters")

@@ -360,9 +360,6 @@ class EmptyLaunch(Repeated):
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         """Does nothing, because the driver refuses a grid without blocks."""
 
-    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
-        return lambda: None
-
 
 class Bound:
     """A callable that launches with fixed arguments. It keeps the arrays alive.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from dsl.runtime.frameworks import Framework, Recogniser, unrecognised
@@ -43,6 +44,14 @@ class Repeated:
         The result is `never` if there is no short path. `rest` holds the values of the scalars and tables in the form
         that `ParamLayout` packs."""
         return never
+
+    def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
+        """Launches once. `values` are packed (see `ParamLayout`)."""
+        raise NotImplementedError
+
+    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
+        """A function that launches with these arguments. The caller must keep the arguments alive."""
+        return partial(self.launch, values, arguments, stream)
 
     def recognises(self, framework: Framework, tensors: Sequence[Any]) -> None:
         """Uses the recogniser of `framework`, to which all arrays belong. `tensors` are the first call's arrays."""

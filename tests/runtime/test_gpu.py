@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from dsl.runtime import DeviceArray, DeviceError, Kernel, LaunchError, device_facts, synchronize, to_device
-from dsl.runtime.cuda.module import jit_error, limiting_resource
+from dsl.runtime.chips import occupancy
+from dsl.runtime.cuda.module import jit_error
 from dsl.runtime.cuda.timing import measure, percentiles
 
 HERE = Path(__file__).resolve().parent
@@ -38,10 +39,10 @@ for attempt in (synchronize, lambda: good(y, x), lambda: good.run(y, x)):
 
 def test_what_limits_the_blocks_of_a_multiprocessor() -> None:
     facts = device_facts("emulator", "sm_90")
-    assert limiting_resource(facts, registers=32, threads=1024, shared_bytes=0) == "threads"
-    assert limiting_resource(facts, registers=255, threads=256, shared_bytes=0) == "registers"
-    assert limiting_resource(facts, registers=32, threads=128, shared_bytes=100_000) == "shared memory"
-    assert limiting_resource(facts, registers=16, threads=32, shared_bytes=0) == "blocks"
+    assert occupancy(facts, registers=32, threads=1024, shared_bytes=0)[1] == "threads"
+    assert occupancy(facts, registers=255, threads=256, shared_bytes=0)[1] == "registers"
+    assert occupancy(facts, registers=32, threads=128, shared_bytes=100_000)[1] == "shared memory"
+    assert occupancy(facts, registers=16, threads=32, shared_bytes=0)[1] == "blocks"
 
 
 def test_a_log_of_the_driver_shows_the_ptx_line() -> None:

@@ -52,25 +52,16 @@ class Context:
         self.records: list[tuple[str, int]] = []
         self.poison: DeviceError | None = None
 
-    def make_current(self) -> None:
-        """Pushes the context onto the thread's stack of contexts. `restore` pops it again."""
-        # After the pop, the caller's own context is current again.
-        (code,) = driver.bindings().cuCtxPushCurrent(self.cu_context)
-        self.check(code, "making the context current")
-
-    @staticmethod
-    def restore() -> None:
-        """Undoes `make_current`."""
-        driver.bindings().cuCtxPopCurrent()
-
     @contextmanager
     def current(self) -> Iterator[None]:
         """Makes the context current inside a `with` block, and then restores the previous context."""
-        self.make_current()
+        cuda = driver.bindings()
+        (code,) = cuda.cuCtxPushCurrent(self.cu_context)
+        self.check(code, "making the context current")
         try:
             yield
         finally:
-            self.restore()
+            cuda.cuCtxPopCurrent()
 
     def check(self, code: Any, doing: str) -> None:
         """Raises DeviceError unless `code` means success. Remembers an error that poisons the context."""
@@ -99,15 +90,12 @@ class Context:
     def add_record(self, kernel: str) -> int:
         """Allocates a zeroed assert record for `kernel` and returns its address. A failed `assert` writes to this
         record."""
-        cuda = driver.bindings()
-        with self.current():
-            pointer = int(self.call(cuda.cuMemAlloc, 4 * RECORD_WORDS))
-            self.call(cuda.cuMemsetD32, pointer, 0, RECORD_WORDS)
+        pointer = self.add_constant(bytes(4 * RECORD_WORDS))
         self.records.append((kernel, pointer))
         return pointer
 
     def add_constant(self, data: bytes) -> int:
-        """Allocates memory with the contents `data` and returns its address. The memory is never freed."""
+        """Allocates memory that begins with the contents `data` and returns its address. The memory is never freed."""
         cuda = driver.bindings()
         with self.current():
             pointer = int(self.call(cuda.cuMemAlloc, len(data)))

@@ -114,10 +114,7 @@ class DeviceArray:
 
     def flat(self) -> DeviceArray:
         """A view of the same memory as an array with one axis."""
-        view = object.__new__(DeviceArray)
-        view.allocation = self.allocation
-        view.array = replace(self.array, shape=(self.array.size,), strides=(1,))
-        return view
+        return self.lying((1,), (self.array.size,))
 
     def lying(self, strides: tuple[int, ...], shape: tuple[int, ...] | None = None) -> DeviceArray:
         """A view of the same memory with other strides in elements, and with another shape if `shape` is given."""

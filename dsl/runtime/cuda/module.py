@@ -90,8 +90,8 @@ def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attrib
 
     with context.current():
         registers, static = get("NUM_REGS"), get("SHARED_SIZE_BYTES")
-        occupancy = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        blocks = context.call(occupancy, function, code.threads, code.shared_bytes)
+        most_blocks = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        blocks = context.call(most_blocks, function, code.threads, code.shared_bytes)
         return Attributes(
             registers=registers,
             local_bytes=get("LOCAL_SIZE_BYTES"),
@@ -100,14 +100,8 @@ def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attrib
             threads=code.threads,
             blocks_per_sm=blocks,
             occupancy=blocks * code.threads / context.facts.threads_per_sm,
-            limited_by=limiting_resource(context.facts, registers, code.threads, static + code.shared_bytes),
+            limited_by=occupancy(context.facts, registers, code.threads, static + code.shared_bytes)[1],
         )
-
-
-def limiting_resource(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> str:
-    """The resource that allows the fewest blocks per multiprocessor: `registers`, `shared memory`, `threads` or
-    `blocks`."""
-    return occupancy(facts, registers, threads, shared_bytes)[1]
 
 
 _modules: dict[tuple[str, int, int | None], Any] = {}

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .findings import Location, PtxError
+from .reader import TYPE_BYTES as DECLARED_BYTES
 from .reader import Float, Integer, Not, Operand, PtxAddress, PtxFunction, PtxInstruction, Register, Symbol
 from .stamps import SITE_BITS
 from .sums_in_flight import WarpgroupStep
@@ -38,12 +39,7 @@ PACKED = {"f16x2": ("f16", 4), "bf16x2": ("bf16", 4), "u16x2": ("u16", 4), "s16x
 TYPE_BYTES = {name: np.dtype(each).itemsize for name, each in DTYPES.items()} | dict.fromkeys(PACKED, 4)
 REGISTER_DTYPE = {1: np.bool_, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # An 8-bit register takes two bytes, so that a register of one byte is always a predicate.
-REGISTER_BYTES = {
-    "pred": 1,
-    **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (16, 32, 64)},
-    **{f"{kind}8": 2 for kind in "bsu"},
-    **{"f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "f32": 4, "f64": 8},
-}
+REGISTER_BYTES = {name: 2 if name[1:] == "8" else size for name, size in DECLARED_BYTES.items() if name != "b128"}
 # Special registers that differ between threads of a launch. All others are constants of the launch (PTX ISA 10).
 THREAD_SPECIALS = {
     *(f"%{name}.{axis}" for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"),

@@ -8,7 +8,8 @@ MACROS = {
     "MEMORY": "global shared shared::cta shared::cluster local param param::func",
     "STRONG": "global shared shared::cta shared::cluster",
     "SCOPE": "cta cluster gpu sys",
-    "L1": "{.[L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate]}",
+    "L1WORDS": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
+    "L1": "{.[$L1WORDS]}",
     "L2": "{.[L2::evict_last L2::evict_normal L2::evict_first]}",
     "CACHE": "{.P[L2::cache_hint]}",
     "FETCH": "{.[L2::64B L2::128B L2::256B]}",
@@ -20,13 +21,12 @@ MACROS = {
     "PIXELS": ".D[3d 4d 5d]",
     "TILED": "{.tile}.mbarrier::complete_tx::bytes",
     "IM2COL": ".im2col.mbarrier::complete_tx::bytes",
-    "TILEDALL": "{.tile}.mbarrier::complete_tx::bytes.[multicast::cluster]",
-    "IM2COLALL": ".im2col.mbarrier::complete_tx::bytes.[multicast::cluster]",
+    "TOALL": "{.M[multicast::cluster]}",
     "TMA": "cp.async.bulk.tensor",
     "OPERATION": "add min max inc dec and or xor",
     "REDUCE": "cp.reduce.async.bulk",
     "UNSHIFTED": ".im2col_no_offs.bulk_group{.P[L2::cache_hint]}",
-    "TOALL": ".shared::cluster.global.mbarrier::complete_tx::bytes.[multicast::cluster]{.P[L2::cache_hint]}",
+    "TOBLOCKS": ".shared::cluster.global.mbarrier::complete_tx::bytes",
     "COPYMAP": "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic",
     "TOCLUSTER": ".shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
     "TOGLOBAL": ".global.shared::cta.bulk_group{.P[L2::cache_hint]}",
@@ -62,10 +62,8 @@ getctarank{.[shared::cluster]}.T[u32 u64] : =u32 +T : sm_90 7.8
 """
 
 MEMORY = """
-ld{.weak}{.[$SPACE]}{.V[v2 v4]}.T[$TYPE] : =~T*V @
-ld{.weak}{.global}$L1$CACHE$FETCH{.V[v2 v4]}.T[$TYPE] : =~T*V @ P?u64
-ld{.weak}{.[$SPACE]}.[ca cg cs lu cv]{.V[v2 v4]}.T[$TYPE] : =~T*V @
-ld{.weak}{.global}.[ca cg cs lu cv]$CACHE$FETCH{.V[v2 v4]}.T[$TYPE] : =~T*V @ P?u64
+ld{.weak}{.[$SPACE]}{.[ca cg cs lu cv]}{.V[v2 v4]}.T[$TYPE] : =~T*V @
+ld{.weak}{.global}{.[ca cg cs lu cv $L1WORDS]}$CACHE$FETCH{.V[v2 v4]}.T[$TYPE] : =~T*V @ P?u64
 ld.volatile{.[$STRONG]}{.V[v2 v4]}.T[$TYPE] : =~T*V @
 ld.volatile{.global}$FETCH{.V[v2 v4]}.T[$TYPE] : =~T*V @
 ld.[relaxed acquire].[$SCOPE]{.[$STRONG]}{.V[v2 v4]}.T[$TYPE] : =~T*V @ : sm_70 6.0
@@ -78,10 +76,8 @@ ld{.weak}{.global}$L1$L2$CACHE$FETCH.V[v4].T[b64 u64 s64 f64] : =~T*V @ P?u64 : 
 ld.global.nc$L1$L2$CACHE$FETCH.V[v8].T[b32 u32 s32 f32] : =~T*V @ P?u64 : sm_100 8.8
 ld.global.nc$L1$L2$CACHE$FETCH.V[v4].T[b64 u64 s64 f64] : =~T*V @ P?u64 : sm_100 8.8
 ldu{.global}{.V[v2 v4]}.T[$TYPE] : =~T*V @
-st{.weak}{.[$MEMORY]}{.V[v2 v4]}.T[$TYPE] : @ ~T*V
-st{.weak}{.global}$L1$CACHE{.V[v2 v4]}.T[$TYPE] : @ ~T*V P?u64
-st{.weak}{.[$MEMORY]}.[wb cg cs wt]{.V[v2 v4]}.T[$TYPE] : @ ~T*V
-st{.weak}{.global}.[wb cg cs wt]$CACHE{.V[v2 v4]}.T[$TYPE] : @ ~T*V P?u64
+st{.weak}{.[$MEMORY]}{.[wb cg cs wt]}{.V[v2 v4]}.T[$TYPE] : @ ~T*V
+st{.weak}{.global}{.[wb cg cs wt $L1WORDS]}$CACHE{.V[v2 v4]}.T[$TYPE] : @ ~T*V P?u64
 st.volatile{.[$STRONG]}{.V[v2 v4]}.T[$TYPE] : @ ~T*V
 st.[relaxed release].[$SCOPE]{.[$STRONG]}{.V[v2 v4]}.T[$TYPE] : @ ~T*V : sm_70 6.0
 st.[relaxed release].[$SCOPE]{.global}$L1$CACHE{.V[v2 v4]}.T[$TYPE] : @ ~T*V P?u64 : sm_70 6.0
@@ -143,11 +139,9 @@ cp.async.commit_group : : sm_80 7.0
 cp.async.wait_group : #0..2147483647 : sm_80 7.0
 cp.async.wait_all : : sm_80 7.0
 cp.async.mbarrier.arrive{.noinc}$SHARED.b64 : @ : sm_80 7.0
-cp.async.bulk.tensor$BOX.shared::cluster.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.0
-$TMA$BOX.shared::cluster.global$TILEDALL$CACHE : @shared @tensor*D @shared mask P?u64 : sm_90 8.0
+cp.async.bulk.tensor$BOX.shared::cluster.global$TILED$TOALL$CACHE : @shared @tensor*D @shared M?mask P?u64 : sm_90 8.0
 cp.async.bulk.tensor$BOX.shared::cta.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.6
-cp.async.bulk.tensor$PIXELS.shared::cluster.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.0
-$TMA$PIXELS.shared::cluster.global$IM2COLALL$CACHE : @shared @tensor*D @shared offsets*D mask P?u64 : sm_90 8.0
+$TMA$PIXELS.shared::cluster.global$IM2COL$TOALL$CACHE : @shared @tensor*D @shared offsets*D M?mask P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.shared::cta.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.6
 cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.global.shared::cta$UNSHIFTED : @tensor*D @shared P?u64 : sm_90 8.0
@@ -156,8 +150,7 @@ $REDUCE.tensor$PIXELS.global.shared::cta.[$OPERATION]$UNSHIFTED : @tensor*D @sha
 cp.async.bulk.prefetch.tensor$BOX.L2.global{.tile}$CACHE : @tensor*D P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.tensor$PIXELS.L2.global.im2col$CACHE : @tensor*D offsets*D P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.L2.global$CACHE : @global bulk P?u64 : sm_90 8.0
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global bulk @shared P?u64 : sm_90 8.0
-cp.async.bulk$TOALL : @shared @global bulk @shared mask P?u64 : sm_90 8.0
+cp.async.bulk$TOBLOCKS$TOALL$CACHE : @shared @global bulk @shared M?mask P?u64 : sm_90 8.0
 cp.async.bulk$TOCLUSTER : @shared @shared bulk @shared : sm_90 8.0
 $REDUCE$TOCLUSTER.add.[u32 s32 u64] : @shared @shared bulk @shared : sm_90 8.0
 $REDUCE$TOCLUSTER.[min max].[u32 s32] : @shared @shared bulk @shared : sm_90 8.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from ..reader import (
+    TYPE_BYTES,
     ArgumentList,
     Float,
     Integer,
@@ -22,11 +23,7 @@ from ..reader import (
 )
 from .forms import LegalForm, OperandSlot, vector_size
 
-BYTES = {
-    **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (8, 16, 32, 64)},
-    **{"b128": 16, "f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "u16x2": 4, "s16x2": 4, "f32": 4, "f64": 8, "pred": 1},
-    **{"tf32": 4, "e4m3x2": 2, "e5m2x2": 2, "i32": 4, "i64": 8},
-}
+BYTES = {**TYPE_BYTES, "u16x2": 4, "s16x2": 4, "tf32": 4, "e4m3x2": 2, "e5m2x2": 2, "i32": 4, "i64": 8}
 VECTOR_SPECIALS = {f"%{name}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid")}
 # Operands of these types must be registers.
 HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}

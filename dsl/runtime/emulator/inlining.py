@@ -131,12 +131,12 @@ class Inliner:
             shared = self.is_variable(actual) and formal.space == "param" and str(actual) not in given
             names[formal.name] = str(actual) if shared else self.own(formal, suffix)
             if not shared:
-                before += self.transfer(self.target(formal, names), actual, formal, ins)
+                before += self.transfer(Register(names[formal.name]), actual, formal, ins)
         for formal, actual in zip(callee.results, results, strict=True):
             shared = self.is_variable(actual) and formal.space == "param"
             names[formal.name] = str(actual) if shared else self.own(formal, suffix)
             if not shared and str(actual) != "_":
-                behind += self.transfer(actual, self.target(formal, names), formal, ins)
+                behind += self.transfer(actual, Register(names[formal.name]), formal, ins)
         after, skipped = Label(f"return{suffix}"), Label(f"after call{suffix}")
         body = self.expand(callee, names, suffix, callers)
         jump = PtxInstruction(("bra",), (Register(after.name),), None, False, ins.ptx_line, ins.location)
@@ -171,9 +171,6 @@ class Inliner:
         else:
             self.variables[name] = replace(formal, name=name)
         return name
-
-    def target(self, formal: Variable, names: dict[str, str]) -> Operand:
-        return Register(names[formal.name])
 
     def transfer(self, to: Operand, source: Operand, formal: Variable, ins: PtxInstruction) -> list[PtxInstruction]:
         """Instructions that move one argument or result between registers, constants and `.param` variables."""

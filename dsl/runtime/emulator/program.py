@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
 
 from .alike import constant_stores
 from .answers import Answers
@@ -30,20 +29,16 @@ from .order import components, weak_topological_order
 from .provenance import accessed_through, stored_through
 from .reader import (
     TYPE_BYTES,
-    ArgumentList,
     Float,
     Integer,
     Label,
-    Not,
-    Pair,
-    Part,
     PtxAddress,
     PtxInstruction,
     PtxModule,
     Register,
-    Symbol,
     TensorAddress,
     Vector,
+    names_in,
 )
 from .step import RegisterStep
 from .sums_in_flight import check_sums
@@ -57,14 +52,7 @@ MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "
 
 
 # A block's maximum shared memory in bytes, for each target with an `a`. The keys are the numbers of the targets.
-MOST_OF_ONE_MACHINE = {
-    90: MOST_SHARED,
-    100: MOST_SHARED,
-    103: MOST_SHARED,
-    110: MOST_SHARED,
-    120: 99 << 10,
-    121: 99 << 10,
-}
+MOST_OF_ONE_MACHINE = {**dict.fromkeys((90, 100, 103, 110), MOST_SHARED), **dict.fromkeys((120, 121), 99 << 10)}
 
 
 def most_static(space: str, target: str) -> int:
@@ -246,7 +234,7 @@ class EmulatedProgram:
                 continue
             if raws[-1].end is not None:
                 raws.append(Raw())
-            if self.is_jump(item):
+            if item.opcode[0] in {"bra", "brx", "ret", "exit"}:
                 self.finish(raws[-1], item)
                 continue
             row = row_of(item)
@@ -272,9 +260,6 @@ class EmulatedProgram:
             raws.append(Raw())  # a thread whose guard is false runs off the end, which means return
         raws[-1].falls = False
         return raws, labels
-
-    def is_jump(self, ins: PtxInstruction) -> bool:
-        return ins.opcode[0] in {"bra", "brx", "ret", "exit"}
 
     def finish(self, raw: Raw, ins: PtxInstruction) -> None:
         raw.end = ins
@@ -570,26 +555,6 @@ def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
 def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
     """Number of times that each name occurs in the text, as a destination or a source."""
     uses: list[str] = []
-
-    def visit(operand: Any) -> None:
-        if isinstance(operand, Register | Symbol):
-            uses.append(operand.name)
-        elif isinstance(operand, PtxAddress):
-            visit(operand.base)
-        elif isinstance(operand, TensorAddress):
-            visit(operand.map)
-            visit(operand.coordinates)
-        elif isinstance(operand, Vector | ArgumentList):
-            for item in operand.items:
-                visit(item)
-        elif isinstance(operand, Pair):
-            visit(operand.first)
-            visit(operand.second)
-        elif isinstance(operand, Not):
-            visit(operand.operand)
-        elif isinstance(operand, Part):
-            visit(operand.register)
-
     for item in body:
         if isinstance(item, PtxInstruction):
             if item.guard is not None:
@@ -598,7 +563,7 @@ def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
                 if isinstance(operand, Register):  # as most are
                     uses.append(operand.name)
                 else:
-                    visit(operand)
+                    uses += names_in(operand)
     return Counter(uses)
 
 
@@ -610,14 +575,8 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
         if not isinstance(item, PtxInstruction) or not item.operands:
             continue
         target = item.operands[0]
-        if isinstance(target, Register):  # as most are
-            defined.append(target.name)
-        else:
-            parts = (target.first, target.second) if isinstance(target, Pair) else (target,)
-            for part in parts:
-                for each in part.items if isinstance(part, Vector) else (part,):
-                    if isinstance(each, Register | Part):
-                        defined.append(each.name if isinstance(each, Register) else each.register.name)
+        if not isinstance(target, PtxAddress | TensorAddress):
+            defined += names_in(target)
         if item.opcode[0] == "mov" and item.guard is None and isinstance(target, Register) and target.name in registers:
             width = 8 * REGISTER_BYTES.get(registers[target.name], 0)
             source = item.operands[1]

@@ -10,40 +10,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .reader import (
-    Label,
-    Operand,
-    Pair,
-    Part,
-    PtxAddress,
-    PtxFunction,
-    PtxInstruction,
-    Register,
-    Symbol,
-    TensorAddress,
-    Vector,
-)
+from .reader import Label, PtxAddress, PtxFunction, PtxInstruction, TensorAddress, Vector, names_in
 
 ANYWHERE = "anywhere"
 STORES = {"st", "atom", "red", "tensormap"}
 PRIVATE = {"shared", "local", "param", "const"}
-
-
-def names_in(operand: Operand | None) -> list[str]:
-    """The registers and symbols in an operand."""
-    if isinstance(operand, Register | Symbol):
-        return [operand.name]
-    if isinstance(operand, PtxAddress):
-        return names_in(operand.base)
-    if isinstance(operand, TensorAddress):
-        return names_in(operand.map)
-    if isinstance(operand, Part):
-        return [operand.register.name]
-    if isinstance(operand, Vector):
-        return [name for item in operand.items for name in names_in(item)]
-    if isinstance(operand, Pair):
-        return names_in(operand.first) + names_in(operand.second)
-    return []
 
 
 def spaces_of(opcode: tuple[str, ...]) -> set[str]:
@@ -63,9 +34,10 @@ def stored_through(
     for ins in instructions:
         if is_global_store(ins):
             address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress | TensorAddress))
-            # A map in memory may contain any address.
-            anywhere = makes_maps and isinstance(address, TensorAddress)
-            stores.append((ins, [ANYWHERE] if anywhere else names_in(address)))
+            if isinstance(address, TensorAddress):  # a map in memory may contain any address
+                stores.append((ins, [ANYWHERE] if makes_maps else names_in(address.map)))
+            else:
+                stores.append((ins, names_in(address)))
     known = origins(instructions, [name for _, names in stores for name in names], parameters, registers)
     reached: dict[str, list[PtxInstruction]] = {}
     for ins, names in stores:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,6 +41,7 @@ PIECE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in KINDS.
 
 
 BYTE_ORDER_MARK = "\ufeff"
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,23 @@ class ArgumentList:
 
 
 Operand = Register | Integer | Float | Symbol | PtxAddress | TensorAddress | Vector | Pair | Not | Part | ArgumentList
+
+
+def names_in(operand: Operand | None) -> list[str]:
+    """The registers, variables and functions that an operand names."""
+    if isinstance(operand, Register | Symbol):
+        return [operand.name]
+    if isinstance(operand, PtxAddress):
+        return names_in(operand.base)
+    if isinstance(operand, Vector | ArgumentList):
+        return [name for item in operand.items for name in names_in(item)]
+    if isinstance(operand, TensorAddress):
+        return names_in(operand.map) + names_in(operand.coordinates)
+    if isinstance(operand, Pair):
+        return names_in(operand.first) + names_in(operand.second)
+    if isinstance(operand, Not | Part):
+        return names_in(operand.operand if isinstance(operand, Not) else operand.register)
+    return []
 
 
 @dataclass(frozen=True)
@@ -441,6 +460,13 @@ class Reader:
         self.at += 1
         return self.lines[self.at - 1]
 
+    def listed(self, read: Callable[[], Item]) -> list[Item]:
+        """Reads one item or more, with commas in between."""
+        items = [read()]
+        while self.accept(","):
+            items.append(read())
+        return items
+
     def skip_to(self, *ends: str) -> None:
         while self.next().text not in ends:
             pass
@@ -532,12 +558,9 @@ class Reader:
             self.declaration()
 
     def pragma(self) -> None:
-        while True:
-            token = self.next()
+        for token in self.listed(self.next):
             if token.kind != "string":
                 raise PtxError(f"expected a string after .pragma, found {token.text!r}", token.line)
-            if not self.accept(","):
-                break
         self.expect(";")
 
     def check_symbols(self) -> None:
@@ -654,27 +677,24 @@ class Reader:
 
     def extents(self, token: Token) -> tuple[int, ...]:
         """Reads one to three sizes. A missing size is 1."""
-        sizes = [self.number()]
-        while self.accept(","):
-            sizes.append(self.number())
+        sizes = self.listed(self.number)
         if len(sizes) > 3 or any(not 1 <= size <= MOST_EXTENT for size in sizes):
             raise PtxError(f"{token.text} takes one to three sizes from 1 to {MOST_EXTENT}", token.line)
         return tuple([*sizes, 1, 1][:3])
 
     def parameters(self) -> list[Variable]:
         self.expect("(")
-        found: list[Variable] = []
         if self.accept(")"):
-            return found
-        while True:
-            token = self.next()
-            if token.text not in {".param", ".reg"}:
-                raise PtxError(f"expected a parameter, found {token.text!r}", token.line)
-            found += self.variables(token.text[1:], external=False, single=True)
-            if not self.accept(","):
-                break
+            return []
+        found = self.listed(self.parameter)
         self.expect(")")
         return found
+
+    def parameter(self) -> Variable:
+        token = self.next()
+        if token.text not in {".param", ".reg"}:
+            raise PtxError(f"expected a parameter, found {token.text!r}", token.line)
+        return self.variables(token.text[1:], external=False, single=True)[0]
 
     def variables(self, space: str, external: bool, single: bool = False) -> list[Variable]:
         """Reads `.align 4 .b8 name[12] = {…}, …;`, which follows the state space. The declaration of a parameter ends
@@ -701,13 +721,10 @@ class Reader:
             raise PtxError(f"a predicate cannot lie in .{space}", self.lines[self.at - 1])
         if type_name == "f16x2" and space == "param":  # ptxas: "cannot be allocated in .param state space"
             raise PtxError("a parameter is no .f16x2: .b32 has as many bits", self.lines[self.at - 1])
-        found: list[Variable] = []
-        while True:
-            found.append(self.variable(space, align, type_name, lanes, external))
-            if single or not self.accept(","):
-                break
-        if not single:
-            self.expect(";")
+        if single:
+            return [self.variable(space, align, type_name, lanes, external)]
+        found = self.listed(lambda: self.variable(space, align, type_name, lanes, external))
+        self.expect(";")
         return found
 
     def alignment(self) -> int:
@@ -910,9 +927,7 @@ class Reader:
             if self.resolve(token.text) in function.targets:
                 raise PtxError(f"{token.text} is declared twice", token.line)
             self.next()
-            names = [self.next().text]
-            while self.accept(","):
-                names.append(self.next().text)
+            names = self.listed(lambda: self.next().text)
             self.expect(";")
             function.targets[self.resolve(token.text)] = tuple(self.resolve(name) for name in names)
         elif self.peek() == ".callprototype":
@@ -1045,9 +1060,7 @@ class Reader:
     def operand_list(self, end: str) -> Operand:
         items: list[Operand] = []
         if not self.accept(end):
-            items.append(self.simple_operand())
-            while self.accept(","):
-                items.append(self.simple_operand())
+            items = self.listed(self.simple_operand)
             self.expect(end)
         if any(isinstance(item, PtxAddress) for item in items):
             raise PtxError("an address stands in no list", self.lines[self.at - 1])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..findings import PtxError
-from ..reader import Integer, Label, Operand, PtxFunction, PtxInstruction, PtxModule, Register, Vector
+from ..reader import Integer, Label, Operand, PtxFunction, PtxInstruction, PtxModule, Register, Vector, names_in
 from .forms import number_of
 
 WIDE = "b128"
@@ -29,10 +29,12 @@ def split_wide(function: PtxFunction, module: PtxModule) -> None:
         return
     body: list[PtxInstruction | Label] = []
     for item in function.body:
-        if isinstance(item, Label) or (WIDE not in item.opcode and not wide & set(names_in(item))):
-            body.append(item)
-        else:
+        if isinstance(item, PtxInstruction) and (
+            WIDE in item.opcode or any(not wide.isdisjoint(names_in(operand)) for operand in item.operands)
+        ):
             body += split(item, wide, module)
+        else:
+            body.append(item)
     function.body[:] = body
     for name in wide:
         del function.registers[name]
@@ -79,10 +81,3 @@ def parts_of(operand: Operand, wide: set[str], ins: PtxInstruction) -> tuple[Ope
 def halves_of(name: str) -> tuple[Register, Register]:
     # Names in the PTX text have no slash.
     return Register(f"{name}/lower"), Register(f"{name}/upper")
-
-
-def names_in(ins: PtxInstruction) -> Iterator[str]:
-    for operand in ins.operands:
-        for item in operand.items if isinstance(operand, Vector) else (operand,):
-            if isinstance(item, Register):
-                yield item.name

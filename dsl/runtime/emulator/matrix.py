@@ -141,10 +141,13 @@ def _gather(registers: Sequence[Array], operand: str, rows: int, words: int, per
     return matrices
 
 
-def _operand(registers: Sequence[Array], operand: str, rows: int, columns: int, dtype: str, quad: str) -> Array:
-    """The values of an operand, [warps * matrices, rows, columns]."""
+def values_of_registers(
+    registers: Sequence[Array], operand: str, rows: int, columns: int, dtype: str, quad: str = ""
+) -> Array:
+    """The values of an operand, [warps * matrices, rows, columns]. The operand A of `wgmma`, if it is in registers, has
+    the same layout as in `mma.sync`: each warp has 16 rows."""
     per_word = max(32 // _WIDTH[dtype], 1)
-    return _values(_gather(registers, operand, rows, columns // per_word, per_word, quad), dtype)
+    return values_of(_gather(registers, operand, rows, columns // per_word, per_word, quad), dtype)
 
 
 def _transposed(registers: Sequence[Array], n: int, k: int, dtype: str, quad: str) -> Array:
@@ -155,13 +158,13 @@ def _transposed(registers: Sequence[Array], n: int, k: int, dtype: str, quad: st
     """
     width = _WIDTH[dtype]
     if width not in (8, 16):
-        return _operand(registers, "b", n, k, dtype, quad).swapaxes(1, 2)
+        return values_of_registers(registers, "b", n, k, dtype, quad).swapaxes(1, 2)
     per_word = 32 // width
     elements = _gather(registers, "b", n, k // per_word, per_word, quad).view(f"u{width // 8}")
-    return _values(np.ascontiguousarray(elements.swapaxes(1, 2)), dtype)
+    return values_of(np.ascontiguousarray(elements.swapaxes(1, 2)), dtype)
 
 
-def _values(words: Array, dtype: str) -> Array:
+def values_of(words: Array, dtype: str) -> Array:
     """Unpacks elements to numbers with which a matrix product is exact: float32 for integers, float64 for floats."""
     if dtype == "u8":
         # Sums of up to 2^24 are exact in float32. 255 · 255 · 256 is less than 2^24.
@@ -206,34 +209,36 @@ def mma(
     """
     m, n, k = mnk = parse_shape(shape)
     quad = _is_quad(mnk, a_type)
-    if not quad and (a_layout, b_layout) != ("row", "col"):
-        raise ValueError(f"mma.{shape} with {a_type} takes A by row and B by col")
     if a_type == "b1":
         total = _bit_product(mnk, a, b, bit_op)
     else:
         # Only m8n8k4 has other layouts. If A has the layout col, its stored rows run along K.
         if quad and a_layout == "col":
-            left = _operand(a, "a", k, m, a_type, "col").swapaxes(1, 2)
+            left = values_of_registers(a, "a", k, m, a_type, "col").swapaxes(1, 2)
         else:
-            left = _operand(a, "a", m, k, a_type, "row" if quad else "")
+            left = values_of_registers(a, "a", m, k, a_type, "row" if quad else "")
         if quad and b_layout == "row":
-            right = _operand(b, "b", k, n, b_type, "row")
+            right = values_of_registers(b, "b", k, n, b_type, "row")
         else:
             right = _transposed(b, n, k, b_type, "col" if quad else "")
         if d_type == "f64":
-            return _deal(_chain(left, right, _operand(c, "c", m, n, c_type, "")), 64, quad)
+            return _deal(_chain(left, right, values_of_registers(c, "c", m, n, c_type, "")), 64, quad)
         total = left @ right
-    if d_type == "s32":
-        accumulator = _gather(c, "c", m, n, 1, "").view(np.int32)
-        if saturate:
-            d = np.clip(total.astype(np.int64) + accumulator, -(2**31), 2**31 - 1).astype(np.int32)
-        else:
-            d = total.astype(np.int32) + accumulator
-    else:
-        per_word = 32 // _WIDTH[c_type]
-        total += _gather(c, "c", m, n // per_word, per_word, "row" if quad else "").view(FORMATS[c_type].storage)
-        d = canonicalise(nearest_of_f64(total, d_type), d_type)
-    return _deal(d, _WIDTH[d_type], quad)
+    per_word = 32 // _WIDTH[c_type]
+    start = _gather(c, "c", m, n // per_word, per_word, "row" if quad else "")
+    return _deal(_accumulated(total, start, c_type, d_type, saturate), _WIDTH[d_type], quad)
+
+
+def _accumulated(total: Array, start: Array, c_type: str, d_type: str, saturate: bool) -> Array:
+    """The products `total` plus the accumulators, whose words are `start`. Changes `total`."""
+    if d_type != "s32":
+        total += start.view(FORMATS[c_type].storage)
+        return canonicalise(nearest_of_f64(total, d_type), d_type)
+    if saturate:
+        return np.clip(total.astype(np.int64) + start.view(np.int32), -(2**31), 2**31 - 1).astype(np.int32)
+    d = total.astype(np.int32)
+    d += start.view(np.int32)
+    return d
 
 
 def _chain(left: Array, right: Array, start: Array) -> Array:
@@ -257,8 +262,6 @@ def _deal(d: Array, width: int, quad: bool) -> list[Array]:
 def _bit_product(mnk: tuple[int, int, int], a: Sequence[Array], b: Sequence[Array], bit_op: str | None) -> Array:
     """For each row of A and column of B, the number of set bits of `row op column`."""
     m, n, k = mnk
-    if bit_op not in ("xor", "and"):
-        raise ValueError(f"mma with b1 takes .xor or .and, not {bit_op!r}")
     combine = np.bitwise_xor if bit_op == "xor" else np.bitwise_and
     left = _gather(a, "a", m, k // 32, 32, "")
     right = _gather(b, "b", n, k // 32, 32, "")
@@ -296,17 +299,6 @@ def stmatrix_collect(registers: Sequence[Array], trans: bool = False) -> Array:
 # ---- wgmma ----
 
 
-def values_of(words: Array, dtype: str) -> Array:
-    """Unpacks elements, uint32 [warps, rows, words], to numbers with which a matrix product is exact."""
-    return _values(words, dtype)
-
-
-def values_of_fragment(registers: Sequence[Array], rows: int, columns: int, dtype: str) -> Array:
-    """The values of an operand A in registers, [warps, rows, columns]. A warp's 16 rows have the same layout as in
-    `mma.sync`."""
-    return _operand(registers, "a", rows, columns, dtype, "")
-
-
 def products_by_tiles(a: Array, b: Array, which: Array) -> Array:
     """Multiplies each warp's rows of A, [warps, rows, k], by its tile of B. `which` selects each warp's tile from
     [tiles, n, k]. The result is [warps, rows, n].
@@ -336,14 +328,4 @@ def added(products: Array, start: Sequence[Array], keeps: Array, d_type: str, sa
     words = np.stack([each.view(np.uint32) for each in start])
     if not keeps.all():
         words *= keeps[:, None].astype(np.uint32)
-    if d_type == "s32":
-        before = words.view(np.int32)
-        if saturate:
-            d = np.clip(total.astype(np.int64) + before, -(2**31), 2**31 - 1).astype(np.int32)
-        else:
-            d = total.astype(np.int32)
-            d += before
-    else:
-        total += words.view(FORMATS[d_type].storage)
-        d = canonicalise(nearest_of_f64(total, d_type), d_type)
-    return list(d.view(np.uint32))
+    return list(_accumulated(total, words, d_type, d_type, saturate).view(np.uint32))

@@ -9,7 +9,6 @@ import numpy as np
 
 from .. import matrix
 from ..code import Code, Op, Values
-from ..findings import PtxError
 from ..reader import PtxInstruction
 from ..shadow import PLAIN_READ, PLAIN_WRITE, SpacePlace
 from ..spaces import BadLanes, Space
@@ -34,37 +33,21 @@ def mma(code: Code, ins: PtxInstruction) -> Op:
     shape = next(word for word in words if word[0] == "m" and "n" in word and word[1].isdigit())
     after = words[words.index(shape) + 1 :]
     layouts = [word for word in after if word in {"row", "col"}]
-    saturate = "satfinite" in after
     bit_op = next((word for word in after if word in {"xor", "and"}), None)
+    options: dict[str, Any] = {"saturate": "satfinite" in after, "bit_op": bit_op}
+    options |= {"a_layout": layouts[0], "b_layout": layouts[1]}
     no_types = {"row", "col", "satfinite", "xor", "and", "popc", "kind::f8f6f4"}
     types = [word for word in after if word not in no_types]
-    if len(types) != 4 or len(layouts) != 2:
-        raise code.error("unknown form of mma.sync")
     d_type, a_type, b_type, c_type = types
     a, b, c = (
         [code.read(item, register_type(name)) for item in vector_items(operand)]
         for operand, name in zip(ins.operands[1:4], (a_type, b_type, c_type), strict=True)
     )
     d = [code.write(item, register_type(d_type)) for item in vector_items(ins.operands[0])]
-    site = code.site
 
     def run(v: Values, g: Any) -> None:
         registers = [[by_warps(v[entry], g) for entry in operand] for operand in (a, b, c)]
-        try:
-            found = matrix.mma(
-                shape,
-                a_type,
-                b_type,
-                c_type,
-                d_type,
-                *registers,
-                saturate=saturate,
-                bit_op=bit_op,
-                a_layout=layouts[0],
-                b_layout=layouts[1],
-            )
-        except ValueError as error:
-            raise PtxError(str(error), site.ptx_line) from error
+        found = matrix.mma(shape, a_type, b_type, c_type, d_type, *registers, **options)
         for entry, values in zip(d, found, strict=True):
             v[entry][...] = values.reshape(-1)
 
@@ -75,16 +58,10 @@ def matrix_count(ins: PtxInstruction) -> int:
     return int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
 
 
-def check_form(code: Code, ins: PtxInstruction) -> None:
-    if "m8n8" not in ins.opcode or ins.opcode[-1] != "b16":
-        raise code.error("only m8n8 matrices of b16 are supported")
-
-
 @instruction("ldmatrix.sync", effect=True, sync="warp")
 def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
     """`ldmatrix`. Lane l gives the address of row l % 8 of matrix l / 8. Only the addresses of the first 8 x num lanes
     are used."""
-    check_form(code, ins)
     count, transposed = matrix_count(ins), "trans" in ins.opcode
     d = [code.write(item, "b32") for item in vector_items(ins.operands[0])]
     site = code.site
@@ -122,7 +99,6 @@ def row_places(g: Any, count: int, memory: Space, address: Any, site: Any, write
 
 @instruction("stmatrix.sync", effect=True, sync="warp")
 def stmatrix(code: Code, ins: PtxInstruction) -> Op:
-    check_form(code, ins)
     count, transposed = matrix_count(ins), "trans" in ins.opcode
     sources = [code.read(item, "b32") for item in vector_items(ins.operands[1])]
     site = code.site

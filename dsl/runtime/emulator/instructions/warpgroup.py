@@ -181,7 +181,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
         g.wave.products.note(g, site, key)
         try:
             if left is None:
-                a = matrix.values_of_fragment([by_warps(v[entry], g) for entry in a_registers], ROWS, k, a_type)
+                a = matrix.values_of_registers([by_warps(v[entry], g) for entry in a_registers], "a", ROWS, k, a_type)
             else:
                 tiles, which = left.read(v, g, site, sources)
                 a = tiles[which]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -44,8 +43,7 @@ class Arguments:
         spans.sort()
         # One call makes room for all arrays, so that memory grows only once.
         self.memory.make_room([end - start for start, end, _ in spans])
-        for _, chain in itertools.groupby(enumerate_overlaps(spans), key=lambda each: each[0]):
-            members = [span for _, span in chain]
+        for members in overlapping(spans):
             low, high = members[0][0], max(span[1] for span in members)
             name = ", ".join(self.params[position].name for _, _, position in members)
             allocation = self.memory.reserve(np.zeros(0, np.uint8), high - low, name)
@@ -98,12 +96,13 @@ class Arguments:
             self.memory.free(allocation)
 
 
-def enumerate_overlaps(spans: list[tuple[int, int, int]]) -> list[tuple[int, tuple[int, int, int]]]:
-    """Pairs each of the sorted `spans` with a number. Spans that overlap get the same number."""
-    found, number, end = [], 0, None
+def overlapping(spans: list[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]]:
+    """Divides sorted spans into lists. Spans that overlap are in one list."""
+    found: list[list[tuple[int, int, int]]] = []
+    end = 0
     for span in spans:
-        if end is not None and span[0] >= end:
-            number, end = number + 1, None
-        end = span[1] if end is None else max(end, span[1])
-        found.append((number, span))
+        if not found or span[0] >= end:
+            found.append([])
+        found[-1].append(span)
+        end = max(end, span[1])
     return found

@@ -168,14 +168,9 @@ class LaunchCounters:
         result = LaunchCounters(self.totals + other.totals, file=self.file)
         result.runs_of_ptx_lines = self.runs_of_ptx_lines + other.runs_of_ptx_lines
         for part in (self, other):
-            for line, counters in part.by_line.items():
-                result.at(line).add(counters)
-            for place, counters in part.elsewhere.items():
-                result.outside(*place).add(counters)
-            for name, counters in part.by_array.items():
-                result.by_array.setdefault(name, Counters()).add(counters)
-            for line, counters in part.by_ptx_line.items():
-                result.by_ptx_line.setdefault(line, Counters()).add(counters)
+            for name in ("by_line", "elsewhere", "by_array", "by_ptx_line"):
+                for place, counters in getattr(part, name).items():
+                    getattr(result, name).setdefault(place, Counters()).add(counters)
         return result
 
     @property

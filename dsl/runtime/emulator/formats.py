@@ -191,24 +191,14 @@ def fp8_of_f16(dtype: str) -> Array:
     return code.astype(np.uint8)
 
 
-def odd_f32(x: Array) -> Array:
-    """Converts float64 to float32, rounded to odd."""
-    near = x.astype(np.float32)
-    back = near.astype(np.float64)
-    bits = near.view(np.uint32)
+def rounded_to_odd(x: Array, dtype: str) -> Array:
+    """Converts float64 to f32, or float32 to f16, rounded to odd."""
+    near = x.astype(FORMATS[dtype].storage)
+    back = near.astype(x.dtype)
+    bits = bits_of(near, dtype)
     # Rounds towards zero first. Then sets the last bit if the result is inexact.
-    bits -= (np.abs(back) > np.abs(x)).astype(np.uint32)
-    bits |= (back != x).astype(np.uint32)
-    return near
-
-
-def odd_f16(x: Array) -> Array:
-    """Converts float32 to float16, rounded to odd."""
-    near = x.astype(np.float16)
-    back = near.astype(np.float32)
-    bits = near.view(np.uint16)
-    bits -= (np.abs(back) > np.abs(x)).astype(np.uint16)
-    bits |= (back != x).astype(np.uint16)
+    bits -= (np.abs(back) > np.abs(x)).astype(bits.dtype)
+    bits |= (back != x).astype(bits.dtype)
     return near
 
 
@@ -244,7 +234,7 @@ def nearest_of_f32(x: Array, dtype: str) -> Array:
     if dtype in ("e4m3", "e5m2"):
         # Converts by way of f16, rounded to odd. The precision of f16 is more than two bits above that of each fp8
         # format. A table of all f16 values has only 65,536 entries.
-        return fp8_of_f16(dtype).take(odd_f16(x).view(np.uint16))
+        return fp8_of_f16(dtype).take(rounded_to_odd(x, "f16").view(np.uint16))
     return x.copy()
 
 
@@ -256,7 +246,7 @@ def nearest_of_f64(x: Array, dtype: str) -> Array:
         return x.astype(np.float16)
     if dtype == "f64":
         return x.copy()
-    return nearest_of_f32(odd_f32(x), dtype)
+    return nearest_of_f32(rounded_to_odd(x, "f32"), dtype)
 
 
 def round_f64(x: Array, dtype: str, rounding: str) -> Array:

@@ -119,7 +119,7 @@ class Guess:
         held = [state[name] for name in (*step.uses, *([step.guard] if step.guard else [])) if name in state]
         if held and self.is_swap_here(step):
             self.swap(state, step)
-        elif held and self.compares(step):
+        elif held and self.question(step) is not None:
             pass
         elif held and step.effect:
             raise Used
@@ -148,10 +148,6 @@ class Guess:
             raise Used
         self.swaps += 1
         age(state)
-
-    def compares(self, step: RegisterStep) -> bool:
-        """Does `step` compare the guess with the result of the compare-and-swap?"""
-        return self.question(step) is not None
 
     def question(self, step: RegisterStep) -> tuple[str, bool] | None:
         """(predicate, does the predicate mean equality?) if `step` compares a guess with the result of the

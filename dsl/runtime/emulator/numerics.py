@@ -358,9 +358,7 @@ def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array
         return COMPARISONS[op](a, b)
     if op == "equ":
         return ~((a < b) | (a > b))
-    if op in _NEGATED:
-        return ~COMPARISONS[_NEGATED[op]](a, b)
-    raise ValueError(f"unknown float comparison {op!r}")
+    return ~COMPARISONS[_NEGATED[op]](a, b)
 
 
 def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
@@ -404,16 +402,11 @@ def testp(a: Array, op: str, dtype: str) -> Array:
     magnitude = bits_of(a, dtype) & row.bits(row.sign - 1)
     infinity = row.bits(row.infinity)
     subnormal = (magnitude != 0) & (magnitude < row.bits(1 << row.fraction))
-    if op == "finite":
-        return magnitude < infinity
-    if op == "infinite":
-        return magnitude == infinity
-    if op == "number":
-        return magnitude <= infinity
-    if op == "notanumber":
-        return magnitude > infinity
-    if op == "normal":
-        return (magnitude < infinity) & ~subnormal
-    if op == "subnormal":
-        return subnormal
-    raise ValueError(f"unknown property {op!r}")
+    return {
+        "finite": magnitude < infinity,
+        "infinite": magnitude == infinity,
+        "number": magnitude <= infinity,
+        "notanumber": magnitude > infinity,
+        "normal": (magnitude < infinity) & ~subnormal,
+        "subnormal": subnormal,
+    }[op]

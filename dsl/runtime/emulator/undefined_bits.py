@@ -14,13 +14,16 @@ a `sub` whose operands are the same register.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
 
 from . import integers
 from .code import DTYPES, PACKED, Values
+from .instructions.integer import COMPUTED
 from .reader import Float, Integer, Not, Operand, PtxInstruction, Register, Vector
 from .step import RegisterStep
 
@@ -130,6 +133,10 @@ def mask_source(operand: Operand, width: int) -> Callable[[MaskOf], Any]:
     return lambda of: of(name) & cut
 
 
+def union(masks: Iterable[Any]) -> Any:
+    return reduce(or_, masks, Bits(0))
+
+
 def if_any(mask: Any, bits: int = ALL) -> Any:
     return np.where(mask != 0, Bits(bits), Bits(0))
 
@@ -140,14 +147,7 @@ def if_any(mask: Any, bits: int = ALL) -> Any:
 def whole(step: RegisterStep, width: int = 64) -> Transfer:
     """A transfer where any undefined bit of an operand makes the whole result undefined."""
     names, cut = tuple(dict.fromkeys(step.uses)), Bits(ones(width))
-
-    def run(v: Values, of: MaskOf) -> Masks:
-        found = Bits(0)
-        for name in names:
-            found = found | of(name) & cut
-        return {"": if_any(found)}
-
-    return run
+    return lambda v, of: {"": if_any(union(of(name) & cut for name in names))}
 
 
 def moved(step: RegisterStep) -> Transfer | None:
@@ -159,14 +159,7 @@ def moved(step: RegisterStep) -> Transfer | None:
     if isinstance(given, Vector) and not isinstance(to, Vector):
         part = width // len(given.items)
         parts = [(mask_source(item, part), Bits(part * place)) for place, item in enumerate(given.items)]
-
-        def pack(v: Values, of: MaskOf) -> Masks:
-            found = Bits(0)
-            for take, shift in parts:
-                found = found | take(of) << shift
-            return {"": found}
-
-        return pack
+        return lambda v, of: {"": union(take(of) << shift for take, shift in parts)}
     take = mask_source(given, width)
     if isinstance(to, Vector):
         part = width // len(to.items)
@@ -254,28 +247,14 @@ def rearranged(step: RegisterStep) -> Transfer | None:
     given = sources(step, ins.operands[1:], *[width] * data, *[32] * more)
     if given is None:
         return None
-    unsigned = f"u{width}"
-    mode = ins.opcode[2] if root == "prmt" and len(ins.opcode) > 2 else None
-    functions: dict[str, Callable[..., Any]] = {
-        "brev": lambda a: integers.brev(a),
-        "shl": lambda a, b: integers.shl(a, b, unsigned),
-        "shr": lambda a, b: integers.shr(a, b, type_name),
-        "bfe": lambda a, b, c: integers.bfe(a, b, c, type_name),
-        "bfi": lambda a, b, c, d: integers.bfi(a, b, c, d, unsigned),
-        "szext": lambda a, b: integers.szext(a, b, type_name, ins.opcode[1]),
-        "prmt": lambda a, b, c: integers.prmt(a, b, c, mode),
-        "shf": lambda a, b, c: integers.shf(a, b, c, ins.opcode[1], ins.opcode[2]),
-    }
-    function = functions[root]
+    shifts = {"shl": integers.shl, "shr": integers.shr}
+    function = partial(shifts[root], dtype=type_name) if root in shifts else COMPUTED[root][2](ins.opcode)
 
     def run(v: Values, of: MaskOf) -> Masks:
         read = [take(v, of) for take in given]
         masks = [np.atleast_1d(mask).astype(f"u{width // 8}") for _, mask in read[:data]]
         how = [value.astype(np.uint32) for value, _ in read[data:]]
-        unsure = Bits(0)
-        for _, mask in read[data:]:
-            unsure = unsure | mask
-        return {"": function(*masks, *how).astype(Bits) | if_any(unsure)}
+        return {"": function(*masks, *how).astype(Bits) | if_any(union(mask for _, mask in read[data:]))}
 
     return run
 
@@ -323,14 +302,7 @@ def by_parts(mask: Any, part: int, to: int) -> Any:
 def halves(step: RegisterStep) -> Transfer:
     """The transfer of arithmetic on two independent halves."""
     names = tuple(dict.fromkeys(step.uses))
-
-    def run(v: Values, of: MaskOf) -> Masks:
-        found = Bits(0)
-        for name in names:
-            found = found | of(name)
-        return {"": by_parts(found, 16, 16)}
-
-    return run
+    return lambda v, of: {"": by_parts(union(map(of, names)), 16, 16)}
 
 
 def sum_mask(a: tuple[Any, Any], b: tuple[Any, Any], carry: int = 0) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .knowledge import ANYBODY, CLUSTER, CTA, GPU, Items, Knowledge, Pages, Published, either, merged
-from .stamps import BarrierTimes, Clock
+from .stamps import Clock
 
 # Number of threads whose knowledge at their last fence is cached. Each strong write after the fence needs this
 # knowledge.
@@ -54,9 +54,9 @@ class Causality:
     """What the threads of one wave have learned through memory. `ordering.py` has what the threads have learned at
     barriers."""
 
-    def __init__(self, clock: Clock, ordering: BarrierTimes, blocks: Any, narrow: bool):
-        """`blocks` has the linear numbers of the wave's blocks. `narrow` is true if the program names a scope below
-        .gpu."""
+    def __init__(self, clock: Clock, ordering: Any, blocks: Any, narrow: bool):
+        """`ordering` is the wave's `Ordering`, and `blocks` has the linear numbers of the wave's blocks. `narrow` is
+        true if the program names a scope below .gpu."""
         self.clock, self.ordering, self.blocks, self.narrow = clock, ordering, blocks, narrow
         self.block_lanes = ordering.block_lanes
         self.cluster = ordering.cluster_lanes // ordering.block_lanes

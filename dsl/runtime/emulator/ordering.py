@@ -18,6 +18,7 @@ import numpy as np
 
 from .causality import Causality
 from .knowledge import CTA, GPU, Snapshot
+from .logical_time import LogicalTime
 from .stamps import (
     BEGUN,
     BLOCK,
@@ -29,7 +30,6 @@ from .stamps import (
     THREAD_SHIFT,
     TIME_SHIFT,
     WARP,
-    BarrierTimes,
     Clock,
     U,
     levels,
@@ -82,8 +82,9 @@ class History:
         return counts, self.stamps[np.repeat(starts, counts) + within]
 
 
-class Ordering(BarrierTimes):
-    """The knowledge of the threads of one wave. With `vector` each thread has its own vector clock."""
+class Ordering:
+    """The knowledge of the threads of one wave. With `vector` each thread has its own vector clock. `time` exists in
+    programs that read a clock (`timed`)."""
 
     def __init__(
         self,
@@ -94,16 +95,38 @@ class Ordering(BarrierTimes):
         exists: Any,
         vector: bool,
         narrow: bool,
-        timed: bool = False,
+        timed: bool,
     ):
-        """`blocks` are linear numbers. `narrow` states whether the program names a scope below .gpu. `timed` states
-        whether the program reads a clock."""
-        super().__init__(clock, blocks, block_lanes, cluster, exists, vector, timed)
+        """`blocks` are linear numbers. `narrow` states whether the program names a scope below .gpu."""
+        lanes = len(exists)
+        self.time = LogicalTime(lanes) if timed else None
+        self.clock = clock
+        self.block_lanes = block_lanes
+        self.block_shift = block_lanes.bit_length() - 1 if block_lanes & (block_lanes - 1) == 0 else None
+        self.cluster_lanes = block_lanes * cluster
+        self.block_since = np.zeros(lanes // block_lanes, U)
+        self.warp_since = np.zeros(lanes // 32, U)
+        self.limit = np.zeros(lanes, U)  # a barrier of the lane's block orders stamps below this before the lane
+        self.version = 0
+        self.vector = vector
+        self.clocks = np.zeros(0, np.uint32)
+        if vector:
+            size = self.cluster_lanes
+            self.clocks = np.zeros((lanes // size, size, size), np.uint32)
+            absent = ~exists.reshape(-1, size)
+            self.clocks[np.broadcast_to(absent[:, None, :], self.clocks.shape)] = 0xFFFFFFFF
+        # the time when a thread of the block last learned from outside the block
+        self.learned = np.zeros(len(blocks), np.int64)
         # Clocks that apply only to the copies that a thread starts, and not to its other accesses. An arrival from
         # another block without cluster scope orders only copies.
         self.freed: Any = None
         self.copies = False  # whether queries are about copies that start now
         self.causality = Causality(clock, self, blocks, narrow)
+
+    def row(self, lane: int) -> Any:
+        """The vector clock of one lane."""
+        cluster, within = divmod(lane, self.cluster_lanes)
+        return self.clocks[cluster, within]
 
     # Synchronisation
 

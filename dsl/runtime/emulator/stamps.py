@@ -1,5 +1,4 @@
-"""The stamps of accesses (time, thread, level, instruction), the clock of a launch, and the knowledge that threads get
-at barriers."""
+"""The stamps of accesses (time, thread, level, instruction), and the clock of a launch."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .knowledge import Knowledge, Published
-from .logical_time import LogicalTime
 
 # A stamp is one number of 64 bits, so that numpy compares many stamps at once. It has 12 bits for the instruction, 28
 # for the thread, 2 for the level, and 22 for the time. The time has the highest bits, so a larger stamp is not earlier.
@@ -64,37 +62,3 @@ class Clock:
         if self.now >= LAST_TIME:
             raise OverflowError("the launch has more synchronisation events than the race detector can stamp")
         return before
-
-
-class BarrierTimes:
-    """The knowledge that the threads of one wave get at barriers. With `vector` each thread has its own vector clock.
-    `time` exists in programs that read a clock (`timed`)."""
-
-    def __init__(
-        self, clock: Clock, blocks: Any, block_lanes: int, cluster: int, exists: Any, vector: bool, timed: bool = False
-    ):
-        """`blocks` are linear numbers."""
-        lanes = len(exists)
-        self.time = LogicalTime(lanes) if timed else None
-        self.clock = clock
-        self.block_lanes = block_lanes
-        self.block_shift = block_lanes.bit_length() - 1 if block_lanes & (block_lanes - 1) == 0 else None
-        self.cluster_lanes = block_lanes * cluster
-        self.block_since = np.zeros(lanes // block_lanes, U)
-        self.warp_since = np.zeros(lanes // 32, U)
-        self.limit = np.zeros(lanes, U)  # a barrier of the lane's block orders stamps below this before the lane
-        self.version = 0
-        self.vector = vector
-        self.clocks = np.zeros(0, np.uint32)
-        if vector:
-            size = self.cluster_lanes
-            self.clocks = np.zeros((lanes // size, size, size), np.uint32)
-            absent = ~exists.reshape(-1, size)
-            self.clocks[np.broadcast_to(absent[:, None, :], self.clocks.shape)] = 0xFFFFFFFF
-        # the time when a thread of the block last learned from outside the block
-        self.learned = np.zeros(len(blocks), np.int64)
-
-    def row(self, lane: int) -> Any:
-        """The vector clock of one lane."""
-        cluster, within = divmod(lane, self.cluster_lanes)
-        return self.clocks[cluster, within]

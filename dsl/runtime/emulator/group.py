@@ -8,6 +8,7 @@ when it splits or merges with another group.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,6 @@ class Lanes:
         self.fetched: dict[str, Any] = {}
         self.limit_version = -1
         self.limits: Any = None
-        self.shape: tuple[bool, int] | None = None
-        self.rows_of_warps: tuple[Any, Any] | None = None
-        self.present: Any = None
-        self.edges: Any = None
 
     def lane(self, name: str) -> Any:
         """The per-thread constant `name` of the wave (gid, slot, warp, rank, thread identifiers, …) for the threads of
@@ -62,74 +59,49 @@ class Lanes:
         now = self.ordering.clock.now << TIME_SHIFT
         return self.lane("gid stamp") | U(now | site.stamp)
 
-    def measure(self) -> tuple[bool, int]:
-        """(are all warps of the group whole, number of warps of the group). A warp is whole if all its 32 lanes are in
-        the group."""
-        if self.shape is None:
-            if self.threads is None:
-                self.shape = (True, self.n // 32)
-            else:
-                count = int(np.count_nonzero(self.warp_edges())) + 1
-                self.shape = (self.n == 32 * count, count)
-        return self.shape
-
-    @property
-    def whole(self) -> bool:
-        return self.measure()[0]
-
-    @property
+    @cached_property
     def warps(self) -> int:
-        return self.measure()[1]
+        """Number of warps of the group."""
+        return self.n // 32 if self.threads is None else int(np.count_nonzero(self.warp_edges)) + 1
 
-    def full_blocks(self) -> tuple[int, int]:
-        """(number of blocks, lanes of a block) if the group consists of whole blocks, else (0, 0)."""
-        if self.threads is None:
-            return self.wave.slots, self.wave.block_lanes
-        # Only the group of the whole wave is recognised.
-        return 0, 0
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all 32 lanes of each warp are in the group."""
+        return self.n == 32 * self.warps
 
+    @cached_property
     def warp_rows(self) -> tuple[Any, Any]:
         """The group's warps as rows of a table: (warp of each row, row of each lane)."""
-        if self.rows_of_warps is None:
-            warps = self.index() >> 5
-            if self.whole:
-                self.rows_of_warps = warps[::32], np.repeat(np.arange(self.n // 32), 32)
-            else:
-                fresh = np.ones(self.n, bool)
-                fresh[1:] = self.warp_edges()
-                self.rows_of_warps = warps[fresh], np.cumsum(fresh) - 1
-        return self.rows_of_warps
+        warps = self.index() >> 5
+        if self.whole:
+            return warps[::32], np.repeat(np.arange(self.n // 32), 32)
+        fresh = np.ones(self.n, bool)
+        fresh[1:] = self.warp_edges
+        return warps[fresh], np.cumsum(fresh) - 1
 
+    @cached_property
     def warp_edges(self) -> Any:
         """[n - 1]: does the next lane belong to another warp?"""
-        if self.edges is None:
-            warps = self.index() >> 5
-            self.edges = warps[1:] != warps[:-1]
-        return self.edges
+        warps = self.index() >> 5
+        return warps[1:] != warps[:-1]
 
     def warp_sizes(self) -> Any:
         """[warps]: how many lanes of each warp are in the group."""
-        return np.diff(np.flatnonzero(self.warp_edges()), prepend=-1, append=self.n - 1)
+        return np.diff(np.flatnonzero(self.warp_edges), prepend=-1, append=self.n - 1)
 
-    def by_warp(self, values: Any, absent: int = -1) -> Any:
+    def by_warp(self, values: Any, absent: int | bool = -1) -> Any:
         """`values` as an array [warps, 32]. Lanes of a warp that are not in the group have the value `absent`."""
         if self.whole:
             return values.reshape(-1, 32)
-        warps, rows = self.warp_rows()
+        warps, rows = self.warp_rows
         table = np.full((len(warps), 32), absent, values.dtype)
         table[rows, self.index() & 31] = values
         return table
 
+    @cached_property
     def presence(self) -> Any:
         """[warps, 32]: is the lane in the group?"""
-        if self.present is None:
-            if self.whole:
-                self.present = np.ones((self.n // 32, 32), bool)
-            else:
-                warps, rows = self.warp_rows()
-                self.present = np.zeros((len(warps), 32), bool)
-                self.present[rows, self.index() & 31] = True
-        return self.present
+        return self.by_warp(np.ones(self.n, bool), False)
 
     def part(self, lanes: Any) -> Lanes:
         """Some lanes (positions in the group) as a group of their own."""

@@ -146,5 +146,8 @@ class Snapshot:
         return Snapshot(np.maximum(self.row, other.row), either(self.knowledge, other.knowledge))
 
 
-def either(one: Knowledge | None, other: Knowledge | None) -> Knowledge | None:
-    return other if one is None else one.join(other)
+def either(one: Any, other: Any) -> Any:
+    """The union of two `Knowledge` or of two `Snapshot` values. None stands for an empty one."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one.join(other)

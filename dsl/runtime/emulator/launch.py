@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from math import prod
 from time import monotonic
 from typing import Any
 
@@ -35,7 +37,7 @@ from .scratch import end_scratch, unwritten_granules
 from .shadow import Shadow
 from .spaces import GlobalSpace, PatternCache, Space
 from .spinning import Spins
-from .stamps import SITE_MASK, THREAD_BITS, Clock, threads_of
+from .stamps import THREAD_BITS, Clock
 from .tensor_maps import element_bytes_of, element_sizes
 from .wave import Wave, WaveRegisters
 
@@ -80,10 +82,6 @@ def extent(value: Extent) -> tuple[int, int, int]:
     sizes = [value] if isinstance(value, int | np.integer) else list(value)
     x, y, z = [*map(int, sizes), 1, 1][:3]
     return x, y, z
-
-
-def volume(shape: tuple[int, int, int]) -> int:
-    return shape[0] * shape[1] * shape[2]
 
 
 def align(offset: int, to: int) -> int:
@@ -133,16 +131,15 @@ class RunningLaunch:
         if any(blocks % size for blocks, size in zip(self.grid, self.cluster, strict=True)):
             raise LaunchRefusedError(f"the grid {self.grid} is not a multiple of the cluster {self.cluster}")
         self.cluster_grid = extent([blocks // size for blocks, size in zip(self.grid, self.cluster, strict=True)])
-        self.cluster_size = volume(self.cluster)
-        self.threads = volume(self.block)
+        self.cluster_size = prod(self.cluster)
+        self.threads = prod(self.block)
         if not 1 <= self.threads <= MOST_THREADS:
             raise LaunchRefusedError(f"a block has 1 to {MOST_THREADS} threads, not {self.threads}")
         self.check_block(program.function)
         self.block_lanes = align(self.threads, 32)
-        all_blocks = volume(self.grid)
+        all_blocks = prod(self.grid)
         self.blocks = all_blocks if blocks is None else min(align(blocks, self.cluster_size), all_blocks)
-        left_out = (all_blocks - self.blocks) // self.cluster_size
-        self.first_cluster = left_out // 2 if from_middle else 0
+        self.first_cluster = (all_blocks - self.blocks) // self.cluster_size // 2 if from_middle else 0
         if self.blocks * self.block_lanes >> THREAD_BITS:  # a stamp has THREAD_BITS bits for the thread
             raise LaunchRefusedError(f"{self.blocks} blocks are too many to emulate")
         self.findings, self.notes = list[Finding](), list[Finding]()
@@ -152,7 +149,8 @@ class RunningLaunch:
         self.spent = 0
         self.segment_warps = [0] * len(program.segments)
         self.segment_lanes = [0] * len(program.segments)
-        self.site_counters: dict[int, Counters] = {}
+        self.meant: dict[int, EmulatedAllocation | None] = {}  # results of `meant_by`, by the number of the instruction
+        self.site_counters = defaultdict[int, Counters](Counters)
         self.patterns = PatternCache()
         self.clock = Clock(self.blocks, np.arange(self.block_lanes) < self.threads)
         self.spare_registers: list[WaveRegisters] = []
@@ -194,8 +192,8 @@ class RunningLaunch:
             raise LaunchRefusedError(
                 f"{function.name} is for blocks of {extent(function.required_block)}, not {self.block}"
             )
-        if function.most_threads is not None and volume(extent(function.most_threads)) < self.threads:
-            most = volume(extent(function.most_threads))
+        if function.most_threads is not None and prod(extent(function.most_threads)) < self.threads:
+            most = prod(extent(function.most_threads))
             raise LaunchRefusedError(f"{function.name} is for blocks of at most {most} threads, not {self.threads}")
 
     # Memory
@@ -276,7 +274,7 @@ class RunningLaunch:
         # size of such an element.
         global_granule = min([self.program.granules["global"], *self.map_granules(arguments)])
         shadow = Shadow(
-            "global", self.memory.top, global_granule, False, False, self.finding, 0, self.program.has_chains
+            "global", self.memory.top, global_granule, False, False, self.report, 0, self.program.has_chains
         )
         shadow.unwritten = unwritten_granules(shadow, self.memory.scratch)
         self.parameters = bytes(image), offsets
@@ -309,11 +307,6 @@ class RunningLaunch:
             words = range(offsets[name], offsets[name] + size - 7, 8)
             reached += [self.memory.find(int.from_bytes(image[at : at + 8], "little")) for at in words]
         return {allocation.address for allocation in reached if allocation is not None}
-
-    @cached_property
-    def meant(self) -> dict[int, EmulatedAllocation | None]:
-        """The results of `meant_by` so far, by the number of the instruction."""
-        return {}
 
     def meant_by(self, site: Site) -> EmulatedAllocation | None:
         """The array whose pointer an instruction uses to compute its address. None if there is no such array or more
@@ -417,22 +410,26 @@ class RunningLaunch:
         clusters = np.arange(self.blocks // self.cluster_size)
         if self.seed:
             clusters = self.random.permutation(clusters)
-        blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
         size = self.wave_blocks()
         if self.seed and self.program.waits_for_memory:
             size = self.fewer(size, len(clusters))
-        self.waiting = [blocks[start : start + size] for start in range(0, len(blocks), size)][::-1]
         with np.errstate(all="ignore"), suppress(BudgetSpent):
-            while self.active or self.waiting:
-                if not self.active:
-                    self.admit()
-                self.rotate()
+            self.run_together(clusters, size)
         if self.device.shadow.reductions is not None:
             self.device.shadow.reductions.end_launch(self.clock.now)
         # Only a second run tracks undefined quotients, since few launches divide by 0.
         if self.divided and self.judges_divisions and not self.program.divisions:
             raise DividedError
         self.end_scratch()
+
+    def run_together(self, clusters: Any, size: int) -> None:
+        """Runs clusters in waves of `size` blocks."""
+        blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
+        self.waiting = [blocks[start : start + size] for start in range(0, len(blocks), size)][::-1]
+        while self.active or self.waiting:
+            if not self.active:
+                self.admit()
+            self.rotate()
 
     def rehearse(self, phases: list[Any]) -> bool:
         """Runs the phases one after another. A phase is an array of clusters, which run together. Returns True if all
@@ -444,12 +441,7 @@ class RunningLaunch:
         size = self.wave_blocks()
         with np.errstate(all="ignore"), suppress(BudgetSpent):
             for clusters in phases:
-                blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
-                self.waiting = [blocks[start : start + size] for start in range(0, len(blocks), size)][::-1]
-                while self.active or self.waiting:
-                    if not self.active:
-                        self.admit()
-                    self.rotate()
+                self.run_together(clusters, size)
             return True
         return False
 
@@ -529,9 +521,6 @@ class RunningLaunch:
 
     # Findings
 
-    def finding(self, kind: Kind, message: str, g: Any, lane: int, site: Site, last_writer: str | None) -> None:
-        self.report(kind, message, g, lane, site, last_writer)
-
     def report(
         self, kind: Kind, message: str, g: Any, lane: int, site: Site | None, last_writer: str | None = None
     ) -> None:
@@ -564,12 +553,12 @@ class RunningLaunch:
     def site_of(self, stamp: int) -> Site | None:
         return self.origins.site_of(stamp)
 
-    def who(self, gid: int, stamp: int) -> str:
-        return self.origins.who(gid, stamp)
+    def author(self, stamp: Any) -> str:
+        return self.origins.author(stamp)
 
     def writer(self, stamp: int) -> tuple[Location | None, int | None, str]:
         """The store whose stamp is `stamp`, as (source location, line of the PTX, text that names the thread)."""
-        site, who = self.site_of(stamp), self.who(int(threads_of(stamp)), stamp & SITE_MASK)
+        site, who = self.site_of(stamp), self.author(stamp)
         return (None, None, who) if site is None else (site.location, site.ptx_line, who)
 
     def end_scratch(self) -> None:
@@ -620,10 +609,7 @@ class RunningLaunch:
     # Counters
 
     def counters_of(self, site: Site) -> Counters:
-        found = self.site_counters.get(site.number)
-        if found is None:
-            found = self.site_counters[site.number] = Counters()
-        return found
+        return self.site_counters[site.number]
 
     def count_ptx_lines(self, result: LaunchCounters) -> None:
         """Adds the counters of each PTX line to `result`. This function loops over all instructions, so only launches
@@ -857,7 +843,7 @@ def wait_for_later(
     None if no block stands still, or if the later blocks also wait for the first blocks."""
     told = program, args, shape, limits, barriers
     cluster = program.function.required_cluster or shape[2]
-    clusters = np.arange(volume(extent(shape[0])) // volume(extent(cluster)))
+    clusters = np.arange(prod(extent(shape[0])) // prod(extent(cluster)))
     stands = rehearsed(*told, doubled(clusters[:FEW]))
     first, later = np.split(clusters, [stands.begun])
     if stands.found is None or not len(later):

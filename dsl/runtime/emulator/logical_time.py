@@ -51,4 +51,4 @@ class LogicalTime:
 
     def passed(self, g: Any, instructions: int) -> None:
         """Adds turns to the warps of a group that has run a basic block or has arrived at a barrier."""
-        self.of_warps[slice(None) if g.threads is None else g.warp_rows()[0]] += instructions
+        self.of_warps[slice(None) if g.threads is None else g.warp_rows[0]] += instructions

@@ -19,7 +19,7 @@ from .code import Site
 from .findings import Kind
 from .memory import GLOBAL_WINDOW
 from .shadow import WRITES
-from .stamps import LAST_TIME, SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of
+from .stamps import LAST_TIME, THREAD_SHIFT, TIME_SHIFT, U, threads_of
 from .tensor_maps import BYTES
 
 # A value that is not the stamp of any write.
@@ -164,10 +164,7 @@ class MapProxy:
                     "a tensor copy reads a map that was changed with no fence.proxy.tensormap::generic.release after "
                     "the change, or no acquire after that"
                 )
-            author = None
-            if writes.any():
-                stamp = int(writes.max())
-                author = f"written by {g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)}"
+            author = f"written by {g.launch.author(writes.max())}" if writes.any() else None
             g.launch.report(Kind.RACE, message, g, lane, site, author)
             return
 

@@ -9,7 +9,7 @@ the bytes of a valid object.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,13 @@ from .answers import DOUBTED, IGNORED, REPEATS
 from .code import Site
 from .copies import Tracked
 from .findings import Kind
-from .knowledge import Snapshot
+from .knowledge import Snapshot, either
 from .landings import Landing
 from .memory import RANK_SHIFT
 from .relaxed import BLOCK, CLUSTER
 from .shadow import PLAIN_WRITE, STRONG_READ, STRONG_WRITE, AccessKind, SpacePlace
-from .spaces import BadLanes, SharedSpace, Space
-from .stamps import SITE_MASK, U, threads_of, times
+from .spaces import SharedSpace, Space, refuse
+from .stamps import threads_of, times
 
 BYTES = 8
 # Largest number of arrivals, or of bytes, that an object can count: 2^20 - 1 (PTX ISA 9.7.13.15.2).
@@ -46,20 +46,6 @@ DENIALS = 128
 # After 1,024 forced answers "no" at one wait, a thread gets only three in each later phase. So a wait in a long loop
 # stays cheap.
 FEW_DENIALS, MOST_DENIALS = 3, 1024
-
-
-class ArrivingCopy(Protocol):
-    """A copy whose bytes an mbarrier counts."""
-
-    part: Any  # the threads that started the copy
-    site: Site
-    began: int  # the logical time
-
-    @property
-    def bytes(self) -> int: ...
-
-    def land(self, landing: Landing) -> None:
-        """Completes the copy, whose bytes have arrived."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +73,8 @@ class Mbarrier:
     arriving: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     published: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
-    loads: list[ArrivingCopy] = field(default_factory=list)  # copies whose bytes are still to come
+    # copies whose bytes are still to come (`Delivery`, `TensorLoad`)
+    loads: list[Any] = field(default_factory=list)
     landing: Landing | None = None  # the copies that have arrived in this phase
     landed: list[Landing] = field(default_factory=list)  # landings of the last completed phases
     coming: int = 0  # latest logical time of an arrival, or of a copy's start, in this phase
@@ -99,7 +86,7 @@ class Mbarrier:
         if known is None:
             return
         for each in range(reach, max(reach, CLUSTER) + 1):
-            self.arriving[each] = joined(self.arriving[each], known)
+            self.arriving[each] = either(self.arriving[each], known)
 
     def arrived(self) -> Landing:
         """The landing of the copies that arrive in this phase."""
@@ -114,7 +101,7 @@ class Mbarrier:
         self.phase += 1
         self.pending = self.expected
         self.came, self.coming = max(self.came, self.coming), 0
-        self.published = [joined(*each) for each in zip(self.published, self.arriving, strict=True)]
+        self.published = [either(*each) for each in zip(self.published, self.arriving, strict=True)]
         self.arriving = [None] * 3
         if self.landing is not None:
             self.landed = [*self.landed, self.landing][-KEPT_LANDINGS:]
@@ -159,17 +146,14 @@ class Mbarriers:
         # PTX ISA 9.7.13.15: an mbarrier object lies in shared memory, at a multiple of 8.
         if not isinstance(memory, SharedSpace):
             message = "an mbarrier lies in shared memory, which this address does not"
-            g.launch.report(Kind.BARRIER_MISUSE, message, g, 0, site)
-            raise BadLanes(np.ones(g.n, bool))
+            refuse(Kind.BARRIER_MISUSE, message, g, np.ones(g.n, bool), site)
         address = np.broadcast_to(address, g.n)
         place = memory.place(address, BYTES, g, site, True, None)
         if own:
             foreign = place.index // (memory.arena // BYTES) != g.lane("slot")
             if foreign.any():
-                lane = int(np.flatnonzero(foreign)[0])
                 message = "this mbarrier belongs to another block, and only that block's threads may do this"
-                g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
-                raise BadLanes(foreign)
+                refuse(Kind.BARRIER_MISUSE, message, g, foreign, site)
         return place
 
     def objects_at(self, g: Any, memory: Space, address: Any, site: Site, own: bool = False) -> tuple[SpacePlace, Any]:
@@ -183,12 +167,9 @@ class Mbarriers:
         keys = place.index
         none = [start for start, _ in runs(keys) if int(keys[start]) not in self.objects]
         if none:
-            lane = none[0]
-            missing = np.isin(keys, keys[none])
-            where = int(np.broadcast_to(address, g.n)[lane]) & ((1 << RANK_SHIFT) - 1)
+            where = int(np.broadcast_to(address, g.n)[none[0]]) & ((1 << RANK_SHIFT) - 1)
             message = f"no mbarrier was initialised at shared address {where:#x}"
-            g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
-            raise BadLanes(missing)
+            refuse(Kind.BARRIER_MISUSE, message, g, np.isin(keys, keys[none]), site)
         return keys
 
     def touch(self, kind: int, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
@@ -264,8 +245,7 @@ class Mbarriers:
         if wrong.any():
             lane = int(np.flatnonzero(wrong)[0])
             message = f"{words.format(int(values[lane]))}, which must be {low} to {high}"
-            g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
-            raise BadLanes(wrong)
+            refuse(Kind.BARRIER_MISUSE, message, g, wrong, site)
 
     def advance(self, found: Mbarrier) -> None:
         if found.advance():
@@ -380,14 +360,13 @@ class Mbarriers:
         own = g.launch.init_fences.own[threads_of(inits).astype(np.int64)]
         bad = np.flatnonzero(g.launch.proxies.unfenced(inits, g) & (times(inits) > own))
         if len(bad):
-            stamp = int(inits[bad[0]])
-            author = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
+            author = g.launch.author(inits[bad[0]])
             message = (
                 "a tensor copy arrives at an mbarrier with no fence.mbarrier_init or fence.proxy.async after its init"
             )
             g.launch.report(Kind.RACE, message, g, int(bad[0]), site, f"initialised by {author}")
 
-    def await_copy(self, key: int, load: ArrivingCopy) -> None:
+    def await_copy(self, key: int, load: Any) -> None:
         """Records that a copy will arrive at the object `key`. The copy arrives when some thread tests the object. With
         a seed, some copies arrive at once."""
         self.objects[key].loads.append(load)
@@ -572,13 +551,6 @@ class Mbarriers:
                 for landing in found.landed:
                     landing.seen_by(stamps[lanes])
         return done
-
-
-def joined(first: Snapshot | None, second: Snapshot | None) -> Snapshot | None:
-    """The union of what two snapshots know. None stands for an empty snapshot."""
-    if first is None or second is None:
-        return second if first is None else first
-    return first.join(second)
 
 
 def is_complete(found: Mbarrier, state: int, parity: bool) -> bool:

@@ -50,20 +50,12 @@ class Origins:
         number = stamp & SITE_MASK
         return self.stamped[number] if number < len(self.stamped) else None
 
-    def who(self, gid: int, stamp: int) -> str:
-        block, thread = self.where(gid)
-        site = self.site_of(stamp)
-        at = ""
-        if site is not None:
-            at = f" at {site.location or 'no source line'} (PTX line {site.ptx_line})"
+    def author(self, stamp: Any) -> str:
+        """A text that names the thread and the instruction of a stamp."""
+        block, thread = self.where(int(threads_of(U(stamp))))
+        site = self.site_of(int(stamp))
+        at = "" if site is None else f" at {site.location or 'no source line'} (PTX line {site.ptx_line})"
         return f"thread {thread} of block {block}{at}"
-
-    def of_stamp(self, stamp: Any) -> str | None:
-        """A text that names the thread and instruction of a write's stamp. None if the stamp is 0, which means no
-        write."""
-        if not stamp:
-            return None
-        return self.who(int(threads_of(stamp)), int(stamp))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +69,8 @@ class Writers:
 
     def __call__(self, address: int) -> str | None:
         """A text that names the last writer of the byte at an address. None if nobody wrote it."""
-        return self.origins.of_stamp(self.stamps[(address - self.first) // self.granule])
+        stamp = self.stamps[(address - self.first) // self.granule]
+        return self.origins.author(stamp) if stamp else None
 
 
 def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins) -> Writers:

@@ -26,7 +26,7 @@ from .findings import Kind
 from .memory import GLOBAL_WINDOW, EmulatedAllocation
 from .origins import Origins
 from .shadow import SpacePlace
-from .stamps import U, threads_of
+from .stamps import U
 
 # For a thread that has not waited, at most this many waits by other threads of its block are checked, earliest first.
 MOST_ASKED = 64
@@ -124,7 +124,7 @@ class Overlap:
         )
         last = None
         if each.origins is not None:
-            last = f"{done} by {each.origins.who(int(threads_of(U(stamp))), stamp)} of {each.kernel}"
+            last = f"{done} by {each.origins.author(stamp)} of {each.kernel}"
         self.launch.report(Kind.RACE, message, g, lane, site, last)
 
     def knows(self, g: Any, lanes: Any, addresses: Any) -> Any:

@@ -19,7 +19,7 @@ from .copies import Copies, Operation
 from .findings import Kind
 from .shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, WRITES, SpacePlace
 from .spaces import Space
-from .stamps import SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
+from .stamps import THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
 
 # Number of warps of a warp group. These warps issue products together.
 GROUP = 4
@@ -149,8 +149,7 @@ class Readings:
         known = g.ordering.ordered(every, np.zeros(len(every), np.int64), g, np.repeat(lanes, 32))
         unknown = np.flatnonzero(~known.reshape(-1, 32).any(1))
         if len(unknown):
-            stamp = int(stamps[unknown[0]])
-            reader = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
+            reader = g.launch.author(stamps[unknown[0]])
             message = "writes shared memory that a product has read, with nothing after its wait to order the two"
             g.launch.report(Kind.RACE, message, g, int(lanes[unknown[0]]), site, f"read by {reader}")
 
@@ -217,8 +216,7 @@ class ProxyFences:
                 bad &= self.in_flight(met, g)
             if bad.any():
                 where = np.nonzero(bad)
-                stamp = int(met[tuple(axis[0] for axis in where)])
-                author = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
+                author = g.launch.author(met[tuple(axis[0] for axis in where)])
                 done = "written" if kind.base in WRITES else "read"
                 message = f"{does} {shadow.name} memory that was {done} without a fence.proxy.async after it"
                 g.launch.report(Kind.RACE, message, g, int(where[0][0]), site, f"{done} by {author}")

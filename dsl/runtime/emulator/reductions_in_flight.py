@@ -22,7 +22,7 @@ from .findings import Kind
 from .knowledge import CLUSTER, GPU
 from .landings import Landing
 from .shadow import PLAIN_WRITE, WRITES, AccessKind, Shadow, SpacePlace
-from .stamps import SITE_MASK, TIME_SHIFT, U, threads_of
+from .stamps import TIME_SHIFT, U
 
 
 @dataclass(eq=False)
@@ -97,8 +97,7 @@ class ReductionsInFlight:
         return True
 
     def report(self, found: ReductionInFlight, kind: AccessKind, units: Any, lanes: Any, g: Any, site: Site) -> None:
-        stamp = found.stamps[np.flatnonzero(found.units == units[0])[:1]]
-        who = g.launch.who(int(threads_of(stamp)[0]), int(stamp[0]) & SITE_MASK)
+        who = g.launch.author(found.stamps[np.argmax(found.units == units[0])])
         verb = "writes" if kind.base in WRITES else "reads"
         message = f"{verb} {self.shadow.name} memory that an asynchronous reduction is still changing"
         self.shadow.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"reduction started by {who}")

@@ -15,12 +15,21 @@ from .code import BarrierOperands, Site
 from .findings import Kind
 from .group import Group
 from .instructions.barrier import reduced
-from .knowledge import Snapshot
+from .knowledge import Snapshot, either
 from .program import Segment
 from .relaxed import CLUSTER
 
 FULL = 0xFFFFFFFF
 BARRIERS = 16  # number of barriers of a block (PTX ISA, "bar, barrier")
+
+
+def ready_part(parked: dict[int, list[Group]], segment: Segment, g: Group, ready: Any) -> Group | None:
+    """Parks the lanes of a group that are not ready. Returns the lanes that are ready."""
+    if ready.all():
+        return g
+    waiting = g.wave.restrict(g, np.flatnonzero(~ready), segment)
+    parked.setdefault(segment.number, []).append(waiting)
+    return g.wave.restrict(g, np.flatnonzero(ready), segment) if ready.any() else None
 
 
 class WarpMeetings:
@@ -48,16 +57,7 @@ class WarpMeetings:
         masks = np.broadcast_to(mask, g.n)
         self.check_own_bit(segment, g, masks)
         ready = self.ready(segment, g, masks)
-        return self.part(segment, g, ready)
-
-    def part(self, segment: Segment, g: Group, ready: Any) -> Group | None:
-        if ready.all():
-            return g
-        waiting = self.wave.restrict(g, np.flatnonzero(~ready), segment)
-        self.parked.setdefault(segment.number, []).append(waiting)
-        if not ready.any():
-            return None
-        return self.wave.restrict(g, np.flatnonzero(ready), segment)
+        return ready_part(self.parked, segment, g, ready)
 
     def check_own_bit(self, segment: Segment, g: Group, masks: Any) -> None:
         outside = masks >> (g.index() & 31).astype(np.uint32) & np.uint32(1) == 0
@@ -67,13 +67,13 @@ class WarpMeetings:
             g.launch.report(Kind.MEMBER_MASK, message, g, lane, segment.site)
 
     def ready(self, segment: Segment, g: Group, masks: Any) -> Any:
-        warps, rows = g.warp_rows()
+        warps, rows = g.warp_rows
         live = self.wave.live_bits(warps)[rows]
-        present = self.wave.bits_of(g.presence())[rows]
+        present = self.wave.bits_of(g.presence)[rows]
         needed = masks & live
         ready = needed & ~present == 0
         table = g.by_warp(masks, 0)
-        lowest = np.where(g.presence(), table, np.uint32(FULL)).min(1)
+        lowest = np.where(g.presence, table, np.uint32(FULL)).min(1)
         highest = table.max(1)
         for row in np.flatnonzero(lowest != highest):
             self.check_masks(segment, g, rows, int(row), table[row], needed, ready)
@@ -94,8 +94,8 @@ class WarpMeetings:
 
     def whole_warps(self, segment: Segment, g: Group) -> Group | None:
         """Handles `.aligned` warp instructions, which need all 32 lanes."""
-        warps, rows = g.warp_rows()
-        present = self.wave.bits_of(g.presence())
+        warps, rows = g.warp_rows
+        present = self.wave.bits_of(g.presence)
         live = self.wave.live_bits(warps)
         full = present == FULL
         gone = live & ~present == 0
@@ -107,8 +107,10 @@ class WarpMeetings:
             g.launch.report(Kind.MISSING_LANE, message, g, lane, segment.site)
             self.wave.leave(self.wave.restrict(g, np.flatnonzero(broken[rows]), segment), segment.site)
             rest = np.flatnonzero(~broken[rows])
-            return self.part(segment, self.wave.restrict(g, rest, segment), full[rows][rest]) if len(rest) else None
-        return self.part(segment, g, full[rows])
+            if not len(rest):
+                return None
+            return ready_part(self.parked, segment, self.wave.restrict(g, rest, segment), full[rows][rest])
+        return ready_part(self.parked, segment, g, full[rows])
 
     def requeue(self) -> None:
         """Puts all parked groups back into the queue, since a thread has exited."""
@@ -288,18 +290,13 @@ class BlockMeetings:
             self.watched = {warp: at for warp, at in self.watched.items() if at != segment.number}
         if g.whole:
             return g
-        warps, rows = g.warp_rows()
-        present = self.wave.bits_of(g.presence())
+        warps, rows = g.warp_rows
+        present = self.wave.bits_of(g.presence)
         complete = self.wave.live_bits(warps) & ~present == 0
         self.check_ended(segment, g, warps[complete])
-        if complete.all():
-            return g
         # The missing lanes may still come, or run past the barrier. `check_watched` reports lanes that run past.
         self.watched.update({int(warp): segment.number for warp in warps[~complete]})
-        waiting = self.wave.restrict(g, np.flatnonzero(~complete[rows]), segment)
-        self.partial.setdefault(segment.number, []).append(waiting)
-        rest = np.flatnonzero(complete[rows])
-        return self.wave.restrict(g, rest, segment) if len(rest) else None
+        return ready_part(self.partial, segment, g, complete[rows])
 
     def check_ended(self, segment: Segment, g: Group, warps: Any) -> None:
         """Reports lanes of these warps that have gone around the barrier and then ended at the kernel's end.
@@ -519,8 +516,7 @@ class BlockMeetings:
                 if self.wave.time is not None:
                     self.cluster_coming[cluster] = max(self.cluster_coming[cluster], self.wave.time.behind(lanes))
                 known = ordering.snapshot(lanes) if barrier.orders else self.relaxed(lanes)
-                before = self.cluster_known.get(int(cluster))
-                self.cluster_known[int(cluster)] = known if before is None else before.join(known)
+                self.cluster_known[int(cluster)] = either(self.cluster_known.get(int(cluster)), known)
             self.wave.run(segment, g)
             self.complete_clusters()
             return
@@ -536,8 +532,7 @@ class BlockMeetings:
     def relaxed(self, lanes: Any) -> Snapshot:
         """The knowledge that a relaxed arrival publishes. It includes that the blocks of these lanes have begun. It
         also includes what the lanes knew at their last fences."""
-        begun, released = self.wave.ordering.begun(lanes), self.wave.relaxed.released(lanes, CLUSTER)
-        return begun if released is None else begun.join(released)
+        return either(self.wave.ordering.begun(lanes), self.wave.relaxed.released(lanes, CLUSTER))
 
     def complete_clusters(self) -> None:
         lanes = self.wave.lanes // len(self.cluster_phase)

@@ -35,7 +35,6 @@ from .stamps import (
     WARP,
     U,
     levels,
-    threads_of,
     times,
     without_level,
 )
@@ -290,33 +289,31 @@ class Shadow:
         wanted = STRONG_WRITE if base == STRONG_READ else STRONG_READ
         if base == STRONG_READ and site.in_loop:
             return
-        for kind, record in self.records.items():
-            if kind.base == wanted and self.unordered_volatile(base, kind, record, place, g, site):
-                return
+        for kind in [kind for kind in self.records if kind.base == wanted]:
+            for lane, stamp in zip(*self.unordered_with(kind, place, g, site), strict=True):
+                first = g.launch.site_of(int(stamp))
+                # Only two volatile accesses are reported. A read in a loop may wait for the write, so it is not
+                # reported.
+                if first is not None and ".volatile" in first.text and not (wanted == STRONG_READ and first.in_loop):
+                    verb, done = ("reads", "written") if base == STRONG_READ else ("writes", "read")
+                    message = (
+                        f"{verb} {self.name} memory that another thread has {done}, both volatile, which orders nothing"
+                    )
+                    self.report(Kind.UNORDERED, message, g, int(lane), site, f"{done} by {g.launch.author(stamp)}")
+                    return
 
-    def unordered_volatile(
-        self, base: int, other: AccessKind, record: Any, place: SpacePlace, g: Any, site: Site
-    ) -> bool:
+    def unordered_with(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> tuple[Any, Any]:
+        """The lanes that access memory where an earlier access of this kind is not ordered before theirs, and the
+        stamps of these earlier accesses."""
         stamps = g.stamps(site)
-        met = place.take(record, self.granule)
+        met = place.take(self.records[kind], self.granule)
         column = stamps[:, None] if place.size != self.granule else stamps
         suspect = self.suspects(met, column, g.limit() if self.private else None)
         if suspect is None:
-            return False
+            return np.zeros(0, np.int64), np.zeros(0, U)
         where = np.nonzero(suspect)
-        ok, culprits = self.ordered(other, place.granules(where, self.granule), met[suspect], g, where[0])
-        for i in np.flatnonzero(~ok):
-            first = g.launch.site_of(int(culprits[i]))
-            # Only two volatile accesses are reported. A read in a loop may wait for the write, so it is not reported.
-            if first is not None and ".volatile" in first.text and not (other.base == STRONG_READ and first.in_loop):
-                verb, done = ("reads", "written") if base == STRONG_READ else ("writes", "read")
-                message = (
-                    f"{verb} {self.name} memory that another thread has {done}, both volatile, which orders nothing"
-                )
-                who = g.launch.who(int(threads_of(culprits[i : i + 1])[0]), int(culprits[i]) & SITE_MASK)
-                self.report(Kind.UNORDERED, message, g, int(where[0][i]), site, f"{done} by {who}")
-                return True
-        return False
+        ok, culprits = self.ordered(kind, place.granules(where, self.granule), met[suspect], g, where[0])
+        return where[0][~ok], culprits[~ok]
 
     def suspects(self, met: Any, column: Any, limit: Any) -> Any:
         """A mask of the stamps that may be unordered with this access. It excludes empty stamps, stamps of the same
@@ -407,27 +404,12 @@ class Shadow:
     def unordered(self, base: int, place: SpacePlace, g: Any, site: Site) -> tuple[int, str] | None:
         """Returns a lane and a text. The lane accesses memory that an earlier access of kind `base` has used, and
         nothing orders the two accesses. The text names the earlier access. None if all such accesses are ordered."""
-        for kind, record in self.records.items():
-            if kind.base == base and (found := self.unordered_in(kind, record, place, g, site)) is not None:
-                return found
+        for kind in self.records:
+            if kind.base == base:
+                lanes, stamps = self.unordered_with(kind, place, g, site)
+                if len(lanes):
+                    return int(lanes[0]), g.launch.author(stamps[0])
         return None
-
-    def unordered_in(
-        self, kind: AccessKind, record: Any, place: SpacePlace, g: Any, site: Site
-    ) -> tuple[int, str] | None:
-        stamps = g.stamps(site)
-        met = place.take(record, self.granule)
-        column = stamps[:, None] if place.size != self.granule else stamps
-        suspect = self.suspects(met, column, g.limit() if self.private else None)
-        if suspect is None:
-            return None
-        where = np.nonzero(suspect)
-        ok, culprits = self.ordered(kind, place.granules(where, self.granule), met[suspect], g, where[0])
-        bad = np.flatnonzero(~ok)
-        if not len(bad):
-            return None
-        stamp = culprits[bad[:1]]
-        return int(where[0][bad[0]]), g.launch.who(int(threads_of(stamp)[0]), int(stamp[0]) & SITE_MASK)
 
     def remember(self, kind: AccessKind, units: Any, stamps: Any) -> None:
         """Keeps stamps in the history, as a stamp of level GRID in the record does not contain them."""
@@ -443,7 +425,7 @@ class Shadow:
         alike = self.alike(kind, other, stamps, g, site) | (False if same is None else same)
         if not alike.all():
             stamps, lanes = stamps[~alike], lanes[~alike]
-        who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
+        who = g.launch.author(stamps[0])
         verb = "writes" if kind.base in WRITES else "reads"
         # The stamp of a copy in flight has the latest possible time, so that no access is ordered after the copy.
         if int(times(stamps[:1])[0]) == LAST_TIME:
@@ -525,8 +507,7 @@ class Shadow:
             stamps = place.take(record, self.granule)
             if stamps.any():
                 lane = int(np.nonzero(stamps)[0][0])
-                stamp = int(stamps[stamps != 0][0])
-                who = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
+                who = g.launch.author(stamps[stamps != 0][0])
                 message = "ld.global.nc of memory that this launch has written"
                 self.report(Kind.READ_ONLY_ALIAS, message, g, lane, site, f"written by {who}")
         if self.read_only_reads is None:
@@ -632,11 +613,8 @@ class Shadow:
                 self.by_proxy = np.zeros(self.count, bool)
             place.put(self.by_proxy, self.granule, True)
         stamps = g.stamps(site) | IN_FLIGHT
-        place.put(
-            self.record(AccessKind(PLAIN_WRITE)),
-            self.granule,
-            stamps[:, None] if place.size != self.granule else stamps,
-        )
+        column = stamps[:, None] if place.size != self.granule else stamps
+        place.put(self.record(AccessKind(PLAIN_WRITE)), self.granule, column)
 
     def settle_copy(self, units: Any, chosen: Any, stamps: Any, now: int) -> None:
         """Turns the copies into writes at time `now`, in the granules whose record still contains these copies."""
@@ -646,6 +624,5 @@ class Shadow:
     def finish_copy(self, place: SpacePlace, stamps: Any, now: int) -> None:
         """Turns the copy into a write of its thread at time `now`."""
         done = stamps | U(now << TIME_SHIFT)
-        place.put(
-            self.record(AccessKind(PLAIN_WRITE)), self.granule, done[:, None] if place.size != self.granule else done
-        )
+        column = done[:, None] if place.size != self.granule else done
+        place.put(self.record(AccessKind(PLAIN_WRITE)), self.granule, column)

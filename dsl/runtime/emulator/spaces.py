@@ -3,7 +3,7 @@ alignment."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -28,26 +28,13 @@ class BadLanes(Exception):
         self.bad = bad
 
 
-class LateWrites(Protocol):
-    """The interface for writes that some threads see late (`delays.py`)."""
-
-    def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
-        """Notes a strong write."""
-
-    def read(self, place: SpacePlace, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
-        """The values that a strong load returns, and a mask of the lanes that get an earlier value."""
-
-    def polled(self, place: SpacePlace, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
-        """Earlier values that an atomic operation would leave unchanged, and a mask of the lanes that get them."""
-
-
 class Space:
     """An array of bytes with its shadow memory."""
 
     def __init__(self, data: Any, shadow: Shadow | None):
         self.data = data
         self.shadow: Any = shadow  # None for constants, which no access can change
-        self.delays: LateWrites | None = None  # set in programs whose threads may load values that other threads write
+        self.delays: Any = None  # `Delays` in programs whose threads may load values that other threads write
         self.changes = 0  # number of writes so far; while `compares` is set, only writes that change a value count
         self.compares = False
 
@@ -81,14 +68,19 @@ class Space:
             view[place.index] = values
 
 
+def refuse(kind: Kind, message: str, g: Any, bad: Any, site: Site) -> NoReturn:
+    """Reports a fault of the first lane of the mask `bad`, and raises `BadLanes`."""
+    g.launch.report(kind, message, g, int(np.argmax(bad)), site)
+    raise BadLanes(bad)
+
+
 def check_alignment(offsets: Any, size: int, g: Any, site: Site) -> None:
     if size > 1:
         low = offsets & (size - 1)
         if low.any():
             lane = int(np.flatnonzero(low)[0])
             message = f"an access of {size} bytes at an address that is {int(low[lane])} past a multiple of {size}"
-            g.launch.report(Kind.MISALIGNED, message, g, lane, site)
-            raise BadLanes(low != 0)
+            refuse(Kind.MISALIGNED, message, g, low != 0, site)
 
 
 class GlobalSpace(Space):
@@ -166,8 +158,7 @@ class GlobalSpace(Space):
             # of the parameters.
             reason = "read-only memory" if inside else self.memory.nearest(address, g.launch.meant_by(site))
             message = f"{verb} {size} bytes at global address {address & (1 << 64) - 1:#x}: {reason}"
-            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
-            raise BadLanes(bad)
+            refuse(Kind.OUT_OF_BOUNDS, message, g, bad, site)
         if write:
             self.unwritten[which] = False
         return False
@@ -185,7 +176,7 @@ class GlobalSpace(Space):
         self.add_sectors(first, counters, found, warps * width, write)
 
     def count(self, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
-        found, distinct = global_sectors(offsets, size, g.warp_edges(), g.warp_sizes())
+        found, distinct = global_sectors(offsets, size, g.warp_edges, g.warp_sizes())
         self.add_sectors(int(offsets[0]), counters, found, distinct, write)
 
     def add_sectors(self, first: int, counters: Counters, found: int, distinct: int, write: bool) -> None:
@@ -213,7 +204,7 @@ class GlobalSpace(Space):
 
     def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
         counters = g.launch.counters_of(site)
-        found, distinct = global_sectors(index * size, size, g.warp_edges(), g.warp_sizes(), alone=True)
+        found, distinct = global_sectors(index * size, size, g.warp_edges, g.warp_sizes(), alone=True)
         for each in (counters, self.counters_at(int(index[0]) * size)):
             each.global_atomic_sectors += found
             each.global_atomic_bytes += distinct
@@ -264,8 +255,7 @@ class SharedSpace(Space):
         if bad.any():
             lane = int(np.flatnonzero(bad)[0])
             message = f"a shared::cluster address of block rank {int(rank[lane]) - 1} in a cluster of {self.cluster}"
-            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
-            raise BadLanes(bad)
+            refuse(Kind.OUT_OF_BOUNDS, message, g, bad, site)
 
     def check_bounds(self, offsets: Any, size: int, g: Any, site: Site, write: bool) -> None:
         if offsets.min() >= self.start and offsets.max() + size <= self.end:
@@ -275,8 +265,7 @@ class SharedSpace(Space):
         verb = "writes" if write else "reads"
         where = f"the block has {self.end - self.start} bytes from {self.start:#x} on"
         message = f"{verb} {size} bytes at shared address {int(offsets[lane]):#x}: {where}"
-        g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
-        raise BadLanes(bad)
+        refuse(Kind.OUT_OF_BOUNDS, message, g, bad, site)
 
     def count(self, offsets: Any, size: int, g: Any, counters: Counters) -> None:
         passes, phases = g.launch.patterns.wavefronts(g, offsets, size)
@@ -318,8 +307,7 @@ class LocalSpace(Space):
             lane = int(np.flatnonzero(bad)[0])
             verb = "writes" if write else "reads"
             message = f"{verb} {size} bytes at local address {int(offsets[lane]):#x} of {self.bytes}"
-            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
-            raise BadLanes(bad)
+            refuse(Kind.OUT_OF_BOUNDS, message, g, bad, site)
         check_alignment(offsets, size, g, site)
         # The bytes of a thread are contiguous here. A device interleaves the threads' bytes, but no program can see the
         # difference.
@@ -336,9 +324,8 @@ class PatternCache:
 
     def wavefronts(self, g: Any, offsets: Any, size: int) -> tuple[int, int]:
         # If all blocks access the same offsets, counting one block is enough.
-        blocks, lanes = g.full_blocks()
-        if blocks > 1:
-            rows = offsets.reshape(blocks, lanes)
+        if g.threads is None and (blocks := g.wave.slots) > 1:
+            rows = offsets.reshape(blocks, -1)
             if (rows == rows[0]).all():
                 passes, phases = self.look_up(rows[0].reshape(-1, 32), size)
                 return passes * blocks, phases * blocks

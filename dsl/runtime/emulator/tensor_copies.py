@@ -163,10 +163,8 @@ class Pixels:
 
     def put_into(self, data: Any, source: Any) -> None:
         """Copies the pixels' bytes from global memory into `data`, the bytes of the whole box."""
-        box, size = self.placed.map.box, self.placed.map.element_bytes
         rows = np.lib.stride_tricks.as_strided(source, (len(source) - self.row_bytes + 1, self.row_bytes), (1, 1))
-        at = slice(self.before * size, self.before * size + self.row_bytes)
-        data.reshape(box[1], box[0] * size)[self.numbers, at] = rows[self.starts]
+        self.seen_in_box(data)[self.numbers] = rows[self.starts]
 
     def put_out(self, target: Any, data: Any) -> None:
         """Copies the pixels' bytes from `data`, the bytes of the whole box, to global memory."""
@@ -174,9 +172,12 @@ class Pixels:
 
     def taken_from(self, data: Any) -> Any:
         """The pixels' bytes as an array [rows, bytes], with the rows in the order of `rows`."""
+        return self.seen_in_box(data)[self.numbers]
+
+    def seen_in_box(self, data: Any) -> Any:
+        """A view of the channels' bytes of all pixels in `data`, the bytes of the whole box."""
         box, size = self.placed.map.box, self.placed.map.element_bytes
-        at = slice(self.before * size, self.before * size + self.row_bytes)
-        return data.reshape(box[1], box[0] * size)[self.numbers, at]
+        return data.reshape(box[1], box[0] * size)[:, self.before * size :][:, : self.row_bytes]
 
 
 def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixels:

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Protocol
+from typing import Any
 
 from .memory import DevicePointer, Memory
 
@@ -44,37 +44,6 @@ CORNER_BITS = {3: 16, 4: 8, 5: 5}
 MOST_STEP = 8
 MOST_STRIDE = 1 << 40
 MOST_EXTENT = 1 << 32
-
-
-class AnyWindow(Protocol):
-    """The window of the base pixels. It has only the spatial axes, innermost first."""
-
-    @property
-    def lower(self) -> tuple[int, ...]: ...
-    @property
-    def upper(self) -> tuple[int, ...]: ...
-    @property
-    def steps(self) -> tuple[int, ...]: ...
-
-
-class AnyTensorMap(Protocol):
-    """The fields of a map, as in `dsl/runtime/tensor_map.py`. The emulator shares no code with the code that it
-    checks."""
-
-    @property
-    def element_bytes(self) -> int: ...
-    @property
-    def extents(self) -> tuple[int, ...]: ...
-    @property
-    def strides(self) -> tuple[int, ...]: ...
-    @property
-    def box(self) -> tuple[int, ...]: ...
-    @property
-    def swizzle(self) -> int: ...
-    @property
-    def window(self) -> AnyWindow | None: ...
-    @property
-    def type(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -115,7 +84,7 @@ class NoMap(Exception):
 class PlacedMap:
     """A map, and the address of its array."""
 
-    map: AnyTensorMap
+    map: DecodedMap
     address: int
 
     @property
@@ -139,9 +108,9 @@ class PlacedMap:
 
 @dataclass(frozen=True)
 class TensorMapArgument:
-    """An argument of a launch: the map of an array in device memory."""
+    """An argument of a launch: the map of an array in device memory (see `encode`)."""
 
-    map: AnyTensorMap
+    map: Any
     pointer: DevicePointer
 
     @property
@@ -152,8 +121,9 @@ class TensorMapArgument:
         return encode(self.map, self.pointer.address)
 
 
-def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
-    """The 128 bytes of a kernel argument: the map of the array at `address`."""
+def encode(tensor_map: Any, address: int) -> bytes:
+    """The 128 bytes of a kernel argument: the map of the array at `address`. `tensor_map` has the first fields of a
+    `DecodedMap`, up to `type`."""
     rank = len(tensor_map.extents)
     if not 1 <= rank <= MOST_AXES:
         raise ValueError(f"a tensor map has 1 to {MOST_AXES} axes, not {rank}")
@@ -181,7 +151,7 @@ def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
     return data.ljust(BYTES, b"\0")
 
 
-def element_code(tensor_map: AnyTensorMap) -> int:
+def element_code(tensor_map: Any) -> int:
     name = tensor_map.type or BITS.get(tensor_map.element_bytes, "")
     return TYPES.index(name) if name else NO_TYPE | tensor_map.element_bytes
 
@@ -286,7 +256,7 @@ def decoded_window(data: bytes, rank: int) -> DecodedWindow:
     return DecodedWindow(*(numbers[start : start + max(rank - 2, 0)] for start in starts))
 
 
-def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
+def fault_of(tensor_map: DecodedMap, address: int) -> str:
     """The reason why a device refuses a map. The text is empty if a device accepts the map."""
     row = tensor_map.box[0] * tensor_map.element_bytes
     if tensor_map.element_bytes not in (1, 2, 4, 8):
@@ -316,7 +286,7 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
     return ""
 
 
-def window_fault(tensor_map: AnyTensorMap, window: AnyWindow) -> str:
+def window_fault(tensor_map: DecodedMap, window: DecodedWindow) -> str:
     """The reason why a device refuses a map with a window. The text is empty if a device accepts the map."""
     rank, (channels, pixels) = len(tensor_map.extents), tensor_map.box
     if rank not in CORNER_BITS:

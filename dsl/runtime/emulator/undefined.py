@@ -91,12 +91,12 @@ class UndefinedTable:
         """Whether these registers have no undefined bits in any thread of the group's warps."""
         if g.threads is None:
             return not self.in_warps[rows].any()
-        return not self.in_warps[rows[:, None], g.warp_rows()[0]].any()
+        return not self.in_warps[rows[:, None], g.warp_rows[0]].any()
 
     def put(self, row: int, at: Any, bits: Any, origins: Any, g: Any) -> None:
         self.bits[row, at] = bits
         self.origins[row, at] = origins
-        warps = slice(None) if g.threads is None else g.warp_rows()[0]
+        warps = slice(None) if g.threads is None else g.warp_rows[0]
         self.in_warps[row, warps] = self.bits[row].reshape(-1, 32)[warps].any(1)
 
 
@@ -422,7 +422,7 @@ def over_warps(names: tuple[str, ...]) -> Flow:
     all lanes are undefined."""
 
     def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
-        _, rows = g.warp_rows()
+        _, rows = g.warp_rows
         origins = np.ascontiguousarray(np.broadcast_to(reading.largest(names), g.n)).astype(np.int32)
         found = g.by_warp(origins, 0).max(1)[rows].astype(ORIGIN)
         return {"": if_any(found)}, found
@@ -446,7 +446,7 @@ def shuffled(step: RegisterStep) -> Flow:
 
     def flow(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
         where, _ = source_lanes(mode, g.index() & 31, value(b, v, g), value(c, v, g))
-        _, rows = g.warp_rows()
+        _, rows = g.warp_rows
 
         def taken(column: Any) -> Any:
             return g.by_warp(np.ascontiguousarray(np.broadcast_to(column, g.n)), 0)[rows, where]

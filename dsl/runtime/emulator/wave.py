@@ -111,7 +111,7 @@ class Wave:
         # to its memory.
         exact, private = self.program.has_chains, self.cluster == 1
         size = self.slots * arena
-        shadow = Shadow("shared", size, granules["shared"], private, True, launch.finding, base, exact)
+        shadow = Shadow("shared", size, granules["shared"], private, True, launch.report, base, exact)
         # One lane of each warp arrives at an mbarrier to free a pipeline stage for its warp. With a single record of
         # the whole block's reads, this would look like a race with the other warps.
         shadow.by_warps = self.program.has_mbarriers
@@ -119,7 +119,7 @@ class Wave:
         if self.program.waits_for_memory:
             self.spaces["shared"].delays = Delays(self.spaces["shared"])
         size = launch.local_bytes
-        written = Shadow("local", self.lanes * size, granules["local"], True, True, launch.finding)
+        written = Shadow("local", self.lanes * size, granules["local"], True, True, launch.report)
         self.spaces["local"] = LocalSpace(self.lanes, size, written)
 
     def space(self, name: str) -> Space:
@@ -420,9 +420,9 @@ class Wave:
         if g.whole and (masks == 0xFFFFFFFF).all():
             self.ordering.warps_joined(g.index()[::32] >> 5 if g.threads is not None else slice(None))
             return
-        warps, rows = g.warp_rows()
+        warps, rows = g.warp_rows
         live = self.live_bits(warps)[rows]
-        present = self.bits_of(g.presence())[rows]
+        present = self.bits_of(g.presence)[rows]
         whole = masks & live == live
         done = np.flatnonzero(whole & (present == live))
         if len(done):
@@ -447,15 +447,6 @@ class Wave:
                 addresses = self.addresses(place, memory) + offset
                 self.causality.observe(addresses, g.index(), strong, None if late is None else late[:, element])
 
-    def observe_late(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any) -> None:
-        """Handles the atomic operations of the lanes in the mask `late`. These operations count as executed before the
-        last write, and changed nothing."""
-        if self.launch.clock.published:
-            lanes = np.flatnonzero(late)
-            for offset in range(0, place.size, strong.size):
-                addresses = self.addresses(place, memory)[lanes] + offset
-                self.causality.observe(addresses, g.index()[lanes], strong, np.ones(len(lanes), bool))
-
     def publish(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong) -> None:
         """Handles a strong write. If several lanes write one address, the last lane's value stays."""
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
@@ -473,9 +464,6 @@ class Wave:
             for offset in range(0, place.size, strong.size):
                 addresses = (self.addresses(place, memory) + offset)[order]
                 self.causality.modify(addresses, g.index()[order], writes, strong, memory.shadow.granule)
-
-    def fence(self, g: Lanes, scope: int, acquires: bool, releases: bool, sequential: bool) -> None:
-        self.causality.fence(g.index(), scope, acquires, releases, sequential)
 
     def bytes_behind(self, address: int, position: int) -> tuple[Any, int]:
         """The bytes and the offset for a generic address of one thread. The address is in the thread's local memory or

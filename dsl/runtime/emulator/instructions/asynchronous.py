@@ -16,7 +16,7 @@ from ..shadow import PLAIN_READ, SpacePlace
 from ..spaces import BadLanes, Space
 from ..traffic import LINE
 from .memory_access import access, state_space
-from .registry import constant_of, instruction
+from .registry import computed, constant_of, instruction
 
 
 @instruction("cp.async", effect=True)
@@ -138,11 +138,7 @@ def mbarrier(code: Code, ins: PtxInstruction) -> Op:
     assert action == "pending_count"
     a = code.read(ins.operands[1], "u64")
     d = code.write(ins.operands[0], "u32")
-
-    def pending(v: Values, g: Any) -> None:
-        v[d][...] = (v[a] & np.uint64(MOST)).astype(np.uint32)
-
-    return pending
+    return computed(lambda state: (state & np.uint64(MOST)).astype(np.uint32), d, [a])
 
 
 def change(code: Code, ins: PtxInstruction, action: str, space: str) -> Op:

@@ -63,10 +63,8 @@ def result_entry(code: Code, target: Operand | None, held: str) -> int | None:
 def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
     """`atom` or `red`. The elements of a vector are separate operations, done one after another (PTX ISA "atom")."""
     words = ins.opcode[1:]
-    name = next((word for word in words if word in OPERATIONS or word == "cas"), None)
+    name = next(word for word in words if word in OPERATIONS or word == "cas")
     type_name = words[-1]
-    if name is None:
-        raise code.error("unknown form of an atomic operation")
     count = next((VECTORS[word] for word in words if word in VECTORS), 1)
     packed = type_name.endswith("x2")
     held = "u32" if packed else type_name
@@ -141,5 +139,8 @@ class Element:
             g.launch.spins.read(site, place, memory, g)
         strong = as_heard(strong, site, g)
         if late is not None:
-            g.wave.observe_late(place, g, memory, strong, late)
+            # These operations count as executed before the last write, and changed nothing.
+            lanes = np.flatnonzero(late)
+            before_last = np.ones((len(lanes), place.size // strong.size), bool)
+            g.wave.observe(place.restricted(lanes), g.part(lanes), memory, strong, before_last)
         g.wave.modify(place, g, memory, order, wrote, strong)

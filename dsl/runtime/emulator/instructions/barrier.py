@@ -22,13 +22,11 @@ def barrier(code: Code, ins: PtxInstruction) -> Op:
     aligned = ins.opcode[0] == "bar" or "aligned" in words
     if mode == "cluster":
         return cluster_barrier(code, words[1:])
-    if mode in {"sync", "arrive"}:
-        number, count = participants(code, ins.operands)
-        code.record.barrier = BarrierOperands(mode, aligned, number, count)
-        return nothing
     if mode == "red":
         return reduction(code, ins, words, aligned)
-    raise code.error("unknown form of a barrier")
+    number, count = participants(code, ins.operands)
+    code.record.barrier = BarrierOperands(mode, aligned, number, count)
+    return nothing
 
 
 def participants(code: Code, operands: tuple[Operand, ...]) -> tuple[int, int | None]:

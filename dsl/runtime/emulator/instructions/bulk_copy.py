@@ -12,7 +12,7 @@ from ..findings import Kind
 from ..memory import RANK_SHIFT
 from ..reader import Operand, PtxInstruction
 from ..reductions import reduction_of
-from ..spaces import BadLanes
+from ..spaces import BadLanes, refuse
 from ..tensor_copies import box_at
 from ..tensor_maps import UNIT, DecodedMap, PlacedMap
 from .registry import instruction
@@ -57,8 +57,7 @@ class BulkOperands:
         rank, own = address >> RANK_SHIFT, int(part.lane("rank")[0]) + 1
         if rank not in (0, own):
             message = "a bulk copy to another block of the cluster, which the emulator does not know"
-            part.launch.report(Kind.OUT_OF_BOUNDS, message, part, 0, self.site)
-            raise BadLanes(np.ones(1, bool))
+            refuse(Kind.OUT_OF_BOUNDS, message, part, np.ones(1, bool), self.site)
         at = np.array([address & (1 << RANK_SHIFT) - 1])
         memory.check_bounds(at, size, part, self.site, write)
         return part.lane("slot") * memory.arena + at

@@ -13,7 +13,7 @@ from ..findings import Kind
 from ..memory import RANK_SHIFT
 from ..reader import PtxInstruction
 from ..reductions import reduction_of
-from ..spaces import BadLanes, SharedSpace, check_alignment
+from ..spaces import BadLanes, SharedSpace, check_alignment, refuse
 from ..tensor_maps import UNIT
 from .memory_access import VECTORS, vector_items
 from .registry import instruction
@@ -23,8 +23,7 @@ from .tensor_copy import shared_addresses
 def fault(g: Any, site: Site, bad: Any, kind: Kind, message: str) -> None:
     """Reports the first of the lanes in `bad` and raises BadLanes, so that none of them runs the instruction."""
     if bad.any():
-        g.launch.report(kind, message, g, int(np.flatnonzero(bad)[0]), site)
-        raise BadLanes(bad)
+        refuse(kind, message, g, bad, site)
 
 
 def blocks_away(addresses: Any, g: Any, memory: SharedSpace, site: Site) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from ..code import PACKED, Code, Op, Values
 from ..integers import UNSIGNED_ORDER
 from ..numerics import COMPARISONS
 from ..reader import Operand, Pair, PtxInstruction
-from .registry import instruction
+from .registry import computed, instruction
 
 BOOLEANS: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
@@ -131,8 +131,4 @@ def slct(code: Code, ins: PtxInstruction) -> Op:
     a, b = (code.read(operand, type_name) for operand in ins.operands[1:3])
     c = code.read(ins.operands[3], test_type)
     d = code.write(ins.operands[0], type_name)
-
-    def run(v: Values, g: Any) -> None:
-        v[d][...] = np.where(v[c] >= 0, v[a], v[b])
-
-    return run
+    return computed(lambda x, y, test: np.where(test >= 0, x, y), d, [a, b, c])

@@ -17,29 +17,16 @@ from ..shadow import GUESS_READ, PLAIN_READ, PLAIN_WRITE, STRONG_READ, STRONG_WR
 from ..spaces import BadLanes, Space
 from .registry import instruction
 
-SPACES = {
-    "global",
-    "shared",
-    "local",
-    "const",
-    "param",
-    "shared::cta",
-    "shared::cluster",
-    "param::entry",
-    "param::func",
-}
+SPACES = {"global", "shared", "local", "const", "param"}
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
-# Modifiers that the emulator ignores. Cache operators are hints, and `scope_of` reads the scopes.
-IGNORED = {"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "cta", "cluster", "gpu", "sys", "nc", "noftz", "unified"}
 Body = Callable[[Values, Any, Space, Any], None]
 
 
 def state_space(words: tuple[str, ...]) -> str:
     """The state space that an opcode names: global, shared, local, const or param. It is "generic" if the opcode names
     none."""
-    found = next((word for word in words if word in SPACES), "generic")
-    return found.split("::")[0]
+    return next((space for word in words if (space := word.split("::")[0]) in SPACES), "generic")
 
 
 def strong_access(words: tuple[str, ...], size: int, observes: bool = True) -> Strong:
@@ -47,10 +34,6 @@ def strong_access(words: tuple[str, ...], size: int, observes: bool = True) -> S
     orders = set(words)
     acquires, releases = bool(orders & {"acquire", "acq_rel"}), bool(orders & {"release", "acq_rel"})
     return Strong(scope_of(words), size, acquires, releases, observes)
-
-
-def is_hint(word: str) -> bool:
-    return word.startswith(("L1::", "L2::", "evict", "no_allocate")) or word in {"L1", "L2"}
 
 
 def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
@@ -125,16 +108,11 @@ def parameter(code: Code, operand: Operand, type_name: str, byte: int) -> int | 
 def load(code: Code, ins: PtxInstruction) -> Op:
     words = ins.opcode[1:]
     type_name, count = words[-1], next((VECTORS[word] for word in words if word in VECTORS), 1)
-    check_words(code, words[:-1])
-    if type_name not in DTYPES:
-        raise code.error(f"ld of type .{type_name} is not supported")
     space = state_space(words)
     type_name = {"f32": "b32", "f64": "b64"}.get(type_name, type_name)  # bits are copied, also into wider registers
     dtype = np.dtype(DTYPES[type_name])
     size = dtype.itemsize * count
     items = vector_items(ins.operands[0])
-    if len(items) != count:
-        raise code.error("the vector has another length than the opcode says")
     if space == "param":
         constants = [parameter(code, ins.operands[1], type_name, index * dtype.itemsize) for index in range(count)]
         if constants[0] is not None:
@@ -178,12 +156,6 @@ def as_heard(strong: Strong, site: Site, g: Any) -> Strong:
     return replace(strong, heard=False) if site.number in g.launch.program.answers.unheard else strong
 
 
-def check_words(code: Code, words: tuple[str, ...]) -> None:
-    for word in words:
-        if word not in SPACES | STRONG | IGNORED and word not in VECTORS and not is_hint(word):
-            raise code.error(f"unknown modifier .{word}")
-
-
 def names_variable(code: Code, operand: Operand) -> bool:
     """Whether the operand is the address of a `.param` variable of a call. These variables lie in local memory."""
     return isinstance(operand, PtxAddress) and getattr(operand.base, "name", None) in code.variables
@@ -203,15 +175,10 @@ def load_parameter(targets: list[int], constants: list[int | None]) -> Op:
 def store(code: Code, ins: PtxInstruction) -> Op:
     words = ins.opcode[1:]
     type_name, count = words[-1], next((VECTORS[word] for word in words if word in VECTORS), 1)
-    check_words(code, words[:-1])
-    if type_name not in DTYPES:
-        raise code.error(f"st of type .{type_name} is not supported")
     space = state_space(words)
     dtype = np.dtype(DTYPES[type_name])
     size = dtype.itemsize * count
     sources = [code.read(item, type_name) for item in vector_items(ins.operands[1])]
-    if len(sources) != count:
-        raise code.error("the vector has another length than the opcode says")
     if space == "param":
         space = "local"
     strong = strong_access(words, dtype.itemsize) if STRONG & set(words) else None
@@ -259,7 +226,7 @@ def fence(code: Code, ins: PtxInstruction) -> Op:
         if not is_whole:
             g.launch.init_fences.fence(g)
         else:
-            g.wave.fence(g, scope, acquires, releases, sequential)
+            g.wave.causality.fence(g.index(), scope, acquires, releases, sequential)
         if releases:
             g.wave.relaxed.release(g, words)
 

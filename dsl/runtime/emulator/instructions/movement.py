@@ -12,7 +12,7 @@ from ..memory import GLOBAL_WINDOW, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WIN
 from ..reader import Integer, Operand, PtxInstruction, Register, Vector
 from .floating import ROUNDINGS
 from .memory_access import VECTORS, vector_items
-from .registry import instruction, into, take_modifiers
+from .registry import computed, instruction, into, take_modifiers
 
 CONVERSION_MODIFIERS = ROUNDINGS | {"sat", "relu", "satfinite", "ftz"}
 
@@ -70,16 +70,13 @@ def read_clock(code: Code, ins: PtxInstruction, type_name: str) -> Op:
     return run
 
 
-def part_type(code: Code, total: str, parts: int) -> str:
-    bits = int(total[1:]) // parts
-    if bits not in {8, 16, 32, 64}:
-        raise code.error("unknown split of a register")
-    return f"b{bits}"
+def part_type(total: str, parts: int) -> str:
+    return f"b{int(total[1:]) // parts}"
 
 
 def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
     """`mov.b32 d, {a, b}`. The first item is the least significant part."""
-    part = part_type(code, ins.opcode[-1], len(source.items))
+    part = part_type(ins.opcode[-1], len(source.items))
     sources = [code.read(item, part) for item in source.items]
     d = code.write(ins.operands[0], ins.opcode[-1])
     dtype, count = DTYPES[part], len(sources)
@@ -97,7 +94,7 @@ def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
 
 
 def unpack(code: Code, ins: PtxInstruction, target: Vector) -> Op:
-    part = part_type(code, ins.opcode[-1], len(target.items))
+    part = part_type(ins.opcode[-1], len(target.items))
     a = code.read(ins.operands[1], ins.opcode[-1])
     wanted = [
         (index, code.write_extended(item, part))
@@ -253,11 +250,7 @@ def isspacep(code: Code, ins: PtxInstruction) -> Op:
     d = code.write(ins.operands[0], "pred")
     first = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, GLOBAL_WINDOW)
     last = first + WINDOW_BYTES if space in {"shared", "local"} else SHARED_WINDOW
-
-    def run(v: Values, g: Any) -> None:
-        v[d][...] = (v[a] >= first) & (v[a] < last)
-
-    return run
+    return computed(lambda address: (address >= first) & (address < last), d, [a])
 
 
 @instruction("mapa")

@@ -11,7 +11,7 @@ from ..findings import Kind
 from ..memory import GLOBAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
 from ..reader import Operand, PtxInstruction, TensorAddress, Vector
 from ..reductions import OF_TYPES, BulkReduction
-from ..spaces import BadLanes
+from ..spaces import BadLanes, refuse
 from ..tensor_copies import ALIGNMENT, Box, Pixels, box_at, pixels_at
 from ..tensor_maps import ALIGNMENT as MAP_ALIGNMENT
 from ..tensor_maps import BYTES, CORNER_BITS, UNIT, NoMap, PlacedMap, decode
@@ -124,8 +124,7 @@ class TensorOperands:
         bad = np.flatnonzero(first % UNIT)
         if len(bad):
             message = f"a TMA box begins {int(first[bad[0]])} bytes into its rows, which is no multiple of {UNIT}"
-            g.launch.report(Kind.MISALIGNED, message, g, int(bad[0]), self.site)
-            raise BadLanes(first % UNIT != 0)
+            refuse(Kind.MISALIGNED, message, g, first % UNIT != 0, self.site)
 
     def boxes(self, placed: PlacedMap, corners: Any, offsets: Any, g: Any) -> list[Box | Pixels]:
         """The TMA box of each lane. `offsets` are the offsets of an im2col copy, as an array [lanes, spatial axes]."""
@@ -137,13 +136,11 @@ class TensorOperands:
                 message = (
                     f"a TMA box goes out of shared memory from {corners[lane].tolist()} on, before the first element"
                 )
-                g.launch.report(Kind.TENSOR_MAP, message, g, lane, self.site)
-                raise BadLanes((corners < 0).any(1))
+                refuse(Kind.TENSOR_MAP, message, g, (corners < 0).any(1), self.site)
             return [box_at(placed, corner, self.goes_out) for corner in corners.tolist()]
         for lane, (corner, offset) in enumerate(zip(corners.tolist(), offsets.tolist(), strict=True)):
             if message := pixel_fault(placed, corner, offset) or (out_fault(placed, corner) if self.goes_out else ""):
-                g.launch.report(Kind.TENSOR_MAP, message, g, lane, self.site)
-                raise BadLanes(np.arange(g.n) == lane)
+                refuse(Kind.TENSOR_MAP, message, g, np.arange(g.n) == lane, self.site)
         return [pixels_at(placed, *each) for each in zip(corners.tolist(), offsets.tolist(), strict=True)]
 
     def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
@@ -152,16 +149,13 @@ class TensorOperands:
         rank, address = addresses >> RANK_SHIFT, addresses & (1 << RANK_SHIFT) - 1
         other = (rank != 0) & (rank != g.lane("rank").astype(np.int64) + 1)
         if other.any():
-            lane = int(np.flatnonzero(other)[0])
             message = "a tensor copy to another block of the cluster, which the emulator does not know"
-            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, self.site)
-            raise BadLanes(other)
+            refuse(Kind.OUT_OF_BOUNDS, message, g, other, self.site)
         memory.check_bounds(address, count, g, self.site, write)
         bad = np.flatnonzero(address % ALIGNMENT)
         if len(bad):
             message = f"a TMA box at shared address {int(address[bad[0]]):#x}, which is no multiple of {ALIGNMENT}"
-            g.launch.report(Kind.MISALIGNED, message, g, int(bad[0]), self.site)
-            raise BadLanes(address % ALIGNMENT != 0)
+            refuse(Kind.MISALIGNED, message, g, address % ALIGNMENT != 0, self.site)
         return g.lane("slot") * memory.arena + address
 
 
@@ -250,8 +244,7 @@ def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
             message = (
                 "a copy for no block of the cluster: its mask is 0, and the bit of each block that it is for must be 1"
             )
-        g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
-        raise BadLanes(wrong)
+        refuse(Kind.OUT_OF_BOUNDS, message, g, wrong, site)
     lanes, ranks = np.nonzero(masks[:, None].astype(np.int64) >> np.arange(blocks) & 1)
     return lanes, ranks
 

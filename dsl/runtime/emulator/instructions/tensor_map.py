@@ -104,7 +104,7 @@ def fence(code: Code, ins: PtxInstruction) -> Op:
     if "release" in ins.opcode:
 
         def release(v: Values, g: Any) -> None:
-            g.wave.fence(g, scope, False, True, False)
+            g.wave.causality.fence(g.index(), scope, False, True, False)
             g.launch.map_proxy.release(g, scope)
 
         return release
@@ -112,7 +112,7 @@ def fence(code: Code, ins: PtxInstruction) -> Op:
     site = code.site
 
     def acquire(v: Values, g: Any) -> None:
-        g.wave.fence(g, scope, True, False, False)
+        g.wave.causality.fence(g.index(), scope, True, False, False)
         addresses = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
         for lane, address in enumerate(addresses.tolist()):
             found = g.launch.memory.find(address)

@@ -73,7 +73,7 @@ def shfl(code: Code, ins: PtxInstruction) -> Op:
         source, valid = source_lanes(mode, lane, v[b].astype(np.int64), v[c].astype(np.int64))
         check_sources(g, np.broadcast_to(v[mask], g.n), source, site)
         table = g.by_warp(np.broadcast_to(v[a], g.n), 0)
-        _, rows = g.warp_rows()
+        _, rows = g.warp_rows
         result = table[rows, source]
         v[d][...] = result
         if p is not None:
@@ -89,8 +89,8 @@ def check_sources(g: Any, mask: Any, source: Any, site: Any) -> None:
         lane = int(np.flatnonzero(outside)[0])
         message = f"reads lane {int(source[lane])}, which the mask {int(mask[lane]):#x} does not name"
         g.launch.report(Kind.SOURCE_LANE, message, g, lane, site)
-    _, rows = g.warp_rows()
-    absent = ~g.presence()[rows, source] & ~outside
+    _, rows = g.warp_rows
+    absent = ~g.presence[rows, source] & ~outside
     if absent.any():
         lane = int(np.flatnonzero(absent)[0])
         message = f"reads lane {int(source[lane])}, which does not take part: it has exited or does not exist"
@@ -105,7 +105,7 @@ def ballot(g: Any, flags: Any) -> Any:
 def members(g: Any, mask: Any) -> tuple[Any, Any]:
     """The team of each lane, and the number of teams. Lanes of one warp with equal masks are a team and execute
     together."""
-    _, rows = g.warp_rows()
+    _, rows = g.warp_rows
     if g.whole and len(mask) == 1:
         return rows, g.n // 32
     pairs = rows.astype(np.int64) << 32 | np.broadcast_to(mask, g.n)
@@ -177,8 +177,6 @@ def match(code: Code, ins: PtxInstruction) -> Op:
 @instruction("redux.sync", effect=True, sync="warp")
 def redux(code: Code, ins: PtxInstruction) -> Op:
     operation, type_name = ins.opcode[2], ins.opcode[-1]
-    if type_name[0] not in "sub":
-        raise code.error("redux.sync of floats is not supported")
     a, mask = code.read(ins.operands[1], type_name), code.meet(ins.operands[2])
     d = code.write(ins.operands[0], type_name)
     function = UFUNCS[operation]

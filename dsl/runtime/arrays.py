@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from dsl.runtime.dtypes import DTYPES
@@ -45,10 +46,7 @@ class Array:
     @property
     def size(self) -> int:
         """The number of elements."""
-        product = 1
-        for extent in self.shape:
-            product *= extent
-        return product
+        return prod(self.shape)
 
     @property
     def span(self) -> tuple[int, int]:

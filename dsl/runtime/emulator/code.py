@@ -292,16 +292,10 @@ class Code:
     def address(self, operand: Operand) -> tuple[int, int]:
         """(entry of the base, offset in bytes) of a memory operand. If the base is a symbol or a constant, the entry
         already includes the offset, and the returned offset is 0."""
-        if isinstance(operand, Register | Symbol | Integer):
-            operand = (
-                PtxAddress(operand) if isinstance(operand, Register) else PtxAddress(None, getattr(operand, "value", 0))
-            )
-        if not isinstance(operand, PtxAddress):
-            raise self.error(f"{operand} is not an address")
+        assert isinstance(operand, PtxAddress)  # as the legal forms state
         if operand.base is None:
             return self.constant(operand.offset, "u64"), 0
         if self.is_register(operand.base):
-            assert isinstance(operand.base, Register)
             width = 8 * self.bytes_of(operand.base.name)
             return self.read(operand.base, f"u{width}"), operand.offset
         return self.symbol(operand.base.name, operand.offset, "u64"), 0

@@ -101,7 +101,7 @@ class Sources:
             return
         where = np.nonzero(met)
         lane, unit = int(where[0][0]), int(place.granules(where, self.granule)[0])
-        writer = f"written by {g.launch.author(g.stamps(site)[lane])}"
+        writer = f"written by {g.launch.origins.author(g.stamps(site)[lane])}"
         for wave, operation in self.operations.values():
             message = "the source of an asynchronous copy is written before the copy is complete"
             if operation.target is None:

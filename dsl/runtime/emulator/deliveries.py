@@ -49,7 +49,7 @@ class Delivery:
         return self.size * len(self.starts)
 
     def land(self, landing: Landing) -> None:
-        memory = self.wave.space("shared")
+        memory = self.wave.spaces["shared"]
         values = self.values
         # The source is read on arrival. A write to the source before the arrival is reported. After such a write, the
         # copy reads the new value.
@@ -85,7 +85,7 @@ class Deliveries:
             g.wave.mbarriers.await_copy(key, self.made(part, starts[lanes], size, own, source))
 
     def made(self, g: Any, starts: Any, size: int, values: Any, source: int) -> Delivery:
-        wave, memory, site = g.wave, g.wave.space("shared"), self.site
+        wave, memory, site = g.wave, g.wave.spaces["shared"], self.site
         place = shared_place(starts, size) if values is None else SpacePlace(size, g.n, 0, starts // size)
         rows = g.part(np.repeat(np.arange(g.n), place.lanes // g.n))
         reading = None if values is not None else self.read(g, source, size)
@@ -108,7 +108,7 @@ class Deliveries:
     def read(self, g: Any, source: int, size: int) -> Operation:
         """The operation that reads the source in the block's own shared memory. No thread may write to the source until
         the bytes have arrived."""
-        memory = g.wave.space("shared")
+        memory = g.wave.spaces["shared"]
         place = shared_place(np.array([source]), size)
         rows = g.part(np.zeros(place.lanes, np.int64))
         g.launch.proxies.check(memory, place, rows, self.site, "a bulk copy reads")

@@ -550,15 +550,9 @@ class RunningLaunch:
         last_writer = "\n  ".join(filter(None, [last_writer, doubt])) or None
         return Finding(kind, message, block, thread, location, site.ptx_line if site else None, last_writer)
 
-    def site_of(self, stamp: int) -> Site | None:
-        return self.origins.site_of(stamp)
-
-    def author(self, stamp: Any) -> str:
-        return self.origins.author(stamp)
-
     def writer(self, stamp: int) -> tuple[Location | None, int | None, str]:
         """The store whose stamp is `stamp`, as (source location, line of the PTX, text that names the thread)."""
-        site, who = self.site_of(stamp), self.author(stamp)
+        site, who = self.origins.site_of(stamp), self.origins.author(stamp)
         return (None, None, who) if site is None else (site.location, site.ptx_line, who)
 
     def end_scratch(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 class Living:
@@ -31,6 +31,25 @@ class Living:
             lowest = found & -found
             yield self.names[lowest.bit_length() - 1]
             found ^= lowest
+
+
+def exposed_and_written(
+    blocks: Iterable[Iterable[tuple[Iterable[str], Iterable[str]]]],
+) -> tuple[list[set[str]], list[set[str]]]:
+    """Two sets of registers for each block. The first has the registers that the block reads before it writes them. The
+    second has all registers that it writes. Each instruction of a block is a pair of the registers that it reads and
+    writes."""
+    exposed: list[set[str]] = []
+    written: list[set[str]] = []
+    for block in blocks:
+        asked: set[str] = set()
+        known: set[str] = set()
+        for reads, writes in block:
+            asked.update(name for name in reads if name not in known)
+            known.update(writes)
+        exposed.append(asked)
+        written.append(known)
+    return exposed, written
 
 
 def live_at_starts(exposed: list[int], kept: list[int], targets: list[list[int]]) -> list[int]:

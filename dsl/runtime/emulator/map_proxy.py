@@ -164,7 +164,7 @@ class MapProxy:
                     "a tensor copy reads a map that was changed with no fence.proxy.tensormap::generic.release after "
                     "the change, or no acquire after that"
                 )
-            author = f"written by {g.launch.author(writes.max())}" if writes.any() else None
+            author = f"written by {g.launch.origins.author(writes.max())}" if writes.any() else None
             g.launch.report(Kind.RACE, message, g, lane, site, author)
             return
 

@@ -360,7 +360,7 @@ class Mbarriers:
         own = g.launch.init_fences.own[threads_of(inits).astype(np.int64)]
         bad = np.flatnonzero(g.launch.proxies.unfenced(inits, g) & (times(inits) > own))
         if len(bad):
-            author = g.launch.author(inits[bad[0]])
+            author = g.launch.origins.author(inits[bad[0]])
             message = (
                 "a tensor copy arrives at an mbarrier with no fence.mbarrier_init or fence.proxy.async after its init"
             )
@@ -426,7 +426,7 @@ class Mbarriers:
     def own_keys(self, g: Any, address: Any) -> Any:
         """For each lane, the number of the place at `address` in the lane's own block. The number is -1 if the address
         cannot have an object."""
-        memory = self.wave.space("shared")
+        memory = self.wave.spaces["shared"]
         rank, offset = address >> RANK_SHIFT, address & ((1 << RANK_SHIFT) - 1)
         inside = (offset >= memory.start) & (offset + BYTES <= memory.end) & (offset % BYTES == 0)
         inside &= (rank == 0) | (rank == g.lane("rank").astype(np.int64) + 1)
@@ -504,7 +504,7 @@ class Mbarriers:
         found = self.objects.get(key)
         if found is None:
             return ""
-        offset = key * BYTES % self.wave.space("shared").arena
+        offset = key * BYTES % self.wave.spaces["shared"].arena
         name = self.wave.launch.barriers.get(offset - self.wave.launch.dynamic_start)
         called = "" if name is None else f" ('{name}')"
         wanted = f"the phase of parity {state & 1}" if parity else f"phase {state >> PHASE_SHIFT & PHASE_MASK}"

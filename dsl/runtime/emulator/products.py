@@ -119,7 +119,7 @@ class Readings:
 
     def __init__(self, wave: Any):
         self.wave = wave
-        self.stamps = np.zeros((wave.block_lanes // 32, len(wave.space("shared").data) // CHUNK), U)
+        self.stamps = np.zeros((wave.block_lanes // 32, len(wave.spaces["shared"].data) // CHUNK), U)
         self.warps: list[int] = []  # warps of a block that have issued products
 
     def add(self, place: TilePlace, site: Site, now: int) -> None:
@@ -149,7 +149,7 @@ class Readings:
         known = g.ordering.ordered(every, np.zeros(len(every), np.int64), g, np.repeat(lanes, 32))
         unknown = np.flatnonzero(~known.reshape(-1, 32).any(1))
         if len(unknown):
-            reader = g.launch.author(stamps[unknown[0]])
+            reader = g.launch.origins.author(stamps[unknown[0]])
             message = "writes shared memory that a product has read, with nothing after its wait to order the two"
             g.launch.report(Kind.RACE, message, g, int(lanes[unknown[0]]), site, f"read by {reader}")
 
@@ -190,7 +190,7 @@ class ProxyFences:
         Copies out of shared memory are excluded, since they read through the asynchronous proxy."""
         since = g.wave.ordering.block_since[g.lane("slot")]
         late = times(met) > (since[:, None] if met.ndim == 2 else since)
-        sites = {int(stamp): g.launch.site_of(int(stamp)) for stamp in np.unique(met[late])}
+        sites = {int(stamp): g.launch.origins.site_of(int(stamp)) for stamp in np.unique(met[late])}
         by_copies = [stamp for stamp, site in sites.items() if site is not None and site.ins.opcode[0] == "cp"]
         return late & ~np.isin(met, by_copies)
 
@@ -216,7 +216,7 @@ class ProxyFences:
                 bad &= self.in_flight(met, g)
             if bad.any():
                 where = np.nonzero(bad)
-                author = g.launch.author(met[tuple(axis[0] for axis in where)])
+                author = g.launch.origins.author(met[tuple(axis[0] for axis in where)])
                 done = "written" if kind.base in WRITES else "read"
                 message = f"{does} {shadow.name} memory that was {done} without a fence.proxy.async after it"
                 g.launch.report(Kind.RACE, message, g, int(where[0][0]), site, f"{done} by {author}")

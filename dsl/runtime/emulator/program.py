@@ -22,7 +22,7 @@ from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
 from .knowledge import GPU, scope_of
 from .legal.forms import number_of
 from .limits import MOST_SHARED, MOST_VARIABLE
-from .liveness import Living
+from .liveness import Living, exposed_and_written
 from .logical_time import CLOCKS
 from .matrix import NO_PRODUCT, WarpProduct, warp_product
 from .order import components, weak_topological_order
@@ -370,7 +370,8 @@ class EmulatedProgram:
     def allocate_slots(self) -> None:
         """Computes liveness and allocates slots by a linear scan. Registers whose live ranges do not overlap share a
         row. The registers of a wave take at most 12 MiB, so fewer rows leave room for more threads."""
-        exposed, written = exposed_and_written(self.segments)
+        accesses = (((record.reads, record.writes) for record in segment.records) for segment in self.segments)
+        exposed, written = exposed_and_written(accesses)
         living = Living(exposed, written, [segment.end.targets for segment in self.segments])
         first, last = self.lives(living)
         free: dict[int, list[int]] = {size: [] for size in REGISTER_DTYPE}
@@ -468,22 +469,6 @@ class EmulatedProgram:
                 if has_count or "arrive" in item.opcode:
                     return True
         return False
-
-
-def exposed_and_written(segments: list[Segment]) -> tuple[list[set[str]], list[set[str]]]:
-    """Two sets of registers for each segment. The first has the registers that the segment reads before it writes them.
-    The second has all registers that it writes."""
-    exposed: list[set[str]] = []
-    written: list[set[str]] = []
-    for segment in segments:
-        asked: set[str] = set()
-        known: set[str] = set()
-        for record in segment.records:
-            asked.update(name for name in record.reads if name not in known)
-            known.update(record.writes)
-        exposed.append(asked)
-        written.append(known)
-    return exposed, written
 
 
 def in_loops(successors: list[list[int]]) -> set[int]:

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
@@ -746,9 +747,7 @@ class Reader:
             raise PtxError(f"expected the name of a variable, found {name!r}", token.line)
         dims = self.dimensions(name, token.line)
         unsized = bool(dims) and dims[0] is None
-        count = 1
-        for extent in dims:
-            count *= 1 if extent is None else extent
+        count = prod(1 if extent is None else extent for extent in dims)
         size = 0 if unsized else count * width * lanes
         if size > MOST_VARIABLE:
             raise PtxError(f"{name} has {size} bytes; the emulator holds {MOST_VARIABLE} at most", token.line)
@@ -788,9 +787,7 @@ class Reader:
             self.initial_value(variable, image, width)
             return
         start, line, count = len(image), self.expect("{"), 0
-        inner = width
-        for extent in dims[1:]:
-            inner *= extent or 1
+        inner = width * prod(extent or 1 for extent in dims[1:])
         while not (count == 0 and self.peek() == "}"):
             if dims[0] is not None and count == dims[0]:
                 raise PtxError(f"{variable.name} has more initial values than elements", line)

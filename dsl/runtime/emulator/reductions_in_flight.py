@@ -97,7 +97,7 @@ class ReductionsInFlight:
         return True
 
     def report(self, found: ReductionInFlight, kind: AccessKind, units: Any, lanes: Any, g: Any, site: Site) -> None:
-        who = g.launch.author(found.stamps[np.argmax(found.units == units[0])])
+        who = g.launch.origins.author(found.stamps[np.argmax(found.units == units[0])])
         verb = "writes" if kind.base in WRITES else "reads"
         message = f"{verb} {self.shadow.name} memory that an asynchronous reduction is still changing"
         self.shadow.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"reduction started by {who}")

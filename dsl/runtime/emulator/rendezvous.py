@@ -146,9 +146,11 @@ def compact(lanes: list[int]) -> str:
 
 @dataclass
 class BarrierMeeting:
-    """The threads that have arrived at one barrier of one block. `arrived` has their positions in the wave. `following`
-    has the segments where they continue, or None for threads that do not wait."""
+    """The threads that have arrived at one barrier of one block. `segment` begins with the instruction of the last
+    arrival. `arrived` has the positions of the threads in the wave. `following` has the segments where they continue,
+    or None for threads that do not wait."""
 
+    segment: Segment
     arrived: list[Any] = field(default_factory=list)
     following: list[int | None] = field(default_factory=list)
     flags: list[Any] = field(default_factory=list)
@@ -158,18 +160,13 @@ class BarrierMeeting:
     expected: int | None = None  # the number of threads that the instruction names, or None for all of the block
     turn: int = 0  # the groups' largest turn; it is kept, so that the turns of a loop with a barrier add up
     back_edges: int = 0
-    segment: Segment | None = None
     came: int = 0  # the logical time at which the last thread arrived
 
-    @property
-    def kind(self) -> str:
-        """The kind of the barrier. `bar.sync` and `bar.arrive` may meet at a barrier. A `bar.red` may meet only the
-        same reduction."""
-        return meeting_kind(self.segment)
 
-
-def meeting_kind(segment: Segment | None) -> str:
-    barrier = segment.barrier if segment is not None else None
+def meeting_kind(segment: Segment) -> str:
+    """The kind of a barrier. `bar.sync` and `bar.arrive` may meet at a barrier. A `bar.red` may meet only the same
+    reduction."""
+    barrier = segment.barrier
     if barrier is None or barrier.mode != "red":
         return "bar.sync or bar.arrive"
     return f"bar.red.{barrier.reduction}"
@@ -201,7 +198,8 @@ class BlockMeetings:
         barrier = segment.barrier
         assert barrier is not None
         if barrier.mode == "try_wait":
-            self.try_wait(segment, g)
+            assert barrier.ready is not None
+            self.sleep_until(segment, g, barrier.ready(g.frame(segment), g))
             return
         if barrier.aligned:
             aligned = self.aligned(segment, g)
@@ -209,13 +207,13 @@ class BlockMeetings:
                 return
             g = aligned
         if barrier.mode.startswith("cluster"):
-            self.cluster(segment, g)
+            self.cluster(segment, barrier, g)
             return
         values = g.frame(segment)
         assert barrier.number is not None
         number = values[barrier.number]
         count = None if barrier.count is None else values[barrier.count]
-        wrong = self.wrong_operands(segment, g, number, count)
+        wrong = self.wrong_operands(segment, g, number, count, barrier.mode == "arrive")
         if wrong is not None:
             self.pass_by(segment, g, np.flatnonzero(wrong))
             rest = np.flatnonzero(~wrong)
@@ -232,13 +230,12 @@ class BlockMeetings:
                 self.wave.time.meet_blocks(slots, self.wave.block_lanes // 32)
             self.wave.run(segment, g)
             return
-        self.some(segment, g, np.broadcast_to(number, g.n), None if count is None else np.broadcast_to(count, g.n))
+        counts = None if count is None else np.broadcast_to(count, g.n)
+        self.some(segment, barrier, g, np.broadcast_to(number, g.n), counts)
 
-    def wrong_operands(self, segment: Segment, g: Group, number: Any, count: Any) -> Any:
+    def wrong_operands(self, segment: Segment, g: Group, number: Any, count: Any, arrives: bool) -> Any:
         """A mask of the lanes whose barrier does not exist or whose thread count is impossible. The result is None if
         there are no such lanes, which is the usual case."""
-        assert segment.barrier is not None
-        arrives = segment.barrier.mode == "arrive"
         outside = number >= BARRIERS
         if outside.any():
             lane = int(np.flatnonzero(outside)[0])
@@ -353,10 +350,8 @@ class BlockMeetings:
                 lane = int(np.argmax(g.lane("slot") == slot))
                 self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, lane, segment.site)
 
-    def some(self, segment: Segment, g: Group, numbers: Any, counts: Any) -> None:
+    def some(self, segment: Segment, barrier: BarrierOperands, g: Group, numbers: Any, counts: Any) -> None:
         """Handles the general case, one block and one barrier at a time."""
-        barrier = segment.barrier
-        assert barrier is not None
         values = g.frame(segment)
         flags = None
         if barrier.flag is not None:
@@ -372,7 +367,7 @@ class BlockMeetings:
             named = None if counts is None else self.one_count(segment, g, lanes, counts)
             meeting = self.meetings.get((slot, number))
             if meeting is None:
-                meeting = self.meetings[slot, number] = BarrierMeeting(expected=named)
+                meeting = self.meetings[slot, number] = BarrierMeeting(segment, expected=named)
             else:
                 self.check_meeting(meeting, named, number, segment, g, int(lanes[0]))
             touched.append((slot, number))
@@ -406,7 +401,7 @@ class BlockMeetings:
     ) -> None:
         """Reports a lane whose instruction differs from the meeting in the kind of barrier or in the number of
         threads."""
-        mine, theirs = meeting_kind(segment), meeting.kind
+        mine, theirs = meeting_kind(segment), meeting_kind(meeting.segment)
         if mine != theirs:
             message = f"{mine} at barrier {number}, where other threads of the block wait with {theirs}"
             self.report_meeting(message, meeting, segment, g, lane)
@@ -416,7 +411,7 @@ class BlockMeetings:
             self.report_meeting(message, meeting, segment, g, lane)
 
     def report_meeting(self, message: str, meeting: BarrierMeeting, segment: Segment, g: Group, lane: int) -> None:
-        site = meeting.segment.site if meeting.segment else None
+        site = meeting.segment.site
         where = None
         if site is not None:
             where = f"the others came at {site.location or 'no source line'} (PTX line {site.ptx_line})"
@@ -436,7 +431,7 @@ class BlockMeetings:
             if meeting.expected is not None and meeting.count > meeting.expected:
                 part = self.wave.lanes_at(meeting.arrived[-1])
                 message = f"{meeting.count} threads at a barrier for {meeting.expected}"
-                self.wave.launch.report(Kind.BARRIER_MISUSE, message, part, 0, meeting.segment and meeting.segment.site)
+                self.wave.launch.report(Kind.BARRIER_MISUSE, message, part, 0, meeting.segment.site)
             del self.meetings[key]
             waiting = [
                 lanes for lanes, after in zip(meeting.arrived, meeting.following, strict=True) if after is not None
@@ -469,10 +464,6 @@ class BlockMeetings:
 
     # mbarrier and cluster
 
-    def try_wait(self, segment: Segment, g: Group) -> None:
-        assert segment.barrier is not None and segment.barrier.ready is not None
-        self.sleep_until(segment, g, segment.barrier.ready(g.frame(segment), g))
-
     def sleep_until(self, segment: Segment, g: Group, ready: Any) -> None:
         """Runs the segment for the lanes that are ready. The other lanes sleep until some barrier or phase
         completes."""
@@ -488,9 +479,7 @@ class BlockMeetings:
             self.wave.put(g, number)
         self.sleeping = []
 
-    def cluster(self, segment: Segment, g: Group) -> None:
-        barrier = segment.barrier
-        assert barrier is not None
+    def cluster(self, segment: Segment, barrier: BarrierOperands, g: Group) -> None:
         index = g.index()
         clusters = g.lane("slot") // self.wave.cluster
         ordering = self.wave.ordering
@@ -504,7 +493,7 @@ class BlockMeetings:
             self.pass_by(segment, g, np.flatnonzero(wrong))
             rest = np.flatnonzero(~wrong)
             if len(rest):
-                self.cluster(segment, self.wave.restrict(g, rest, segment))
+                self.cluster(segment, barrier, self.wave.restrict(g, rest, segment))
             return
         if arrives:
             self.cluster_owed[index] = True
@@ -577,9 +566,7 @@ class BlockMeetings:
             there = sum(len(lanes) for lanes in meeting.arrived)
             wanted = meeting.expected if meeting.expected is not None else int(self.wave.live_counts()[slot])
             message = f"{waiting(there)} at barrier {number} for {wanted} of the block"
-            waits.setdefault(
-                meeting.segment.site if meeting.segment else None, (self.wave.lanes_at(meeting.arrived[0]), message, "")
-            )
+            waits.setdefault(meeting.segment.site, (self.wave.lanes_at(meeting.arrived[0]), message, ""))
         if waits:
             self.report_deadlock(waits)
 

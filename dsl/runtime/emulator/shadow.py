@@ -291,7 +291,7 @@ class Shadow:
             return
         for kind in [kind for kind in self.records if kind.base == wanted]:
             for lane, stamp in zip(*self.unordered_with(kind, place, g, site), strict=True):
-                first = g.launch.site_of(int(stamp))
+                first = g.launch.origins.site_of(int(stamp))
                 # Only two volatile accesses are reported. A read in a loop may wait for the write, so it is not
                 # reported.
                 if first is not None and ".volatile" in first.text and not (wanted == STRONG_READ and first.in_loop):
@@ -299,7 +299,8 @@ class Shadow:
                     message = (
                         f"{verb} {self.name} memory that another thread has {done}, both volatile, which orders nothing"
                     )
-                    self.report(Kind.UNORDERED, message, g, int(lane), site, f"{done} by {g.launch.author(stamp)}")
+                    author = g.launch.origins.author(stamp)
+                    self.report(Kind.UNORDERED, message, g, int(lane), site, f"{done} by {author}")
                     return
 
     def unordered_with(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> tuple[Any, Any]:
@@ -408,7 +409,7 @@ class Shadow:
             if kind.base == base:
                 lanes, stamps = self.unordered_with(kind, place, g, site)
                 if len(lanes):
-                    return int(lanes[0]), g.launch.author(stamps[0])
+                    return int(lanes[0]), g.launch.origins.author(stamps[0])
         return None
 
     def remember(self, kind: AccessKind, units: Any, stamps: Any) -> None:
@@ -425,7 +426,7 @@ class Shadow:
         alike = self.alike(kind, other, stamps, g, site) | (False if same is None else same)
         if not alike.all():
             stamps, lanes = stamps[~alike], lanes[~alike]
-        who = g.launch.author(stamps[0])
+        who = g.launch.origins.author(stamps[0])
         verb = "writes" if kind.base in WRITES else "reads"
         # The stamp of a copy in flight has the latest possible time, so that no access is ordered after the copy.
         if int(times(stamps[:1])[0]) == LAST_TIME:
@@ -507,7 +508,7 @@ class Shadow:
             stamps = place.take(record, self.granule)
             if stamps.any():
                 lane = int(np.nonzero(stamps)[0][0])
-                who = g.launch.author(stamps[stamps != 0][0])
+                who = g.launch.origins.author(stamps[stamps != 0][0])
                 message = "ld.global.nc of memory that this launch has written"
                 self.report(Kind.READ_ONLY_ALIAS, message, g, lane, site, f"written by {who}")
         if self.read_only_reads is None:

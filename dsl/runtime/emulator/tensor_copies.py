@@ -177,7 +177,8 @@ class Pixels:
     def seen_in_box(self, data: Any) -> Any:
         """A view of the channels' bytes of all pixels in `data`, the bytes of the whole box."""
         box, size = self.placed.map.box, self.placed.map.element_bytes
-        return data.reshape(box[1], box[0] * size)[:, self.before * size :][:, : self.row_bytes]
+        first = self.before * size
+        return data.reshape(box[1], box[0] * size)[:, first : first + self.row_bytes]
 
 
 def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixels:
@@ -234,7 +235,7 @@ class TensorLoads:
         `keys` are the lanes' mbarriers. `map_at` is the offset of the map if the map lies in writable memory, else
         None.
         """
-        wave, memory = self.wave, self.wave.space("shared")
+        wave, memory = self.wave, self.wave.spaces["shared"]
         place = shared_place(starts, boxes[0].placed.box_bytes)
         # Each piece of the destination is a lane of its own for the shadow memory.
         rows = g.repeated(place.lanes // g.n)
@@ -265,7 +266,7 @@ class SourceReading:
         """`box` is None for a copy out of shared memory. `map_at` is the offset of the map if the map lies in writable
         memory, else None."""
         self.operation: Operation | None = None
-        self.device = device = part.wave.space("global")
+        self.device = device = part.wave.spaces["global"]
         if box is not None and box.is_empty:
             box = None
         self.is_bad = box is not None and not is_allocated(device, box, part, site, False)
@@ -318,12 +319,12 @@ class TensorLoad:
 
     def land(self, landing: Landing) -> None:
         """Writes the copy's bytes. They have arrived for threads that wait for the phase of `landing`."""
-        memory = self.wave.space("shared")
+        memory = self.wave.spaces["shared"]
         data = np.zeros(self.bytes, np.uint8)
         # Global memory is read now and not at the issue, so that the copy includes a write in between, as on a device.
         # Elements outside the array are 0 and count as bytes.
         if not self.box.is_empty:
-            self.box.put_into(data, self.wave.space("global").data)
+            self.box.put_into(data, self.wave.spaces["global"].data)
         self.source.end()
         landings = landings_of(memory, self.wave)
         # Another write to the destination is reported when it happens. If the run goes on, the record of that write
@@ -359,7 +360,7 @@ class TensorStores(Copies):
         """Starts a copy for each lane. A copy reads the lane's TMA box in shared memory, at the offset that `starts`
         has for the lane. It writes the box to global memory, where the map specifies. With a reduction, each element
         there is combined with an element of the box."""
-        memory = self.wave.space("shared")
+        memory = self.wave.spaces["shared"]
         place = shared_place(starts, boxes[0].placed.box_bytes)
         each = place.lanes // g.n
         rows = g.repeated(each)
@@ -381,7 +382,7 @@ class TensorStores(Copies):
         reduction: BulkReduction | None,
         map_at: int | None,
     ) -> None:
-        memory, device = self.wave.space("shared"), self.wave.space("global")
+        memory, device = self.wave.spaces["shared"], self.wave.spaces["global"]
         target, pending = None, None
         if isinstance(box, Box) and box.beyond:
             does = "writes" if reduction is None else "changes"

@@ -29,7 +29,7 @@ from .code import Code, Op, Record, Site, Values
 from .findings import Kind
 from .instructions.memory_access import vector_items
 from .instructions.warp import source_lanes
-from .liveness import Living
+from .liveness import Living, exposed_and_written
 from .reader import Integer, Not, Operand, PtxAddress, PtxInstruction
 from .step import RegisterStep
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
@@ -126,20 +126,12 @@ class Undefined:
     def suspects(self, start: int) -> set[str]:
         """The registers that some path uses without having assigned them. These are the registers that are live at the
         start."""
-        exposed: list[set[str]] = []
-        assigned: list[set[str]] = []
-        for segment in self.segments:
-            asked: set[str] = set()
-            known: set[str] = set()
-            for step in segment.steps:
-                asked.update(name for name in step.uses if name not in known)
-                if step.guard is None:
-                    known.update(step.writes)
-                # A guarded write may not happen, so it does not count as a write.
-                elif step.guard not in known:
-                    asked.add(step.guard)
-            exposed.append(asked)
-            assigned.append(known)
+
+        def access(step: RegisterStep) -> tuple[tuple[str, ...], tuple[str, ...]]:
+            # A guarded write may not happen, so it does not count as a write.
+            return (step.uses, step.writes) if step.guard is None else ((*step.uses, step.guard), ())
+
+        exposed, assigned = exposed_and_written(map(access, segment.steps) for segment in self.segments)
         living = Living(exposed, assigned, [segment.end.targets for segment in self.segments])
         found = living.names_in(living.at_starts[start])
         # If a call's memory location is written with one type and read with another, only the shadow memory checks it.

@@ -122,9 +122,6 @@ class Wave:
         written = Shadow("local", self.lanes * size, granules["local"], True, True, launch.report)
         self.spaces["local"] = LocalSpace(self.lanes, size, written)
 
-    def space(self, name: str) -> Space:
-        return self.spaces[name]
-
     def full_frame(self) -> list[Any]:
         frame = list(self.registers.frame)
         for number, entry in self.program.special_entries:

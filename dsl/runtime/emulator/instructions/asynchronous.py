@@ -71,7 +71,7 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
             source, wanted = np.broadcast_to(source, g.n), np.broadcast_to(wanted, g.n)
             data = np.zeros((g.n, count), dtype)
             partly = np.flatnonzero((wanted > 0) & (wanted < size))
-            sources = read_bytes(data, partly, wanted, source, g, g.wave.space("global"), site)
+            sources = read_bytes(data, partly, wanted, source, g, g.wave.spaces["global"], site)
             full = np.flatnonzero(wanted == size)
             if len(full):
                 place, data[full] = read_source(source[full], g.part(full))
@@ -82,10 +82,10 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
         memory.count_lines(shared, np.broadcast_to(lines, g.n), size, g, g.launch.counters_of(site))
         memory.shadow.start_copy(target, g, site)
         memory.store(target, data if count > 1 else data[:, 0], dtype, count)
-        g.wave.copies.start(g, site, memory, target, g.wave.space("global"), sources)
+        g.wave.copies.start(g, site, memory, target, g.wave.spaces["global"], sources)
 
     def read_source(source: Any, part: Any) -> tuple[SpacePlace, Any]:
-        device = part.wave.space("global")
+        device = part.wave.spaces["global"]
         place = device.place(source, size, part, site, False, part.launch.counters_of(site))
         if not place.unwritten:
             device.shadow.access(PLAIN_READ, place, part, site)

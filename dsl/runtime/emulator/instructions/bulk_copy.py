@@ -53,7 +53,7 @@ class BulkOperands:
         return found
 
     def start(self, address: int, part: Any, size: int, write: bool) -> Any:
-        memory = part.wave.space("shared")
+        memory = part.wave.spaces["shared"]
         rank, own = address >> RANK_SHIFT, int(part.lane("rank")[0]) + 1
         if rank not in (0, own):
             message = "a bulk copy to another block of the cluster, which the emulator does not know"
@@ -72,7 +72,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
     def run(v: Values, g: Any) -> None:
         barriers = shared_addresses(v, g, barrier)
-        memory = g.wave.space("shared")
+        memory = g.wave.spaces["shared"]
         for lane, placed, part, start in operands.ranges(v, g, True):
             boxes, away, at = [box_at(placed, [0])], np.zeros(1, np.int64), barriers[[lane]]
             try:

@@ -46,7 +46,7 @@ class ClusterOperands:
     def found(self, g: Any, targets: Any, barriers: Any, size: int) -> tuple[Any, list[int]]:
         """The offsets of the destinations in the wave's shared memory, and the numbers of their mbarriers. Each
         destination has `size` bytes."""
-        memory, site = g.wave.space("shared"), self.site
+        memory, site = g.wave.spaces["shared"], self.site
         away, offsets = blocks_away(targets, g, memory, site)
         away_of_barrier, at = blocks_away(barriers, g, memory, site)
         message = (
@@ -72,7 +72,7 @@ def copy(code: Code, ins: PtxInstruction) -> Op:
     operands, deliveries = ClusterOperands(site, True, reduction is None), Deliveries(site, reduction, True)
 
     def run(v: Values, g: Any) -> None:
-        memory = g.wave.space("shared")
+        memory = g.wave.spaces["shared"]
         targets, sources, barriers = (shared_addresses(v, g, each) for each in (target, source, barrier))
         sizes = np.broadcast_to(v[count], g.n).astype(np.int64)
         for lane in np.flatnonzero(sizes).tolist():

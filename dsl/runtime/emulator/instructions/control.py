@@ -27,22 +27,22 @@ def pause(code: Code, ins: PtxInstruction) -> Op:
     return nothing
 
 
-def argument_reader(code: Code, operand: Operand, index: int, type_name: str) -> Any:
-    """A function of (values, group) that returns an argument of a call for each lane."""
+def argument_reader(code: Code, operand: Operand, index: int) -> Any:
+    """A function of (values, group) that returns an argument of a call, of 64 bits, for each lane."""
     if not isinstance(operand, ArgumentList):
         raise code.error("unknown form of a call")
     item = operand.items[index]
     if code.is_register(item) or isinstance(item, Integer | Float):
-        entry = code.read(item, type_name)
+        entry = code.read(item, "u64")
         return lambda v, g: np.broadcast_to(v[entry], g.n)
     if not isinstance(item, Register):
         raise code.error(f"{item} cannot be an argument of a call")
     base, _ = code.address(PtxAddress(item))
-    site, dtype = code.site, np.dtype(np.uint64 if type_name == "u64" else np.uint32)
+    site = code.site
 
     def read(v: Values, g: Any) -> Any:
-        local = g.wave.space("local")
-        return local.load(local.place(v[base], dtype.itemsize, g, site, False, None), dtype, 1)
+        local = g.wave.spaces["local"]
+        return local.load(local.place(v[base], 8, g, site, False, None), np.uint64, 1)
 
     return read
 
@@ -55,7 +55,7 @@ def result_writer(code: Code, operand: Operand) -> Op:
     site = code.site
 
     def write(v: Values, g: Any) -> None:
-        local = g.wave.space("local")
+        local = g.wave.spaces["local"]
         place = local.place(v[base], 4, g, site, True, None)
         local.shadow.access(PLAIN_WRITE, place, g, site)
         local.store(place, np.uint32(1), np.uint32, 1)
@@ -70,8 +70,8 @@ def call(code: Code, ins: PtxInstruction) -> Op:
     name = names[0] if names else ""
     arguments = ins.operands[-1]
     if name == "vprintf":
-        text = argument_reader(code, arguments, 0, "u64")
-        buffer = argument_reader(code, arguments, 1, "u64")
+        text = argument_reader(code, arguments, 0)
+        buffer = argument_reader(code, arguments, 1)
         count = result_writer(code, ins.operands[0])
         site = code.site
 
@@ -89,7 +89,7 @@ def call(code: Code, ins: PtxInstruction) -> Op:
         return print_lanes
     if name == "__assertfail":
         site = code.site
-        message = argument_reader(code, arguments, 0, "u64")
+        message = argument_reader(code, arguments, 0)
 
         def fail(v: Values, g: Any) -> None:
             try:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..causality import Strong
-from ..code import DTYPES, Code, Op, OperandEntry, Site, Values
+from ..code import DTYPES, TYPE_BYTES, Code, Op, OperandEntry, Site, Values
 from ..knowledge import scope_of
 from ..memory import LOCAL_WINDOW, SHARED_WINDOW
-from ..reader import Operand, PtxAddress, PtxInstruction, Register, Symbol, Vector
+from ..reader import Operand, PtxAddress, PtxInstruction, Vector
 from ..shadow import GUESS_READ, PLAIN_READ, PLAIN_WRITE, STRONG_READ, STRONG_WRITE
 from ..spaces import BadLanes, Space
 from .registry import instruction
@@ -65,14 +65,14 @@ class SpaceAccess:
             address = address + address.dtype.type(self.offset % (1 << 8 * address.dtype.itemsize))
         try:
             if self.space != "generic":
-                self.body(v, g, g.wave.space(self.space), address)
+                self.body(v, g, g.wave.spaces[self.space], address)
                 return
             # The windows lie in the order global, shared, local (`memory.py`).
             kinds = np.where(address >= LOCAL_WINDOW, 2, np.where(address >= SHARED_WINDOW, 1, 0))
             kind = int(kinds[0])
             if (kinds == kind).all():
                 name, window = (("global", 0), ("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW))[kind]
-                self.body(v, g, g.wave.space(name), address - np.uint64(window))
+                self.body(v, g, g.wave.spaces[name], address - np.uint64(window))
                 return
             for each in np.unique(kinds):
                 g.run_on(np.flatnonzero(kinds == each), self, v, self.entries, self.written)
@@ -95,13 +95,13 @@ def vector_items(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
-def parameter(code: Code, operand: Operand, type_name: str, byte: int) -> int | None:
-    """The constant entry of a kernel parameter. None if the address names no parameter."""
-    if isinstance(operand, PtxAddress) and isinstance(operand.base, Register | Symbol):
-        name = operand.base.name
-        if name in code.parameter_names:
-            return code.entry(OperandEntry("parameter", (name, operand.offset + byte), type_name))
-    return None
+def parameters(code: Code, operand: Operand, type_name: str, count: int) -> list[int]:
+    """The constant entries of adjacent values in a kernel parameter. Empty if the address names no parameter."""
+    assert isinstance(operand, PtxAddress)
+    if operand.base is None or operand.base.name not in code.parameter_names:
+        return []
+    places = [operand.offset + index * TYPE_BYTES[type_name] for index in range(count)]
+    return [code.entry(OperandEntry("parameter", (operand.base.name, place), type_name)) for place in places]
 
 
 @instruction("ld", "ldu", effect=True)
@@ -114,8 +114,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
     size = dtype.itemsize * count
     items = vector_items(ins.operands[0])
     if space == "param":
-        constants = [parameter(code, ins.operands[1], type_name, index * dtype.itemsize) for index in range(count)]
-        if constants[0] is not None:
+        if constants := parameters(code, ins.operands[1], type_name, count):
             return load_parameter([code.write_extended(item, type_name) for item in items], constants)
         space = "local" if names_variable(code, ins.operands[1]) else "const"
     strong = strong_access(words, dtype.itemsize) if STRONG & set(words) else None
@@ -161,11 +160,9 @@ def names_variable(code: Code, operand: Operand) -> bool:
     return isinstance(operand, PtxAddress) and getattr(operand.base, "name", None) in code.variables
 
 
-def load_parameter(targets: list[int], constants: list[int | None]) -> Op:
-    pairs = [(target, constant) for target, constant in zip(targets, constants, strict=True) if constant is not None]
-
+def load_parameter(targets: list[int], constants: list[int]) -> Op:
     def run(v: Values, g: Any) -> None:
-        for target, constant in pairs:
+        for target, constant in zip(targets, constants, strict=True):
             v[target][...] = v[constant]
 
     return run

@@ -145,7 +145,7 @@ class TensorOperands:
 
     def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
         """The offset of each lane's TMA box in the wave's shared memory. A box has `count` bytes."""
-        memory = g.wave.space("shared")
+        memory = g.wave.spaces["shared"]
         rank, address = addresses >> RANK_SHIFT, addresses & (1 << RANK_SHIFT) - 1
         other = (rank != 0) & (rank != g.lane("rank").astype(np.int64) + 1)
         if other.any():
@@ -210,7 +210,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
     mask = code.read(ins.operands[at], "u16") if "multicast::cluster" in ins.opcode else None
 
     def run(v: Values, g: Any) -> None:
-        memory = g.wave.space("shared")
+        memory = g.wave.spaces["shared"]
         corners, offsets = operands.corners(v, g), operands.taps(v, g)
         addresses, barriers = (shared_addresses(v, g, each) for each in (operands.shared, barrier))
         for placed, map_at, lanes in operands.maps(v, g):

@@ -73,7 +73,7 @@ def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
         copy_maps(g, addresses(v, g, source), addresses(v, g, target))
 
     def copy_maps(g: Any, sources: Any, targets: Any) -> None:
-        shared, device = g.wave.space("shared"), g.wave.space("global")
+        shared, device = g.wave.spaces["shared"], g.wave.spaces["global"]
         try:
             read = map_places(shared, sources, g, site, False)
         except BadLanes as fault:  # reported; the other lanes still copy their maps

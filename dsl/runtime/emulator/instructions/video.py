@@ -10,6 +10,7 @@ import numpy as np
 
 from ..code import Code, Op, Values
 from ..reader import Operand, Part, PtxInstruction
+from ..reductions import UFUNCS
 from .registry import instruction
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -21,7 +22,6 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "vshl": np.left_shift,
     "vshr": np.right_shift,
 }
-SECOND: dict[str, np.ufunc] = {"add": np.add, "min": np.minimum, "max": np.maximum}
 
 
 def field(part: str) -> tuple[int, int]:
@@ -57,7 +57,7 @@ def video(code: Code, ins: PtxInstruction) -> Op:
     target = ins.operands[0]
     a, b = part_reader(code, ins.operands[1], a_type), part_reader(code, ins.operands[2], b_type)
     c = code.read(ins.operands[3], "u32") if len(ins.operands) > 3 else None
-    signed, second = d_type[0] == "s", next((word for word in words if word in SECOND), None)
+    signed, second = d_type[0] == "s", next((word for word in words if word in UFUNCS), None)
     start, width = field(target.part) if isinstance(target, Part) else (0, 32)
     low, high = limits(signed, width)
     mask = np.uint32(((1 << width) - 1) << start)
@@ -73,7 +73,7 @@ def video(code: Code, ins: PtxInstruction) -> Op:
         if "sat" in words:
             found = np.clip(found, low, high)
         if second is not None and c is not None:
-            found = SECOND[second](extended(found, signed, 32), extended(v[c], signed, 32))
+            found = UFUNCS[second](extended(found, signed, 32), extended(v[c], signed, 32))
         result = (found & 0xFFFFFFFF).astype(np.uint32)
         if c is not None and width < 32:
             result = (v[c] & ~mask) | ((result << np.uint32(start)) & mask)

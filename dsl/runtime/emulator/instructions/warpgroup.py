@@ -82,7 +82,7 @@ class DescribedOperand:
     def part(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
         """The result of `read` for the warps `chosen`, whose descriptors differ only in their start address."""
         tile, places = self.places(descriptors, rest, chosen, g, site)
-        memory, lanes = g.wave.space("shared"), (32 * chosen[:, None] + np.arange(32)).ravel()
+        memory, lanes = g.wave.spaces["shared"], (32 * chosen[:, None] + np.arange(32)).ravel()
         part = g if len(lanes) == g.n else g.part(lanes)
         # If a single copy has filled the whole tile, a check of the first 32 of its 128 chunks is enough.
         is_even = len(places) > 1 and memory.shadow.is_even(tile.units_of_warps[tile.first], CHUNK)
@@ -108,7 +108,7 @@ class DescribedOperand:
     def found_places(
         self, starts: Any, rest: int, warps: Any, first_lanes: Any, g: Any, site: Any
     ) -> tuple[TilePlace, list[SpacePlace]]:
-        memory, slots = g.wave.space("shared"), warps * 32 // g.wave.block_lanes
+        memory, slots = g.wave.spaces["shared"], warps * 32 // g.wave.block_lanes
         try:
             found = pattern(rest, self.rows, self.across)
             check_starts(starts, found.bits, self.across)
@@ -188,7 +188,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
             b = right.read(v, g, site, sources)
         except BadLanes:
             return  # reported; the accumulators stay as they are
-        g.wave.products.start(g, site, g.wave.space("shared"), None, g.wave.space("shared"), sources)
+        g.wave.products.start(g, site, g.wave.spaces["shared"], None, g.wave.spaces["shared"], sources)
         keep = by_warps(v[adds], g)[:, 0]
         keep = ~keep if negated else keep
         products = matrix.products_by_tiles(-a if subtracts else a, *b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -242,8 +242,7 @@ def check_needs(needs: tuple[FormNeed, ...], module: PtxModule) -> None:
         raise FormMismatch("it needs PTX .version {}.{} or later".format(*least))
 
 
-def check_call(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, error: object) -> None:
-    assert callable(error)
+def check_call(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, error: Callable[[str], PtxError]) -> None:
     words = set(ins.opcode[1:])
     if words - {"uni"}:
         raise error(f"{ins.name} is no form of call; there are call and call.uni")

@@ -6,20 +6,48 @@ Wrong results, exceptions and endless calls are reported at the line of the plug
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from dsl.lowering.ir.location import Loc, Source, TileError
+from dsl.lowering.ir.location import Loc, Source, TileError, closest
 from dsl.lowering.ir.plugins import guarded, of_line
 
 OURS = "dsl.lab."
+Class = TypeVar("Class", bound=type)
+Base = TypeVar("Base")
 
 
 def is_anew(known: type, made: type) -> bool:
     """Whether `made` is the same plug-in class as `known`, defined again by a later load of the plug-in's file."""
     # Each load of a plug-in defines new classes.
     return known is not made and known.__module__ == made.__module__ and not made.__module__.startswith(OURS)
+
+
+def registered(known: dict[str, Any], name: str, base: type[Any], what: str) -> Callable[[Class], Class]:
+    """A decorator that adds a class derived from `base` to the `known` classes. `what` says what such a class is.
+
+    Raises ValueError for a name that another file has registered, and TypeError for anything but such a class.
+    """
+
+    def register(made: Class) -> Class:
+        if not isinstance(made, type) or not issubclass(made, base):
+            raise TypeError(f"{made!r:.60} is no class derived from {base.__name__}")
+        # Loading a plug-in's file again replaces its own class.
+        if name in known and not is_anew(known[name], made):
+            raise ValueError(f"there is a {what} '{name}' already: {known[name].__module__}")
+        known[name] = made
+        return made
+
+    return register
+
+
+def class_named(known: Mapping[str, type[Base]], name: str, what: str) -> type[Base]:
+    """The class registered under this name. Raises a TileError `option`."""
+    if name not in known:
+        hint = closest(name, known) or f"known: {', '.join(known)}"
+        raise TileError("option", None, f"there is no {what} '{name}'", hint)
+    return known[name]
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dsl.lab.by_users import called, is_anew, wrong
+from dsl.lab.by_users import called, class_named, registered, wrong
 from dsl.lab.trial import Trial
-from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.time_limit import Overdue, limited
 from dsl.text.files import read_text, write_text
 
@@ -76,26 +76,14 @@ def model(name: str) -> Callable[[Class], Class]:
 
     Raises ValueError for a name that another file has registered, and TypeError for anything but such a class.
     """
-
-    def register(made: Class) -> Class:
-        if not isinstance(made, type) or not issubclass(made, Model):
-            raise TypeError(f"{made!r:.60} is no class derived from Model")
-        # Loading a plug-in's file again replaces its own class.
-        if name in MODELS and not is_anew(MODELS[name], made):
-            raise ValueError(f"there is a model '{name}' already: {MODELS[name].__module__}")
-        MODELS[name] = made
-        return made
-
-    return register
+    return registered(MODELS, name, Model, "model")
 
 
 def model_named(name: str) -> Model:
     """A new instance of the class registered under this name. Raises a TileError `option`."""
-    if name not in MODELS:
-        hint = closest(name, MODELS) or f"known: {', '.join(MODELS)}"
-        raise TileError("option", None, f"there is no model '{name}'", hint)
-    with called(MODELS[name], "__init__"):
-        return MODELS[name]()
+    made = class_named(MODELS, name, "model")
+    with called(made, "__init__"):
+        return made()
 
 
 def features_of(trial: Trial) -> dict[str, float]:

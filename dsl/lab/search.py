@@ -16,7 +16,7 @@ from itertools import islice
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
-from dsl.lab.by_users import is_anew
+from dsl.lab.by_users import registered
 from dsl.lab.contest import RUNGS
 from dsl.lab.trial import Trial
 
@@ -120,13 +120,4 @@ def search(name: str) -> Callable[[Class], Class]:
 
     Raises ValueError for a name that another file has registered, and TypeError for anything but such a class.
     """
-
-    def register(made: Class) -> Class:
-        if not isinstance(made, type) or not issubclass(made, Search):
-            raise TypeError(f"{made!r:.60} is no class derived from Search")
-        if name in SEARCHES and not is_anew(SEARCHES[name], made):
-            raise ValueError(f"there is a search '{name}' already: {SEARCHES[name].__module__}")
-        SEARCHES[name] = made
-        return made
-
-    return register
+    return registered(SEARCHES, name, Search, "search")

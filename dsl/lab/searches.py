@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import dsl.lab.search_optuna  # noqa: F401 (registers itself)
-from dsl.lab.by_users import called, wrong
+from dsl.lab.by_users import called, class_named, wrong
 from dsl.lab.contest import RUNGS
 from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.trial import Trial
-from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.location import TileError
 from dsl.runtime.numbers import exact_key
 
 MOST_IN_VAIN = 4
@@ -214,7 +214,4 @@ class SearchRun:
 
 def search_named(name: str) -> type[Search]:
     """The class of this name. Raises a TileError `option`."""
-    if name not in SEARCHES:
-        hint = closest(name, SEARCHES) or f"known: {', '.join(SEARCHES)}"
-        raise TileError("option", None, f"there is no search '{name}'", hint)
-    return SEARCHES[name]
+    return class_named(SEARCHES, name, "search")

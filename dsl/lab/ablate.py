@@ -163,8 +163,4 @@ def as_json(made: Ablation) -> dict[str, Any]:
 
 
 def row_as_json(name: str, trial: Trial) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "reason": trial.reason, **trial.figures()}
-    if trial.times_us:
-        median, low, high = trial.interval
-        row |= {"median_us": median, "interval_us": [low, high], "rounds": len(trial.times_us)}
-    return row
+    return {"name": name, "reason": trial.reason, **trial.figures(), **trial.timing}

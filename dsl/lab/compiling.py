@@ -135,19 +135,24 @@ def digest_of(program: Program) -> str:
     return " ".join((program.digest(), *program.plugins.digests.values()))
 
 
-def compile_request(task: Task, request: Request, code: Code) -> Made:
-    """Compiles a request, usually in a process of the pool. Raises ChangedError if the files' digest differs from the
-    task's."""
-    from dsl.kernels.compile import compile_variant
-
+def program_of(task: Task) -> Program:
+    """Loads a program once in this process. Raises ChangedError if the files' digest differs from the task's."""
     if task not in _programs:
         path, digest, plugins = task
         program = load(Path(path), plugins=load_plugins(plugins))
         if digest_of(program) != digest:
             raise ChangedError(path)
         _programs[task] = program
+    return _programs[task]
+
+
+def compile_request(task: Task, request: Request, code: Code) -> Made:
+    """Compiles a request, usually in a process of the pool. Raises ChangedError."""
+    from dsl.kernels.compile import compile_variant
+
+    program = program_of(task)
     try:
-        compiled = compile_variant(_programs[task], request)
+        compiled = compile_variant(program, request)
     # A refused variant is a result and not a failure of the compiler.
     except TileError as error:
         return Made(error=error.render())

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from dsl.calls.decisions import all_choices, branch_choice
+from dsl.calls.tuned import CallFacts
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.levels import Lines, tree
 from dsl.kernels.variant import Request
@@ -19,9 +20,8 @@ from dsl.lab.diff_levels import KernelTexts, compared_levels, kernel_texts
 from dsl.lab.diff_text import joined_lines
 from dsl.lab.experiment import ROUNDS, Experiment
 from dsl.lab.place import WAIT_SECONDS, TuningPlace
-from dsl.lab.provenance import versions
 from dsl.lab.runner import described, prepared
-from dsl.lab.trial import Trial, replays
+from dsl.lab.trial import Trial, blank_trial
 from dsl.lowering.ir.location import Source, TileError
 from dsl.runtime.numbers import exact_key
 from dsl.text.program import Program
@@ -84,12 +84,8 @@ class Side:
         return found | ({"occupancy": min(occupied)} if occupied else {})
 
     def record(self) -> dict[str, Any]:
-        trial = self.trial
-        row: dict[str, Any] = {"side": self.label, "title": self.title, "reason": trial.reason, "notes": self.notes}
-        if trial.times_us:
-            median, low, high = trial.interval
-            row |= {"median_us": median, "interval_us": [low, high], "rounds": len(trial.times_us)}
-        return row
+        about = {"side": self.label, "title": self.title, "reason": self.trial.reason, "notes": self.notes}
+        return about | self.trial.timing
 
 
 def launched_side(
@@ -151,11 +147,10 @@ def compiled_side(program: Program, request: Request, label: str, place: TuningP
     else:
         given = with_tree(program, given)
     assert given.made is not None
-    facts = {"dims": dict(request.dims), "types": dict(request.types), "options": {}, "values": dict(request.constants)}
+    facts = CallFacts(request.kernel, {}, request.types, request.dims)
+    about: dict[str, Any] = {"example": None, "index": 0, "values": dict(request.constants), "status": "compiled"}
     steps = [{"kernel": request.kernel, "schedule": request.schedule}]
-    about = (program.digest(), place.name, place.driver, versions(program.plugins), request.kernel, None, 0)
-    facts |= replays(program, 0, ())
-    trial = Trial(*about, **facts, steps=steps, status="compiled")  # type: ignore[misc, arg-type]
+    trial = blank_trial(program, place, facts, 0, (), steps=steps, **about)
     trial.launches = [described(Kernel(given.made.ptx or "", given.made.entry, place.device), given.made, place)]
     return Side(label, trial.title, trial, [given], program.source)
 

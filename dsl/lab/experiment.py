@@ -20,11 +20,10 @@ from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import RUNGS
 from dsl.lab.place import TuningPlace
-from dsl.lab.provenance import versions
 from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, prepared, with_arguments
 from dsl.lab.space import TuningCall, calls
-from dsl.lab.trial import Log, Trial, replays
-from dsl.lowering.ir.choices import Asked, Choice, Choices
+from dsl.lab.trial import Log, Trial, blank_trial
+from dsl.lowering.ir.choices import Asked, Choice
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.errors import DeviceError
 from dsl.text import tree as ast
@@ -102,7 +101,6 @@ class Experiment:
         conditions: Conditions,
     ):
         self.program, self.example, self.place, self.conditions = program, example, place, conditions
-        self.values = overrides.names | overrides.types | overrides.options | overrides.constants
         self.compiler = Compiler(program, conditions.jobs, conditions.wanted.code)
         # The example runs only if something needs its arrays.
         case = LazyCase(partial(TuningCase, program, example, overrides, place, conditions.seed))
@@ -111,16 +109,25 @@ class Experiment:
         self.runner.lines, self.runner.blocks = conditions.wanted.lines, conditions.blocks
         asked = None if conditions.chosen else conditions.schedule or self.call.facts.schedule
         planner = self.planner = self.call.planner(schedule=asked, chosen=conditions.chosen)
-        self.chosen, self.facts = planner.plan(), planner.facts()
-        self.reasons = self.chosen.reasons
+        self.chosen = planner.plan()
         self.compiled = [compile_variant(program, step.request) for step in self.plan({}).steps]
         logs = [each.variant.function.choices for each in self.compiled]
         self.made: list[tuple[str, Choice]] = [pair for each in logs for pair in each.keyed().items()]
-        self.check_met(logs)
+        met = Asked(dict(conditions.choose))
+        for log in logs:
+            met.note(log)
+        met.check()
         self.trials: dict[tuple[tuple[str, str], ...], Trial] = {}
         self.by_code: dict[tuple[str, ...], Attempt] = {}
         self.attempts: dict[int, Attempt] = {}  # by the trial's identity
-        self.blank = self.first_trial()
+        self.blank = blank_trial(
+            *(program, place, planner.facts(), conditions.seed, conditions.command),
+            example=example.name,
+            index=index,
+            values=overrides.names | overrides.types | overrides.options | overrides.constants,
+            steps=[{"kernel": s.request.kernel, "schedule": s.request.schedule} for s in self.chosen.steps],
+        )
+        self.blank.versions |= self.from_elsewhere()
         self.usual: set[str] | None = None  # kinds of findings in the first blocks of the launch as chosen
 
     def __enter__(self) -> Experiment:
@@ -129,31 +136,6 @@ class Experiment:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         self.compiler.__exit__(kind, error, trace)
-
-    def check_met(self, logs: Sequence[Choices]) -> None:
-        """Raises a TileError for a forced option that no kernel has taken."""
-        asked = Asked(dict(self.conditions.choose))
-        for each in logs:
-            asked.note(each)
-        asked.check()
-
-    def first_trial(self) -> Trial:
-        facts = self.facts
-        return Trial(
-            source=self.program.digest(),
-            device=self.place.name,
-            driver=self.place.driver,
-            versions=versions(self.program.plugins) | self.from_elsewhere(),
-            call=self.call.name,
-            example=self.example.name,
-            index=self.call.index,
-            values=self.values,
-            options=dict(facts.options),
-            types=dict(facts.types),
-            dims=dict(facts.dims),
-            steps=[{"kernel": s.request.kernel, "schedule": s.request.schedule} for s in self.chosen.steps],
-            **replays(self.program, self.conditions.seed, self.conditions.command),
-        )
 
     def from_elsewhere(self) -> dict[str, str]:
         """A digest of the given code that replaces compiled code, if there is any. In the log, the digest distinguishes
@@ -164,7 +146,8 @@ class Experiment:
     def plan(self, assignment: Assignment) -> Plan:
         """The plan with an assignment added to the options of the conditions."""
         choices = {**self.conditions.choose, **assignment}
-        return Plan([replace(s, request=replace(s.request, choices=choices)) for s in self.chosen.steps], self.reasons)
+        steps = [replace(step, request=replace(step.request, choices=choices)) for step in self.chosen.steps]
+        return replace(self.chosen, steps=steps)
 
     # ---- trials ----
 

@@ -13,9 +13,8 @@ from dsl.kernels.edited import Edited
 from dsl.lab.compiling import digest_of
 from dsl.lab.model import Model
 from dsl.lab.place import TuningPlace
-from dsl.lab.provenance import versions
-from dsl.lab.space import Candidate, SpaceChoice, TuningCall
-from dsl.lab.trial import Log, Trial, replays
+from dsl.lab.space import SpaceChoice, TuningCall
+from dsl.lab.trial import Log, Trial, blank_trial
 from dsl.lab.worker import LaunchAtCase
 from dsl.text import tree as ast
 from dsl.text.files import resolved
@@ -74,42 +73,23 @@ class Session:
         for edited in settings.edited:
             if not edited.headers.keys() & {*reached}:
                 raise edited.not_launched(f"this example may launch {', '.join(reached) or 'none'}")
-        self.digest, self.versions = program.digest(), versions(program.plugins)
-        self.replays = replays(program, settings.seed, settings.command)
 
     @property
     def seconds_left(self) -> float | None:
         """Seconds until the deadline, or None without a deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
-    def blank(self, call: TuningCall, facts: CallFacts, values: dict[str, Any], candidate: Candidate) -> Trial:
-        """The trial of a point before it runs. `facts` belong to the call."""
-        # Handwritten code differs from the code that its schedule gives, although both have the same constants. So the
-        # handwritten code is another trial.
-        made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
-        return Trial(
-            source=self.digest,
-            device=self.place.name,
-            driver=self.place.driver,
-            versions=self.versions | made_from,
-            call=call.name,
-            example=self.example.name,
-            index=call.index,
-            values=values,
-            options=dict(facts.options),
-            types=dict(facts.types),
-            dims=dict(facts.dims),
-            steps=[step.as_json() for step in candidate.steps],
-            choices=dict(self.settings.choose),
-            **self.replays,
-        )
+    def blank(self, facts: CallFacts, index: int, values: dict[str, Any]) -> Trial:
+        """The trial of a launch before it has a point. `facts` belong to the launch's call."""
+        settings = self.settings
+        about = {"example": self.example.name, "index": index, "values": values, "choices": dict(settings.choose)}
+        return blank_trial(self.program, self.place, facts, settings.seed, settings.command, steps=[], **about)
 
     def launch(self, call: TuningCall, overrides: Overrides) -> LaunchAtCase:
         """The description of a launch that a worker in another process needs."""
         example = next(at for at, each in enumerate(self.program.examples) if each is self.example)
-        case = overrides.names, overrides.types, overrides.options
         # Workers load the file themselves.
         assert self.program.path is not None
         file, settings, plugins = str(resolved(self.program.path)), self.settings, self.program.plugins.files
-        about = example, *case, call.index, settings.seed, settings.counters, plugins
-        return LaunchAtCase(file, digest_of(self.program), *about)
+        about = example, overrides, call.index, settings.seed, settings.counters
+        return LaunchAtCase((file, digest_of(self.program), plugins), *about)

@@ -99,9 +99,12 @@ class TuningCall:
             **{"device": place.name, **what},
         )
 
-    def plan(self, candidate: Candidate) -> Plan:
-        """The plan of this call with a candidate's constants."""
-        return self.planner(chosen=candidate.steps).plan()
+    def plan(self, steps: Sequence[StepChoice], choices: Mapping[str, str]) -> Plan:
+        """The plan of this call with the constants of these steps, and with forced options."""
+        plan = self.planner(chosen=steps).plan()
+        for step in plan.steps:
+            step.request = replace(step.request, choices=choices)
+        return plan
 
 
 def calls(program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace) -> list[TuningCall]:

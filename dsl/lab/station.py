@@ -56,12 +56,11 @@ class Station:
     emulator counts the first blocks of points that pass.
     """
 
-    def __init__(self, call: TuningCall, case: LazyCase, seed: int, attempted: Callable[[Trial], None]):
-        self.call, self.case, self.seed, self.attempted = call, case, seed, attempted
+    def __init__(self, call: TuningCall, case: LazyCase, seed: int, attempted: Callable[[Trial], None], counters: bool):
+        self.call, self.case, self.seed, self.attempted, self.counters = call, case, seed, attempted, counters
         self.runner = Runner(call.place, case, call.index)
         # Spills go to local memory. A point that spills is assumed to be slow and is rejected without a measurement.
         self.runner.may_spill = False
-        self.counters = False
         self.loaded: dict[str, Ready] = {}
         self.thrown_out: set[str] = set()
 
@@ -141,10 +140,7 @@ class Station:
 
     def plan(self, trial: Trial) -> Plan:
         """The plan of a trial, with its choices."""
-        plan = self.call.planner(chosen=steps_of(trial)).plan()
-        for step in plan.steps:
-            step.request = replace(step.request, choices=trial.choices)
-        return plan
+        return self.call.plan(steps_of(trial), trial.choices)
 
     def refer(self, each: Entrant, settled: Callable[[int, Trial], None]) -> Entrant | None:
         """The reference point, ready to be measured. The result is None if this point is wrong on this device."""

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 from msgspec import Meta, MsgspecError
 from msgspec.json import decode
 
+from dsl.calls.tuned import CallFacts
 from dsl.lab.contest import median_interval
+from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import commit, differing, now, versions
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.plugins import NONE, Plugins
@@ -190,6 +192,14 @@ class Trial:
 
         return Counters.from_dict(self.counters or {}).figures
 
+    @property
+    def timing(self) -> dict[str, Any]:
+        """The times as data: median, interval and number of rounds. The data is empty if there are no times."""
+        if not self.times_us:
+            return {}
+        median, low, high = self.interval
+        return {"median_us": median, "interval_us": [low, high], "rounds": len(self.times_us)}
+
     def figures(self) -> dict[str, Any]:
         """All known figures by name.
 
@@ -208,10 +218,25 @@ class Trial:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def replays(program: Program, seed: int, command: Sequence[str]) -> dict[str, Any]:
-    """The fields of a trial that are needed to repeat it."""
-    about = {"file": str(program.path or program.source.name), "seed": seed}
-    return about | {"command": list(command), "commit": commit()}
+def blank_trial(
+    program: Program, place: TuningPlace, facts: CallFacts, seed: int, command: Sequence[str], **more: Any
+) -> Trial:
+    """The trial of a call before it runs. `facts` belong to the call. `more` has all other fields."""
+    return Trial(
+        source=program.digest(),
+        device=place.name,
+        driver=place.driver,
+        versions=versions(program.plugins),
+        call=facts.call,
+        options=dict(facts.options),
+        types=dict(facts.types),
+        dims=dict(facts.dims),
+        file=str(program.path or program.source.name),
+        seed=seed,
+        command=list(command),
+        commit=commit(),
+        **more,
+    )
 
 
 # The key has the fields before `status`, the forced options, and the seed.

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from dsl.calls.plan import Plan
 from dsl.examples.overrides import Overrides
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
@@ -60,8 +59,8 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
             case = LazyCase(partial(TuningCase, session.program, session.example, overrides, session.place, seed))
             for call in found:
                 call = with_arguments(call, case)
-                station = Station(call, case, seed, lambda trial: session.progress.advance(trial.status))
-                station.counters = session.settings.counters
+                counters = session.settings.counters
+                station = Station(call, case, seed, lambda trial: session.progress.advance(trial.status), counters)
                 workers: list[Worker] = [Here(station)]
                 if machines is not None:
                     launch = session.launch(call, overrides)
@@ -89,7 +88,8 @@ class Tuning:
         edited = by_hand(listed, settings.edited)
         self.candidates = {candidate.index: candidate for candidate in [*listed, *edited]}
         self.facts = call.planner().facts()
-        self.blanks = {i: session.blank(call, self.facts, values, each) for i, each in self.candidates.items()}
+        blank = session.blank(self.facts, call.index, values)
+        self.blanks = {index: trial_of(each, blank) for index, each in self.candidates.items()}
         self.outcome = Outcome(call, values, len(self.candidates))
         points = [Point(each.index, each.settings, each.is_default) for each in listed]
         if settings.model is not None:
@@ -232,19 +232,12 @@ class Tuning:
         candidate = self.candidates[index]
         trial = self.outcome.trials.get(index, self.blanks[index])
         try:
-            plan = self.plan(candidate)
+            plan = self.call.plan(candidate.steps, trial.choices)
         except TileError as error:
             refused = Made(error=error.render())
             return Entrant(index, trial, lambda: [refused])
         self.compiler.begin_plan(plan, candidate.edited)
         return Entrant(index, trial, partial(self.compiler.made_plan, plan, candidate.edited), plan)
-
-    def plan(self, candidate: Candidate) -> Plan:
-        """The plan of a point, with the forced options."""
-        plan, choose = self.call.plan(candidate), self.session.settings.choose
-        for step in plan.steps:
-            step.request = replace(step.request, choices=choose)
-        return plan
 
     # ---- what comes of it ----
 
@@ -308,6 +301,15 @@ class Tuning:
             self.go(self.batch(ties))
         while (best := outcome.winner) is not None and outcome.trials[best].answer != "expect":
             self.go(self.batch([best], whole=True))
+
+
+def trial_of(candidate: Candidate, blank: Trial) -> Trial:
+    """The trial of a point before it runs. `blank` is the trial of its launch."""
+    # Handwritten code differs from the code that its schedule gives, although both have the same constants. So the
+    # handwritten code is another trial.
+    made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
+    steps = [step.as_json() for step in candidate.steps]
+    return replace(blank, versions=blank.versions | made_from, steps=steps, launches=[])
 
 
 def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float]) -> list[Point]:

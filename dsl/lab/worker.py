@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from dsl.examples.overrides import Overrides
-from dsl.kernels.plugin_files import load_plugins
 from dsl.lab.case import TuningCase
-from dsl.lab.compiling import ChangedError, digest_of
+from dsl.lab.compiling import Task, program_of
 from dsl.lab.place import TuningPlace, find_place
 from dsl.lab.provenance import versions
 from dsl.lab.runner import LazyCase, with_arguments
@@ -22,7 +20,6 @@ from dsl.lab.space import calls
 from dsl.lab.station import Batch, Entrant, Station
 from dsl.lab.trial import Trial
 from dsl.runtime.errors import LASTING, DeviceError
-from dsl.text.program import Program, load
 
 POISONED = 3
 """The exit status of a process that ends because its device is poisoned."""
@@ -32,21 +29,16 @@ POISONED = 3
 class LaunchAtCase:
     """A description of the launch that a station in another process tries.
 
-    `file` and `digest` identify the program with its plug-ins. `example` is the example's position in the file.
-    `names`, `types` and `options` are the example's values. `call` is the launch's position in the example. `counters`
-    is as in `Station`.
+    `task` identifies the program with its plug-ins. `example` is the example's position in the file. `overrides` holds
+    the example's values. `call` is the launch's position in the example. `counters` is as in `Station`.
     """
 
-    file: str
-    digest: str
+    task: Task
     example: int
-    names: Mapping[str, Any]
-    types: Mapping[str, str]
-    options: Mapping[str, Any]
+    overrides: Overrides
     call: int
     seed: int
     counters: bool
-    plugins: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -116,7 +108,6 @@ def sent(batch: Batch) -> Batch:
 
 # ---- there: in a process that has a device ----
 
-_programs: dict[tuple[str, ...], Program] = {}
 _cases: dict[str, LazyCase] = {}
 _stations: dict[str, Station] = {}
 """State of this process. Only the last case and station are kept, since their arrays are large."""
@@ -154,9 +145,8 @@ def station_of(launch: LaunchAtCase, device: str) -> Station:
     key = json.dumps([asdict(launch), device])
     if key not in _stations:
         _stations.clear()
-        program, place = program_of(launch), find_place(device)
-        example = program.examples[launch.example]
-        overrides = Overrides(dict(launch.names), dict(launch.types), {}, dict(launch.options))
+        program, place = program_of(launch.task), find_place(device)
+        example, overrides = program.examples[launch.example], launch.overrides
         # All launches of an example share its arrays.
         case_key = json.dumps([asdict(replace(launch, call=0)), device])
         if case_key not in _cases:
@@ -164,17 +154,5 @@ def station_of(launch: LaunchAtCase, device: str) -> Station:
             _cases[case_key] = LazyCase(partial(TuningCase, program, example, overrides, place, launch.seed))
         case = _cases[case_key]
         call = with_arguments(calls(program, example, overrides, place)[launch.call], case)
-        _stations[key] = Station(call, case, launch.seed, lambda trial: None)
-        _stations[key].counters = launch.counters
+        _stations[key] = Station(call, case, launch.seed, lambda trial: None, launch.counters)
     return _stations[key]
-
-
-def program_of(launch: LaunchAtCase) -> Program:
-    key = launch.file, launch.digest, *launch.plugins
-    if key not in _programs:
-        program = load(Path(launch.file), plugins=load_plugins(launch.plugins))
-        # The file was edited since the command began, or this host has another copy.
-        if digest_of(program) != launch.digest:
-            raise ChangedError(launch.file)
-        _programs[key] = program
-    return _programs[key]

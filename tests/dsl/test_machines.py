@@ -17,7 +17,7 @@ import pytest
 from tuned_kernel import Timer, best, constants, dsl, outcome, ties
 
 from dsl.command import tune as command
-from dsl.lab import machines, worker
+from dsl.lab import compiling, machines, worker
 from dsl.lab.machines import Machine, Machines, OwnProcess, device_names
 from dsl.lab.runner import Runner
 from dsl.lab.trial import Trial
@@ -210,7 +210,7 @@ def test_a_file_that_changes_meanwhile_is_told(scale: Path, two: list[ThisProces
         return answer(function, *arguments, **named)
 
     two[0].submit = editing  # type: ignore[method-assign]
-    worker._programs.clear()
+    compiling._programs.clear()
     result = dsl("tune", scale, "--devices", "emulator,emulator")
     assert result.return_value == 2 and "changed meanwhile" in result.stderr
 

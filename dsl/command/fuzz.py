@@ -89,4 +89,4 @@ def show_found(file: str, values: tuple[str, ...], found: Fuzzed, left_out: list
         click.echo(printable(f"{which}: {each.verdict}: {each.reason}"))
         click.echo(printable(f"  dsl run {' '.join([file, *values, *said_plugins()])} {each.options}"))
         if each.number is not None:
-            click.echo(f"  {len(each.needed)} of the {len(each.drawn)} that were drawn")
+            click.echo(f"  {len(each.choose)} of the {len(each.drawn)} that were drawn")

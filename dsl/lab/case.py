@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dsl.calls.api import ModuleFunction
+from dsl.calls.api import ModuleFunction, load
 from dsl.calls.plan import BoundPlan, FromCall
 from dsl.examples.launches import Launcher
 from dsl.examples.one_kernel import LaunchSettings
@@ -166,27 +166,21 @@ class TuningCase:
         # These checks judge the variants that the dispatch chose. `bounds` compares other variants with the results of
         # these variants.
         self.passed = {check.line: check.passed for check in report.checks}
-        self.expectations: dict[int, list[ast.Assign | ast.Expect]] = {}
 
     def arguments(self, index: int) -> dict[str, Any]:
         """For each argument of a launch, the properties that planning needs."""
         launched = self.recorder.launched[index]
         return launched.function.facts(launched.arrays)
 
-    def expectation(self, index: int) -> list[ast.Assign | ast.Expect]:
-        """The lines that judge a launch. Raises a TileError `example` if there are no such lines."""
-        if index not in self.expectations:
-            self.expectations[index] = self.lines_after(self.recorder.launched[index])
-        return self.expectations[index]
-
     def is_verified(self, index: int) -> bool:
         """Whether the lines that judge a launch passed with the variants that the dispatch chose."""
         lines = self.expectation(index)
         return all(self.passed[line.loc.line] for line in lines if isinstance(line, ast.Expect))
 
-    def lines_after(self, launched: Launched) -> list[ast.Assign | ast.Expect]:
-        """The lines below a launch that depend on its outputs. Raises a TileError `example` if none of them is an
-        `expect` line."""
+    def expectation(self, index: int) -> list[ast.Assign | ast.Expect]:
+        """The lines that judge a launch: the lines below it that depend on its outputs. Raises a TileError `example` if
+        none of them is an `expect` line."""
+        launched = self.recorder.launched[index]
         arrays = [launched.given[name] for name in launched.written]
         dirty = {name for name, value in launched.names.items() if any(value is array for array in arrays)}
         below: list[ast.Assign | ast.Expect] = []
@@ -262,7 +256,6 @@ class TuningCase:
         """
         import numpy as np
 
-        from dsl.calls.api import load
         from dsl.runtime import to_device
 
         # The device compares the arrays, since the host would take seconds.

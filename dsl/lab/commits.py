@@ -96,7 +96,7 @@ def worktree(root: Path, commit: str) -> Iterator[Path]:
 
 
 def answer_of(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs a `dsl` command in a tree. Raises subprocess.TimeoutExpired."""
+    """Runs a `dsl` command in a tree. A command that takes too long counts as failed."""
     paths = [str(tree), os.environ.get("PYTHONPATH", "")]
     # Trees write no bytecode, but they read the bytecode that pip wrote. The tests of bisect and diff take 24 s if
     # bytecode is compiled anew, and 19.8 s with pip's bytecode.
@@ -104,17 +104,18 @@ def answer_of(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment.pop("PYTHONPYCACHEPREFIX", None)  # pip's own bytecode is beside the packages
     command = [sys.executable, "-m", "dsl", *words]
     how: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "timeout": TIME_LIMIT}
-    return subprocess.run(command, cwd=tree, env=environment, **how)
+    try:
+        return subprocess.run(command, cwd=tree, env=environment, **how)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"it did not end in {TIME_LIMIT:g} seconds")
 
 
 def said_by(tree: Path, *words: str) -> dict[str, Any]:
     """The JSON that a `dsl` command prints in a tree. The result has the key `error` if the command printed no JSON."""
+    done = answer_of(tree, *words, "--json")
     try:
-        done = answer_of(tree, *words, "--json")
         said = json.loads(done.stdout)
         return said if isinstance(said, dict) else {"error": "no object"}
-    except subprocess.TimeoutExpired:
-        return {"error": f"it did not end in {TIME_LIMIT:g} seconds"}
     except ValueError:
         return {"error": (done.stderr.strip().splitlines() or ["no answer"])[-1]}
 

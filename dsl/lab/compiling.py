@@ -7,12 +7,11 @@ import os
 import signal
 from collections.abc import Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from dsl.calls.plan import Plan
@@ -21,6 +20,7 @@ from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request
 from dsl.kernels.variants import request_key
 from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError, RuntimeFault
 from dsl.text.files import resolved
 from dsl.text.program import Program, load
 
@@ -47,7 +47,7 @@ class Made:
     taken: Mapping[str, str] = field(default_factory=dict)
 
 
-class Compiler:
+class Compiler(AbstractContextManager["Compiler"]):
     """Compiles requests for kernels of a file in `jobs` processes. Each request is compiled once. With 0 jobs, this
     process compiles.
 
@@ -68,10 +68,7 @@ class Compiler:
         self.pool: Executor | None = elsewhere
         self.futures: dict[Any, Future[Made]] = {}
 
-    def __enter__(self) -> Compiler:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(self, *error: object) -> None:
         if self.pool is not None and self.pool is not self.elsewhere:
             self.pool.shutdown(wait=True, cancel_futures=True)
 
@@ -163,8 +160,6 @@ def compile_request(task: Task, request: Request, code: Code) -> Made:
 
 def made_of(ptx: str, header: Any, code: Code) -> Made:
     """Wraps an existing PTX text, with the requested figures of the assembler."""
-    from dsl.runtime.errors import RuntimeFault
-
     try:
         figures = assembled(ptx, header.arch, header.entry, header.maxnreg, code)
     except RuntimeFault as error:
@@ -191,7 +186,6 @@ def assembled(ptx: str, arch: str, entry: str, maxnreg: int | None, code: Code) 
     The result lacks the figures of a tool that is not installed. Results are cached by text, since many choices lead to
     the same text. Raises LaunchError for illegal PTX.
     """
-    from dsl.runtime.errors import DeviceError
     from dsl.runtime.machine_code import machine_code
     from dsl.runtime.tools import assemble
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import comb
 from random import Random
+from statistics import median
 
 RUNGS = (8, 16, 32)
 """The number of rounds in each stage ("rung") of a contest. After a rung, candidates that are certainly slower than the
@@ -37,11 +38,8 @@ def median_interval(times: list[float]) -> tuple[float, float, float]:
     """The median, and the two ends of its distribution-free confidence interval. All are NaN if `times` is empty."""
     if not times:
         return (float("nan"),) * 3
-    ordered = sorted(times)
-    middle = len(ordered) // 2
-    median = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-    rank = order_rank(len(ordered))
-    return median, ordered[rank], ordered[-1 - rank]
+    ordered, rank = sorted(times), order_rank(len(times))
+    return median(ordered), ordered[rank], ordered[-1 - rank]
 
 
 def tying(times: Mapping[int, list[float]]) -> list[int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from random import Random
-from types import TracebackType
 from uuid import uuid4
 
 from dsl.calls.plan import Plan
@@ -84,7 +84,7 @@ class Attempt:
     ready: Ready | None = None
 
 
-class Experiment:
+class Experiment(AbstractContextManager["Experiment"]):
     """The trials of one launch. An experiment is a context manager that ends its compiling processes.
 
     `compiled` lists the kernels of the plan as chosen. `made` lists their choices by name. The constructor raises a
@@ -130,12 +130,8 @@ class Experiment:
         self.blank.versions |= self.from_elsewhere()
         self.usual: set[str] | None = None  # kinds of findings in the first blocks of the launch as chosen
 
-    def __enter__(self) -> Experiment:
-        self.compiler.__enter__()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        self.compiler.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self.compiler.__exit__(*error)
 
     def from_elsewhere(self) -> dict[str, str]:
         """A digest of the given code that replaces compiled code, if there is any. In the log, the digest distinguishes

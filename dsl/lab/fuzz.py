@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
@@ -18,7 +18,7 @@ FINE = ("right", "refused")
 
 @dataclass(slots=True)
 class FuzzFailure:
-    """An assignment without a right result, and the reduced assignment `needed`.
+    """An assignment without a right result, `drawn` at random and reduced to `choose`.
 
     `number` is None for the launch as chosen.
     """
@@ -27,14 +27,14 @@ class FuzzFailure:
     example: str | None
     verdict: str
     reason: str
+    choose: Assignment
     drawn: Assignment
-    needed: Assignment
 
     @property
     def options(self) -> str:
         """The options of the command line that reproduce the failure."""
         example = [] if self.example is None else [f"--example {self.example}"]
-        return " ".join([*example, said(self.needed)])
+        return " ".join([*example, said(self.choose)])
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def fuzz(
             # The reduced assignment has a verdict of its own, which may differ from the verdict of the drawn
             # assignment.
             worst = experiment.trial(needed)
-            made = FuzzFailure(number, experiment.example.name, worst.verdict, worst.reason, assignment, needed)
+            made = FuzzFailure(number, experiment.example.name, worst.verdict, worst.reason, needed, assignment)
             found.failures.append(made)
         # Thousands of trials would take gigabytes.
         experiment.forget()
@@ -100,16 +100,5 @@ def first_line(reason: str) -> str:
 
 def as_json(found: Fuzzed) -> dict[str, Any]:
     """The data of `dsl fuzz --json`."""
-    failures = [
-        {
-            "number": each.number,
-            "example": each.example,
-            "verdict": each.verdict,
-            "reason": each.reason,
-            "choose": dict(each.needed),
-            "drawn": dict(each.drawn),
-        }
-        for each in found.failures
-    ]
     record: dict[str, Any] = {"verdicts": dict(found.verdicts), "kinds": dict(sorted(found.kinds.items()))}
-    return record | {"refusals": dict(found.refusals.most_common()), "failures": failures}
+    return record | {"refusals": dict(found.refusals.most_common()), "failures": [*map(asdict, found.failures)]}

@@ -20,6 +20,7 @@ from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import ptx_digest
 from dsl.lab.space import TuningCall
 from dsl.lab.trial import StepFacts, Trial
+from dsl.runtime import Kernel, device_facts
 from dsl.runtime.errors import LASTING, DeviceError, FindingError, RuntimeFault
 from dsl.runtime.renewed import Renewed, changed_spans, in_a_row
 
@@ -83,13 +84,12 @@ class Counts:
         for place, found in result.counters.places.items():
             self.by_line[place] = found.times(whole) + self.by_line.get(place, type(found)())
 
-    def note(self, trial: Trial) -> None:
+    def note(self, trial: Trial, lines: bool) -> None:
+        """Sets the counters of a trial, and with `lines` also its counters by line."""
         if self.launches:
             trial.counters = self.totals.as_dict()
-        trial.by_line = {
-            line: {name: count for name, count in counted.as_dict().items() if count}
-            for line, counted in self.by_line.items()
-        }
+        kept = self.by_line if lines else {}
+        trial.by_line = {at: {name: n for name, n in found.as_dict().items() if n} for at, found in kept.items()}
 
 
 class Runner:
@@ -143,8 +143,6 @@ class Runner:
 
     def kernels(self, trial: Trial, made: Sequence[Made]) -> list[Any]:
         """Loads the code and sets the trial's resources. Raises LaunchError or DeviceError."""
-        from dsl.runtime import Kernel
-
         kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
         trial.launches = [described(*pair, self.place) for pair in zip(kernels, made, strict=True)]
         return kernels
@@ -174,15 +172,15 @@ class Runner:
             with ready.bound.call():
                 for kernel, values in zip(ready.bound.in_turn(ready.arguments), ready.arguments, strict=True):
                     counts.add(whole_launch(kernel.run(*values, **options)))
-                raise_first(counts, kernel.header.label)
+                if counts.findings:
+                    raise FindingError(f"{kernel.header.label}: {counts.findings[0]}", counts.findings[0])
 
         try:
             with self.place.limited():
                 trial.answer, wrong = self.case().answer(self.index, launch, whole)
         finally:
             if emulated:
-                counts.note(trial)
-                trial.by_line = trial.by_line if self.lines else {}
+                counts.note(trial, self.lines)
         if wrong is not None:
             trial.status, trial.reason = "wrong", wrong
         elif emulated:
@@ -194,8 +192,6 @@ class Runner:
 
         Nothing is counted if the arrays are large or the emulator cannot run the launch.
         """
-        from dsl.runtime import Kernel
-
         launched = self.case().recorder.launched[self.index]
         if array_bytes(launched.given) > COUNTED_BYTES:
             return []
@@ -210,8 +206,7 @@ class Runner:
         except RuntimeFault as fault:
             trial.reason = f"not counted: {fault.message}"
             return []
-        counts.note(trial)
-        trial.by_line = trial.by_line if self.lines else {}
+        counts.note(trial, self.lines)
         return counts.findings
 
     # ---- times ----
@@ -241,7 +236,6 @@ def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
 
 def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
     """The resources of a kernel before it is loaded, as ptxas reports them if it is installed."""
-    from dsl.runtime import device_facts
     from dsl.runtime.chips import occupancy
 
     facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
@@ -253,12 +247,6 @@ def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
         taken = occupancy(device, made.registers, header.threads, header.shared_bytes)
         facts.occupancy, facts.limited_by = taken
     return facts
-
-
-def raise_first(counts: Counts, label: str) -> None:
-    """Raises a FindingError for the emulator's first finding."""
-    if counts.findings:
-        raise FindingError(f"{label}: {counts.findings[0]}", counts.findings[0])
 
 
 def prepared(ready: Ready) -> Callable[[], object]:

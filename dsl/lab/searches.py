@@ -8,6 +8,7 @@ import dsl.lab.search_optuna  # noqa: F401 (registers itself)
 from dsl.lab.by_users import called, class_named, wrong
 from dsl.lab.contest import RUNGS
 from dsl.lab.search import SEARCHES, Point, Search, search
+from dsl.lab.space import distinct
 from dsl.lab.trial import Trial
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.numbers import exact_key
@@ -51,9 +52,7 @@ class AtRandom(Search):
 
 def values(points: Sequence[Point], name: str) -> list[object]:
     """The values of a setting. A point that lacks the setting has the value None."""
-    found = (point.settings.get(name) for point in points)
-    # In Python, 1, 1.0 and true are equal, but here they are different constants.
-    return list({exact_key(value): value for value in found}.values())
+    return distinct([point.settings.get(name) for point in points])
 
 
 def first_difference(points: Sequence[Point]) -> str:

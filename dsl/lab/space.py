@@ -66,8 +66,8 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
 
 def distinct(values: Sequence[Any]) -> list[Any]:
     """The values in their order, without repetitions."""
-    # The type is part of the key, since 1 and True are equal in Python.
-    return list({(type(value), value): value for value in values}.values())
+    # In Python, 1, 1.0 and true are equal, but here they are different constants.
+    return list({exact_key(value): value for value in values}.values())
 
 
 @dataclass(frozen=True, slots=True)

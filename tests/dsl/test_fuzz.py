@@ -56,8 +56,8 @@ def test_a_wrong_option_is_made_smaller_and_can_be_repeated(tmp_path: Path) -> N
     found = fuzz([made], 0, 12, 0.25, lambda _: None)
     assert found.failures and found.verdicts["right"] and found.verdicts["race"] == len(found.failures)
     for failure in found.failures:
-        assert len(failure.needed) == 1 < len(failure.drawn)
-        assert failure.needed.items() <= {"barrier.b.load": "none", "pass.insert_barriers": "off"}.items()
+        assert len(failure.choose) == 1 < len(failure.drawn)
+        assert failure.choose.items() <= {"barrier.b.load": "none", "pass.insert_barriers": "off"}.items()
     again = dsl("run", path, "--device", "emulator", *shlex.split(found.failures[0].options))
     assert again.exit_code == 3 and "race" in again.stderr
     assert not made.trials and not made.by_code

@@ -113,7 +113,7 @@ def profiled(rows: list[str]) -> list[dict[str, float]]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"ncu fails:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return [row.shares for row in read_profile(io.StringIO(done.stdout))]
+    return [shares for _, shares in read_profile(io.StringIO(done.stdout))]
 
 
 def main() -> None:

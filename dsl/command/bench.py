@@ -67,37 +67,29 @@ def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -
     # The passes to skip have become choices: pass.NAME=off.
     del settings["skip_pass"]
     place, why = choose_device(device, False)
-    # Both branches return the rows as JSON, so that a single function reads the rows.
     request = {"file": file, "device": place, "why": why, "time_limit": time_limit, **settings}
     if place == "emulator":
-        told = answer(request)
-    else:
-        from dsl.command.child import answer_of_child
+        return rows_of(request)
+    from msgspec import convert
 
-        told = answer_of_child(__name__, request, sys.stderr, time_limit)
-    return [row_from_json(record) for record in told["rows"]]
+    from dsl.command.child import answer_of_child
+    from dsl.studies.bench import BenchRow
+
+    return convert(answer_of_child(__name__, request, sys.stderr, time_limit)["rows"], list[BenchRow])
+
+
+def rows_of(request: dict[str, Any]) -> list[BenchRow]:
+    """Computes the rows of a request."""
+    from dsl.studies.bench import bench
+    from dsl.text.program import load
+
+    options = {name: value for name, value in request.items() if name != "file"}
+    return bench(load(request["file"]), **options)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Computes the rows of a request. The request and the rows are JSON."""
-    from dsl.studies.bench import bench
-
-    # Copied, because the lines below remove keys and the caller keeps its own dictionary.
-    from dsl.text.program import load
-
-    request = dict(request)
-    rows = bench(load(request.pop("file")), request.pop("device"), request.pop("why"), **request)
-    # `row_from_json` reverses `asdict`.
-    return {"rows": [asdict(row) for row in rows]}
-
-
-def row_from_json(record: dict[str, Any]) -> BenchRow:
-    """Makes a row from the dictionary that `asdict` made. `asdict` drops the names of classes."""
-    from dsl.examples.report import from_json
-    from dsl.studies.bench import BenchRow
-
-    report = record.pop("report")
-    return BenchRow(**record, report=None if report is None else from_json(report))
+    """Answers a request in the child process. The request and the answer are JSON."""
+    return {"rows": [asdict(row) for row in rows_of(request)]}
 
 
 def as_json(file: str, rows: list[BenchRow]) -> dict[str, Any]:

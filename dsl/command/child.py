@@ -17,9 +17,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from msgspec import convert
+
 from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, record, told
 from dsl.command.request import CommandRequest
-from dsl.examples.report import Report, from_json
+from dsl.examples.report import Report
 from dsl.kernels.plugin_files import load_plugins
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.plugins import current, give
@@ -31,7 +33,7 @@ emulator's counters."""
 
 def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
     """The report of a request. What the kernel prints is written to `output`. Raises ChildFailure."""
-    return from_json(answer_of_child("dsl.command.request", asdict(request), output, time_limit))
+    return convert(answer_of_child("dsl.command.request", asdict(request), output, time_limit), Report)
 
 
 def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limit: float) -> dict[str, Any]:

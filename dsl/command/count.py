@@ -98,31 +98,29 @@ def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:
     """Counts the texts of a request. The emulator counts in this process. On a GPU, a child process launches and
     counts."""
     if request["device"] == "emulator":
-        told = answer(request)
-    else:
-        from dsl.command.child import answer_of_child
+        return files_of(request)
+    from msgspec import convert
 
-        # The child's error messages name only `file`, but the request has several files.
-        asked = {**request, "file": request["files"][0]}
-        told = answer_of_child(__name__, asked, sys.stderr if as_json else None, request["time_limit"])
-    return [file_from_json(each) for each in told["files"]]
+    from dsl.command.child import answer_of_child
+    from dsl.studies.count import CountedFile
+
+    # The child's error messages name only `file`, but the request has several files.
+    asked = {**request, "file": request["files"][0]}
+    told = answer_of_child(__name__, asked, sys.stderr if as_json else None, request["time_limit"])
+    return convert(told["files"], list[CountedFile])
+
+
+def files_of(request: dict[str, Any]) -> list[CountedFile]:
+    """Counts the texts of a request in this process."""
+    from dsl.studies.count import Counter, CountRequest
+
+    current()  # loads plug-ins, which may add instructions to the emulator
+    return Counter(CountRequest(**{name: value for name, value in request.items() if name != "file"})).all()
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Answers a request. The request and the answer are JSON."""
-    from dsl.studies.count import CountRequest, count
-
-    current()  # loads plug-ins, which may add instructions to the emulator
-    request = {name: value for name, value in request.items() if name != "file"}
-    return {"files": [asdict(each) for each in count(CountRequest(**request))]}
-
-
-def file_from_json(told: dict[str, Any]) -> CountedFile:
-    """Makes a CountedFile from the dictionary that `asdict` made."""
-    from dsl.examples.report import from_json
-    from dsl.studies.count import CountedFile
-
-    return CountedFile(**{**told, "report": from_json(told["report"])})
+    """Answers a request in the child process. The request and the answer are JSON."""
+    return {"files": [asdict(each) for each in files_of(request)]}
 
 
 def record(found: CountedFile) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.show_timeline import show_timeline
-from dsl.examples.report import Check, LaunchReport, Report, Verdict, guess_in_words, lines_of, said_of_check
+from dsl.examples.report import Check, LaunchReport, Report, Verdict, lines_of, said_of_check
 from dsl.lowering.ir.location import printable
 from dsl.text.counted import counted_lines, legend
 from dsl.text.figures import COLUMNS, amount, number
@@ -50,11 +50,10 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
     line("device", report.place)
     if report.launches_agree:
         line("dims", pairs(report.dims | report.types))
-    if report.guessed:
-        line("", guess_in_words(report.guessed))
     for check in report.checks:
         show_check(check)
-    show_unjudged(report)
+    if not report.compares:
+        line("expect", "nothing: no result was compared")
     show_contracts(report)
     show_time(report)
     for launch in report.launches:
@@ -69,13 +68,8 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
         if explain and launch.explanation is not None:
             show_explanation(launch)
     if counters:
-        show_counters(report)
-
-
-def show_unjudged(report: Report) -> None:
-    """Prints a line if the run has compared no result."""
-    if not report.compares:
-        line("expect", "nothing: no result was compared")
+        # Below the example's own file are the other files with functions that the kernels call.
+        show_counted(lines_of(report), report.file)
 
 
 def show_check(check: Check) -> None:
@@ -199,12 +193,6 @@ def show_explanation(launch: LaunchReport) -> None:
         line("layout", f"{name}: {kind}: {layout}")
     levels = ", ".join(f"{level} {seconds * 1e3:.1f}" for level, seconds in about.seconds.items())
     line("ms", levels)
-
-
-def show_counters(report: Report) -> None:
-    """Prints the source with counters beside its lines. Below are the other files with functions that the kernels
-    call."""
-    show_counted(lines_of(report), report.file)
 
 
 def show_counted(files: Mapping[str, Mapping[int, Counters]], whole: str | None) -> None:

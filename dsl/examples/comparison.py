@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 NOTHING_COMPARED = "all are NaN on both sides, so that nothing was compared"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Comparison:
     """The result of `compare`.
 
@@ -29,7 +29,7 @@ class Comparison:
     tolerance: float
     wrong: int
     size: int
-    first: tuple[int, ...] | None = None
+    first: list[int] | None = None
     actual: float | int | bool | None = None
     wanted: float | int | bool | None = None
     pattern: str = ""
@@ -79,8 +79,8 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
     wrong = int(mask.sum())
     # If all elements are NaN on both sides, as from 0 / 0, the comparison would pass without comparing a number.
     if nans and nans == flat.size:
-        nan, start = float("nan"), (0,) * actual.ndim
-        return Comparison(False, 0.0, tolerance, flat.size, flat.size, start, nan, nan, NOTHING_COMPARED)
+        nan, first = float("nan"), [0] * actual.ndim
+        return Comparison(False, 0.0, tolerance, flat.size, flat.size, first, nan, nan, NOTHING_COMPARED)
     if not wrong:
         return Comparison(True, worst, tolerance, 0, flat.size)
     place = int(mask.argmax())
@@ -90,7 +90,7 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
         tolerance,
         wrong,
         flat.size,
-        tuple(int(i) for i in np.unravel_index(place, actual.shape)),
+        [int(i) for i in np.unravel_index(place, actual.shape)],
         widen(flat[place : place + 1]).item(),
         widen(goal[place : place + 1]).item(),
         describe_pattern(mask.reshape(actual.shape)),

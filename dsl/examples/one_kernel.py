@@ -53,24 +53,18 @@ class LaunchSettings:
 
 
 def run_kernel(
-    kernel: Any,
-    values: list[Any],
-    ordinal: int | None,
-    settings: LaunchSettings,
-    keep: Callable[[Any], None] | None = None,
+    kernel: Any, values: list[Any], ordinal: int | None, settings: LaunchSettings, keep: Callable[[Any], None]
 ) -> LaunchReport:
     """Launches a `dsl.runtime.Kernel` once, and reports its costs. `ordinal` is the GPU's number, or None for the
     emulator.
 
-    If `keep` is given, the emulator records the writers of its arrays, and `keep` is called with the result of the
-    launch.
+    The emulator records the writers of its arrays. `keep` is called with the result of the launch.
     """
     header, on_gpu = kernel.header, ordinal is not None
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
     report.maxnreg = header.maxnreg
-    result = kernel.run(*values, **({} if on_gpu else emulator_options(settings, keep is not None)))
-    if keep is not None:
-        keep(result)
+    result = kernel.run(*values, **({} if on_gpu else emulator_options(settings)))
+    keep(result)
     report.grid, report.output = list(result.grid), result.output
     if result.counters is not None:
         report.counters = result.counters.totals.as_dict()
@@ -84,12 +78,11 @@ def run_kernel(
     return report
 
 
-def emulator_options(settings: LaunchSettings, keeps: bool) -> dict[str, Any]:
+def emulator_options(settings: LaunchSettings) -> dict[str, Any]:
     """The options of `Kernel.run` on the emulator."""
     limits = {"budget": settings.budget, "time_limit": settings.time_limit}
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
-    if keeps:
-        options["writers"] = True
+    options["writers"] = True
     # Bounds weight machine code by how often each line of PTX ran.
     if settings.ptx_lines or settings.counters or settings.bounds:
         options["ptx_lines"] = True

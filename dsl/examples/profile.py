@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR, LaunchBound
@@ -25,17 +24,9 @@ OF_MULTIPROCESSORS = (SHARED, ISSUE, TENSOR, SPECIAL)
 COMMAND = f"ncu --csv --page raw --metrics {','.join(METRICS.values())}"
 
 
-@dataclass(frozen=True, slots=True)
-class ProfiledLaunch:
-    """A launch in a profile: the name of its entry, and how busy each unit was, from 0 to 1."""
-
-    entry: str
-    shares: Mapping[str, float]
-
-
-def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
-    """The launches in a CSV text that `COMMAND` printed. Lines before the CSV are skipped. Numbers may have commas that
-    separate thousands."""
+def read_profile(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, float]]]:
+    """The launches in a CSV text that `COMMAND` printed: the name of the entry, and how busy each unit was, from 0 to
+    1. Lines before the CSV are skipped. Numbers may have commas that separate thousands."""
     rows = csv.reader(line for line in lines if line.startswith('"'))
     head = next(rows, [])
     # Any other text has no launches, and `add_profile` reports this.
@@ -47,7 +38,7 @@ def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
         if row[0]:  # the second row has units
             shares = {unit: float(row[at].replace(",", "")) / 100 for unit, at in places.items() if row[at] != "n/a"}
             # The profiler prints the signature after the name.
-            yield ProfiledLaunch(row[name].partition("(")[0], shares)
+            yield row[name].partition("(")[0], shares
 
 
 def measured(bound: LaunchBound, shares: Mapping[str, float]) -> dict[str, float]:
@@ -63,7 +54,7 @@ def add_profile(launches: Iterable[LaunchReport], path: Path) -> None:
     try:
         with path.open(newline="") as file:
             # The last launch of a kernel replaces earlier launches, which may have loaded its code.
-            found = {each.entry: dict(each.shares) for each in read_profile(file)}
+            found = dict(read_profile(file))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise TileError("option", None, f"{path} cannot be read: {why}", COMMAND) from None

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dsl.examples.bounds import LaunchBound
-from dsl.examples.comparison import NOTHING_COMPARED
-from dsl.examples.work import Work
+from dsl.examples.comparison import NOTHING_COMPARED, Comparison
 from dsl.text import html
 from dsl.text.counted import counted_lines
 from dsl.text.figures import COLUMNS, number
@@ -25,24 +24,16 @@ COUNTED = (
 """The columns in a notebook's table of launches."""
 
 
-@dataclass(slots=True)
-class Check:
-    """The result of one `expect` line. `writer` is the last writer of the first wrong element, known on the emulator.
-    `mistake` is a hint about a mistake that gives exactly this wrong result. `shows` says whether the line really tests
-    a result of a launch. A line that compares only numbers, only inputs, or an array with itself tests no result.
-    `overflows` selects the row of `OVERFLOWS` that explains an infinity."""
+@dataclass(slots=True, kw_only=True)
+class Check(Comparison):
+    """The result of one `expect` line: a comparison. A condition counts as a comparison of one element. `writer` is the
+    last writer of the first wrong element, known on the emulator. `mistake` is a hint about a mistake that gives
+    exactly this wrong result. `shows` says whether the line really tests a result of a launch. A line that compares
+    only numbers, only inputs, or an array with itself tests no result. `overflows` selects the row of `OVERFLOWS` that
+    explains an infinity."""
 
     text: str
     line: int
-    passed: bool
-    max_error: float
-    tolerance: float
-    wrong: int
-    size: int
-    first: list[int] | None = None
-    actual: Any = None
-    wanted: Any = None
-    pattern: str = ""
     writer: str | None = None
     mistake: str | None = None
     shows: bool = True
@@ -290,7 +281,6 @@ class Report:
         """The parts of the report that are left out if they are empty."""
         has_parts = len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches)
         return {
-            "guessed": self.guessed,
             "contracts": [asdict(each) for each in self.contracts],
             "errors": [each.as_error() for each in self.failed],
             "timelines": [launch.timeline for launch in self.launches if launch.timeline],
@@ -344,20 +334,6 @@ def totals(launches: list[LaunchReport]) -> dict[str, Any]:
     """The sum of the counters of all launches."""
     counted = [each for launch in launches if (each := launch.counted) is not None]
     return sum(counted[1:], counted[0]).as_dict() if counted else {}
-
-
-def from_json(record: dict[str, Any]) -> Report:
-    """Makes a report from the dictionary that `dataclasses.asdict` made."""
-    launches = []
-    # The record comes from this program's child process, so its fields are not checked.
-    for row in record.pop("launches"):
-        explanation, bound = row.pop("explanation"), row.pop("bound")
-        if bound is not None:
-            bound = LaunchBound(**bound | {"work": Work(**bound["work"])})
-        launches.append(LaunchReport(**row, explanation=explanation and Explanation(**explanation), bound=bound))
-    checks = [Check(**row) for row in record.pop("checks")]
-    contracts = [Verdict(**row) for row in record.pop("contracts")]
-    return Report(**record, launches=launches, checks=checks, contracts=contracts)
 
 
 def finite(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -190,9 +191,9 @@ class ExampleRun:
             if not holds and isinstance(line.actual, ast.Compare) and line.actual.ops == ["=="]:
                 left, right = line.actual.operands
                 return self.compare(line, text, left, right, 0.0, 0.0)  # passes if only NaNs differ
-            check = Check(text, line.loc.line, holds, 0.0 if holds else 1.0, 0.0, int(not holds), 1)
-            check.shows = size > 0 and self.shows(line.actual)
-            return check
+            shows = size > 0 and self.shows(line.actual)
+            error = 0.0 if holds else 1.0
+            return Check(holds, error, 0.0, int(not holds), 1, text=text, line=line.loc.line, shows=shows)
         return self.compare(line, text, line.actual, line.wanted, *self.bounds(line))
 
     def shows(self, *sides: ast.Expr) -> bool:
@@ -235,20 +236,8 @@ class ExampleRun:
             result = compare(actual, wanted, bound, rel)
         except (ValueError, TypeError) as error:
             raise TileError("expect", line.loc, f"these cannot be compared: {error}") from None
-        check = Check(
-            text,
-            line.loc.line,
-            result.passed,
-            result.max_error,
-            result.tolerance,
-            result.wrong,
-            result.size,
-            None if result.first is None else list(result.first),
-            result.actual,
-            result.wanted,
-            result.pattern,
-            shows=result.size > 0 and self.shows(left, right),
-        )
+        shows = result.size > 0 and self.shows(left, right)
+        check = Check(**asdict(result), text=text, line=line.loc.line, shows=shows)
         if not check.passed and hasattr(actual, "ctypes") and check.first is not None:
             check.writer = self.launcher.writer_of(actual, check.first)
         if not check.passed and isinstance(result.actual, float) and math.isinf(result.actual):

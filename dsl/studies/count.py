@@ -234,6 +234,7 @@ class Counter:
         return None if self.request.device == "emulator" else int(self.request.device.partition(":")[2] or 0)
 
     def all(self) -> list[CountedFile]:
+        """Counts each text. Raises TileError, LaunchError or DeviceError."""
         texts = {file: read_text(Path(file), MAX_TEXT) for file in self.request.files}
         foreign = [file for file in self.request.files if not has_header(texts[file])]
         asked = iter(asked_launches(self.request, len(foreign)))
@@ -407,10 +408,3 @@ def as_data(finding: Any) -> dict[str, Any]:
     kind, place = str(finding.kind.value), {"file": finding.file, "line": finding.line, "ptx_line": finding.ptx_line}
     where = {"block": finding.block and list(finding.block), "thread": finding.thread and list(finding.thread)}
     return {"kind": kind, "message": finding.message, **place, **where, "text": str(finding)}
-
-
-def count(request: CountRequest) -> list[CountedFile]:
-    """Counts each text of a request. Raises TileError, LaunchError or DeviceError."""
-    if not request.files:
-        raise LaunchError("option", "no PTX text is named", "dsl count K.ptx --grid X --block X NAME=VALUE…")
-    return Counter(request).all()

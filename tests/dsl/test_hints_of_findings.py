@@ -150,7 +150,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("actual", "wanted", "word"), NUMBERS)
 def test_a_result_that_is_no_number_says_what_makes_it_so(actual: float, wanted: float, word: str | None) -> None:
-    hint = Check("y == x", 1, False, 1.0, 0.0, 1, 4, [0], actual, wanted).hint
+    hint = Check(False, 1.0, 0.0, 1, 4, [0], actual, wanted, text="y == x", line=1).hint
     assert word in hint if word is not None and hint is not None else hint is word
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import convert
 
 from dsl.command import cli
 from dsl.command.run import requests_for
@@ -17,7 +18,7 @@ from dsl.examples.first_blocks import whole_launch
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.profile import METRICS, add_profile, read_profile
-from dsl.examples.report import LaunchReport, Report, from_json
+from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
 from dsl.examples.work import COUNTED_SECONDS, Work, moved_bytes, work_of
 from dsl.lowering.ir.location import TileError
@@ -80,7 +81,7 @@ def test_a_report_crosses_processes_with_its_bound() -> None:
 
     launch = LaunchReport("k", None, [1, 1, 1], 32, 0, bound=bound_of(WORK, H200, 2000.0))
     report = Report("a.tile", None, "cuda:0", "H200", "", launches=[launch])
-    assert from_json(json.loads(json.dumps(asdict(report)))) == report
+    assert convert(json.loads(json.dumps(asdict(report))), Report) == report
     (told,) = report.as_json()["bounds"]
     assert told["bound"] == MEMORY and told["shares"][TENSOR] == pytest.approx(0.0015)
 
@@ -140,8 +141,8 @@ def profile(*shares: float) -> str:
 
 def test_a_profile_is_read_with_what_stands_around_it(tmp_path: Path) -> None:
     found = list(read_profile(profile(91.5, 40, 3, 12, 0, 1).splitlines(keepends=True)))
-    assert [each.entry for each in found] == ["k", "other"]
-    assert found[0].shares == {MEMORY: 0.915, L2: 0.4, SHARED: 0.03, ISSUE: 0.12, TENSOR: 0.0, SPECIAL: 0.01}
+    assert [entry for entry, _ in found] == ["k", "other"]
+    assert found[0][1] == {MEMORY: 0.915, L2: 0.4, SHARED: 0.03, ISSUE: 0.12, TENSOR: 0.0, SPECIAL: 0.01}
     launch = LaunchReport("k", None, [1, 1, 1], 32, 0, bound=bound_of(WORK, H200, 2000.0))
     (tmp_path / "p.csv").write_text(profile(91.5, 40, 3, 12, 0, 1))
     add_profile([launch], tmp_path / "p.csv")

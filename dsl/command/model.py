@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import show, told
+from dsl.command.failures import failed
 from dsl.command.options import shared
 from dsl.lowering.ir.location import TileError, printable
 
@@ -37,9 +37,7 @@ def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
     try:
         return run([Path(log) for log in logs], as_json, **options)
     except Exception as error:
-        if as_json:
-            click.echo(json.dumps(told(error, logs[0])))
-        return show(error, logs[0])
+        return failed(error, logs[0], as_json)
 
 
 def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str | None, output: str | None) -> int:

@@ -16,17 +16,7 @@ from dsl.command.options import shared
 @click.option("--example", metavar="NAME", help="The example to verify; without it, all.")
 @click.option("--blocks", type=click.IntRange(1), default=8, metavar="N", help="Execute the first N blocks.")
 @click.option("--given-only", is_flag=True, help="Leave out the boundary shapes.")
-def command(
-    file: str,
-    values: tuple[str, ...],
-    schedule: str | None,
-    example: str | None,
-    seed: int,
-    arch: str | None,
-    blocks: int,
-    given_only: bool,
-    as_json: bool,
-) -> int:
+def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Execute in numpy the kernels that the examples of FILE launch, before the passes and after each pass. Then run
     their PTX on the emulator. The first difference is reported: pass, value, line, element, register, lane and warp.
 
@@ -39,13 +29,12 @@ def command(
 
     try:
         program = load(file)
-        find_example(program, example)
-        examples = program.examples if example is None else [find_example(program, example)]
+        named = find_example(program, options["example"])
+        settings = LaunchSettings(**{name: options[name] for name in ("schedule", "seed", "arch")})
+        boundaries = () if options["given_only"] else BOUNDARIES
         found = []
-        for each in examples:
-            settings = LaunchSettings(schedule=schedule, seed=seed, arch=arch)
-            boundaries = () if given_only else BOUNDARIES
-            found.append(verify_example(program, each, values, settings, blocks, boundaries=boundaries))
+        for each in program.examples if options["example"] is None else [named]:
+            found.append(verify_example(program, each, values, settings, options["blocks"], boundaries))
             if not as_json:
                 _show(found[-1])
     except Exception as error:

@@ -69,21 +69,22 @@ class Findings:
             # If a block does not parse, the errors that follow from this would hide the error to fix.
             if self.program is not None and follows(self.program, each):
                 continue
-            place = None if each.loc is None else (each.loc.source.name, each.loc.start)
-            key = (each.code, place, each.message if place is None else None)
+            key = (each.code, place_of(each), each.message if each.loc is None else None)
             if key not in self.seen:
                 self.seen.add(key)
                 self.errors.append(each)
 
     def note(self, note: TileError) -> None:
-        place = None if note.loc is None else (note.loc.source.name, note.loc.start)
-        if ("note", place, note.message) not in self.seen:
-            self.seen.add(("note", place, note.message))
+        if (place_of(note), note.message) not in {(place_of(each), each.message) for each in self.notes}:
             self.notes.append(note)
 
     def sorted(self) -> list[TileError]:
         """The errors in the order of the file."""
-        return sorted(self.errors, key=lambda e: (e.loc.source.name, e.loc.start) if e.loc else ("", -1))
+        return sorted(self.errors, key=lambda error: place_of(error) or ("", -1))
+
+
+def place_of(error: TileError) -> tuple[str, int] | None:
+    return None if error.loc is None else (error.loc.source.name, error.loc.start)
 
 
 def check_file(path: str | Path, assemble: bool = False) -> Findings:
@@ -326,10 +327,11 @@ class _Check:
             # All guesses cost too much. One guess is lowered without a limit, so that errors independent of the dims
             # are found.
             request = self.filled(kernel, next(self.requests(kernel, schedule, types))[1], None)
-            wrong = self.whole(request, known)
-            if wrong is None:
+            try:
+                self.look_at(request, known)
                 return None
-            tried = [(request, wrong), *(each for each in tried if not costs_too_much(each[1]))]
+            except TileError as error:
+                tried = [(request, error), *(each for each in tried if not costs_too_much(each[1]))]
         if kernel.name in self.unset:
             self.note_unfit(kernel, schedule, tried[0][1])
             return None
@@ -400,14 +402,6 @@ class _Check:
             steps, operations = budget.spent
             self.left.steps -= steps
             self.left.operations -= operations
-
-    def whole(self, request: Request, known: bool) -> TileError | None:
-        """The error of a variant that is lowered without the limits for guesses, or None."""
-        try:
-            self.look_at(request, known)
-        except TileError as error:
-            return error
-        return None
 
     def requests(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]

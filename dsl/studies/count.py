@@ -43,8 +43,11 @@ if TYPE_CHECKING:
 HARMFUL = ("out of bounds", "misaligned", "trap")
 """Kinds of faults that would make the CUDA context of the process unusable. A text with such a fault is not launched on
 a GPU."""
-PER_LAUNCH = ("grids", "blocks", "clusters", "shared", "entries", "arguments")
-OPTION_OF = {"grids": "grid", "blocks": "block", "clusters": "cluster", "entries": "entry", "arguments": "args"}
+PER_LAUNCH = {
+    **{"entries": "entry", "grids": "grid", "blocks": "block", "clusters": "cluster", "shared": "shared"},
+    "arguments": "args",
+}
+"""The fields of a request that apply to texts without a header, in the order of `AskedLaunch`, and their options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +201,14 @@ def expectations(texts: Sequence[str]) -> list[ast.Expect]:
 
 def asked_launches(request: CountRequest, count: int) -> list[AskedLaunch]:
     """The launch options of each text without a header. Raises TileError."""
-    said: dict[str, list[str | None]] = {}
-    for name in PER_LAUNCH:
+    columns: list[list[str | None]] = []
+    for name, option in PER_LAUNCH.items():
         given: list[str] = getattr(request, name)
         if len(given) > 1 and len(given) != count:
-            option = OPTION_OF.get(name, name)
             message = f"--{option} is given {len(given)} times for {count} PTX texts without a header"
             raise TileError("option", None, message, f"give it once for all, or once for each in order ({count})")
-        said[name] = [given[0] if len(given) == 1 else given[at] if given else None for at in range(count)]
-    rows = zip(*(said[name] for name in ("entries", "grids", "blocks", "clusters", "shared", "arguments")), strict=True)
-    return [AskedLaunch(*row) for row in rows]
+        columns.append([given[0] if len(given) == 1 else given[at] if given else None for at in range(count)])
+    return [AskedLaunch(*row) for row in zip(*columns, strict=True)]
 
 
 # ---- one text ----

@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dsl.examples.first_blocks import blocks_run
 from dsl.examples.ptx_run import choose_dims, guessed_of, random_arguments
 from dsl.examples.transfers import on_device
 from dsl.lowering.ir.location import Loc, Source, TileError, closest
+from dsl.runtime import Kernel, describe, device_facts, is_array, synchronize
 from dsl.runtime.errors import LaunchError
 from dsl.runtime.foreign import ALIGNED, Extents, ForeignKernel, MapOf, alignment_fault
+from dsl.runtime.header import Scalar
 from dsl.runtime.renewed import Span, changed_spans
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
@@ -50,34 +52,6 @@ class OnGpu:
     copy_back: Callable[[], None]
     attributes: Callable[[], Any]
     changed: list[Span]
-
-
-class LaunchedText(Protocol):
-    """A text with everything that one launch of it needs.
-
-    `names` and `values` are the arguments. `guessed` holds the dims that were not given.
-    """
-
-    is_foreign: bool
-    ptx: str
-    entry: str
-    label: str
-    schedule: str | None
-    arch: str
-    maxnreg: int | None
-    grid: Extents
-    block: Extents
-    cluster: Extents
-    shared_bytes: int
-    names: list[str]
-    values: list[Any]
-    guessed: Mapping[str, int]
-
-    def count(self, blocks: int | None, arch: str | None, seed: int, time_limit: float) -> Counted:
-        """Launches all blocks or the first blocks on the emulator, and collects faults."""
-
-    def on_gpu(self, ordinal: int) -> OnGpu:
-        """Copies the arrays to a GPU, and returns the launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +113,6 @@ def row_major(value: Any) -> Any:
 
 def described(value: Any) -> str:
     """A value in words, such as `f16[9, 1000]` or `1000`."""
-    from dsl.runtime import describe
-
     if isinstance(value, MapOf):
         swizzle = f", swizzle {value.swizzle}" if value.swizzle else ""
         return f"map of {described(value.array)} in boxes of {list(value.box)}{swizzle}"
@@ -316,8 +288,6 @@ class OwnText:
     is_foreign = False
 
     def __init__(self, text: str, entry: str | None, names: Mapping[str, Any], device: str, seed: int):
-        from dsl.runtime import Kernel, device_facts
-
         # This only checks the header. The device is chosen at the launch.
         self.kernel = Kernel(text, entry, "emulator")
         header = self.header = self.kernel.header
@@ -331,8 +301,6 @@ class OwnText:
         self.grid: Extents = self.kernel.grid(*self.values)
 
     def bound(self, names: Mapping[str, Any], sms: int, seed: int) -> dict[str, Any]:
-        from dsl.runtime.header import Scalar
-
         header = self.header
         arrays = {tensor.name for tensor in header.tensors}
         if not arrays & names.keys():
@@ -361,8 +329,6 @@ class OwnText:
         return Counted(found.counters, ran, list(found.findings), [], found.output, list(found.writers))
 
     def on_gpu(self, ordinal: int) -> OnGpu:
-        from dsl.runtime import Kernel, is_array, synchronize
-
         kernel = Kernel(self.ptx, self.entry, f"cuda:{ordinal}")
         arrays = on_device(dict(zip(self.names, self.values, strict=True)), ordinal)
 
@@ -375,6 +341,14 @@ class OwnText:
         # Only memory that the kernel both reads and writes must be restored, since pure outputs are overwritten.
         changed = changed_spans([(kernel.header, [*arrays.values()])])
         return OnGpu(kernel.bind(*arrays.values()), copy_back, lambda: kernel.attributes(ordinal), changed)
+
+
+LaunchedText = ForeignText | OwnText
+"""A text with everything that one launch of it needs.
+
+`names` and `values` are the arguments. `guessed` holds the dims that were not given. `count` launches all blocks or the
+first blocks on the emulator, and collects faults. `on_gpu` copies the arrays to a GPU, and returns the launch.
+"""
 
 
 def read_value(text: str, host: Arrays, node: ast.Expr | None) -> Any:

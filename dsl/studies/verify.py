@@ -17,9 +17,9 @@ import numpy as np
 from dsl.examples.launches import ExampleLaunch, Launcher
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import assigned_names, resolve
-from dsl.examples.report import LaunchReport, Report
+from dsl.examples.report import LaunchReport
 from dsl.examples.run import ExampleRun
-from dsl.kernels.compile import settled
+from dsl.kernels.compile import Lowered, compile_lowered, settled
 from dsl.kernels.kept_meaning import grid_of
 from dsl.kernels.variant import Request, build_variant, record_access
 from dsl.lowering.emit.rules import OWN
@@ -33,7 +33,7 @@ from dsl.lowering.ops import OPS
 from dsl.lowering.ops.control import parting
 from dsl.lowering.passes import Pass, passes_of, run_passes
 from dsl.lowering.shared.shared_map import period
-from dsl.runtime.errors import DeviceError, LaunchError
+from dsl.runtime.errors import DeviceAssertError, DeviceError, LaunchError
 from dsl.text import tree as ast
 from dsl.text.program import Program
 
@@ -142,9 +142,7 @@ class _Emulated:
 
         The results are compared with the reference semantics of the last IR.
         """
-        from dsl.kernels.compile import Lowered, compile_lowered
         from dsl.runtime import Kernel
-        from dsl.runtime.errors import DeviceAssertError
 
         variant = build_variant(self.program, self.request)
         variant.function.choices.force(forced or {}, "verify")
@@ -304,7 +302,6 @@ def verify_example(
     given: Sequence[str] = (),
     settings: LaunchSettings | None = None,
     most: int = BLOCKS,
-    passes: Passes | None = None,
     boundaries: Sequence[int] = BOUNDARIES,
 ) -> Verification:
     """Verifies every kernel that an example launches, and stops after the first divergence. Raises TileError.
@@ -318,30 +315,19 @@ def verify_example(
 
         def run(self, plan: Any, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
             arguments = dict(zip(launch.names, values, strict=True))
-            found.kernels.append(verify_kernel(program, launch.step.request, arguments, most, passes))
-            if found.divergence is not None or (launch.step is plan.steps[-1] and self.is_last):
+            found.kernels.append(verify_kernel(program, launch.step.request, arguments, most))
+            is_last = launch.step is plan.steps[-1] and len(self.calls) == count
+            if found.divergence is not None or is_last:
                 raise _Finished
             return super().run(plan, launch, values)
 
-        is_last = False
-
-    class VerifiedLines(ExampleRun):
-        """Runs only the lines of the example that make arrays or launch kernels."""
-
-        def run(self) -> Report:
-            lines = [line for line in example.lines if isinstance(line, ast.Assign | ast.Launch)]
-            last = next((line for line in reversed(lines) if isinstance(line, ast.Launch)), None)
-            for line in lines:
-                if isinstance(line, ast.Launch):
-                    self.launcher.is_last = line is last  # type: ignore[attr-defined]
-                    self.launch(line)
-                else:
-                    self.assign(line)
-            return self.report
+    # Only lines that make arrays or launch kernels are run.
+    only = replace(example, lines=[line for line in example.lines if isinstance(line, ast.Assign | ast.Launch)])
+    count = sum(isinstance(line, ast.Launch) for line in only.lines)
 
     def run(values: Sequence[str]) -> dict[str, Any]:
         overrides = resolve(program, example, list(values))
-        made = VerifiedLines(program, example, "emulator", "verify", overrides, settings or LaunchSettings(), Verifier)
+        made = ExampleRun(program, only, "emulator", "verify", overrides, settings or LaunchSettings(), Verifier)
         with suppress(_Finished):
             made.run()
         return made.names

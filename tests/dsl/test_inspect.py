@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.runtime.errors import DeviceError
 from dsl.runtime.tools import find
-from dsl.studies.inspect.page import TEMPLATE, data_of
+from dsl.studies.inspect.page import TEMPLATE
 from tests.dsl import browser
 
 SMALL = ("samples/softmax.tile", "rows=8", "cols=1000")
@@ -49,6 +51,12 @@ def dsl(*arguments: str) -> Result:
     return result
 
 
+def data_of(page: Path) -> dict[str, Any]:
+    found = re.search(r'<script id="data" type="text/plain">([^<]*)</script>', page.read_text())
+    assert found is not None
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
 def written(folder: Path, *arguments: str) -> Path:
     file = folder / "page.html"
     result = dsl("inspect", *arguments, "-o", str(file))
@@ -68,12 +76,12 @@ def large_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def small(small_page: Path) -> dict[str, Any]:
-    return data_of(small_page.read_text())
+    return data_of(small_page)
 
 
 @pytest.fixture(scope="module")
 def large(large_page: Path) -> dict[str, Any]:
-    return data_of(large_page.read_text())
+    return data_of(large_page)
 
 
 def chain(data: dict[str, Any], place: int) -> Iterator[tuple[int, int]]:
@@ -192,7 +200,7 @@ def test_a_kernel_by_name_is_the_one_that_the_example_launches(tmp_path: Path) -
     """As that aligns its arrays, which a kernel by itself does not know of."""
     titles, codes = set(), set()
     for arguments in ([], ["--kernel", "v0"]):
-        (variant,) = data_of(written(tmp_path, "samples/reduction.tile", *arguments).read_text())["variants"]
+        (variant,) = data_of(written(tmp_path, "samples/reduction.tile", *arguments))["variants"]
         titles.add(variant["title"])
         codes.add("\n".join(variant["ptx"]["rows"]))
     assert len(titles) == len(codes) == 1
@@ -200,7 +208,7 @@ def test_a_kernel_by_name_is_the_one_that_the_example_launches(tmp_path: Path) -
 
 def test_two_variants_share_their_places(tmp_path: Path) -> None:
     vs = ["--vs", "schedule=block", "--vs", "pass.clean=off"]
-    data = data_of(written(tmp_path, *SMALL, *LANES, *vs).read_text())
+    data = data_of(written(tmp_path, *SMALL, *LANES, *vs))
     first, second = data["variants"]
     assert [first["label"], second["label"]] == ["A", "B"]
     assert "with lanes" in first["title"] and "with block" in second["title"]
@@ -214,7 +222,7 @@ def test_without_an_assembler_the_page_says_so(tmp_path: Path, monkeypatch: pyte
         raise DeviceError("tool", f"{program} is not installed", "pip install it")
 
     monkeypatch.setattr("dsl.runtime.tools.find", missing)
-    (variant,) = data_of(written(tmp_path, "samples/add.tile").read_text())["variants"]
+    (variant,) = data_of(written(tmp_path, "samples/add.tile"))["variants"]
     assert variant["sass"] == {"why": "ptxas is not installed\nhint: pip install it", "rows": []}
     assert variant["ptx"]["rows"]
 

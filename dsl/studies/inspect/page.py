@@ -6,12 +6,10 @@ import base64
 import gzip
 import html
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 TEMPLATE = Path(__file__).with_name("page.html")
-DATA = re.compile(r'<script id="data" type="text/plain">([^<]*)</script>')
 
 
 def page(data: dict[str, Any]) -> str:
@@ -24,10 +22,3 @@ def page(data: dict[str, Any]) -> str:
     packed = base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
     text = TEMPLATE.read_text(encoding="utf-8")
     return text.replace("{{title}}", html.escape(data["title"])).replace("{{data}}", packed)
-
-
-def data_of(text: str) -> dict[str, Any]:
-    """The data of a page: the inverse of `page`."""
-    found = DATA.search(text)
-    assert found is not None
-    return json.loads(gzip.decompress(base64.b64decode(found[1])))

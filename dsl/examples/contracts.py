@@ -54,14 +54,10 @@ class JudgedContracts:
 
     def leave(self, stated: StatedContract, reason: str) -> None:
         """Records that a contract is not judged, with the reason."""
-        contract, loc = stated.contract, stated.loc
-        self.verdicts.append(
-            Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, "", reason=reason)
-        )
+        self.verdicts.append(unjudged(stated, "", reason))
 
     def of_kernel(self, stated: StatedContract, row: Term, kernel: Evidence) -> Verdict:
-        contract, loc = stated.contract, stated.loc
-        verdict = Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, kernel.label)
+        contract, verdict = stated.contract, unjudged(stated, kernel.label)
         verdict.unit = row.unit
         # A bound for one device says nothing about another device. The contract stays in the file for users of the
         # named device.
@@ -83,6 +79,12 @@ class JudgedContracts:
             verdict.message = f"{contract.text}{limit}: {found}, {kernel.label} on {kernel.device}"
             verdict.why = list(why(contract, row, kernel))
         return verdict
+
+
+def unjudged(stated: StatedContract, kernel: str, reason: str | None = None) -> Verdict:
+    """The verdict on a contract before it is judged."""
+    contract, loc = stated.contract, stated.loc
+    return Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, kernel, reason=reason)
 
 
 def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:

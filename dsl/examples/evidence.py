@@ -12,6 +12,7 @@ from dsl.lowering.ir.choices import Choice, keys_of
 from dsl.lowering.ir.function import Function, Op, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.targets import WARP
+from dsl.runtime.errors import DeviceError
 
 if TYPE_CHECKING:
     from dsl.runtime.chips import DeviceFacts
@@ -134,8 +135,6 @@ class Evidence:
 
     @cached_property
     def assembly(self) -> Assembly:
-        from dsl.runtime.errors import DeviceError
-
         if not self.assembles:
             raise NotKnown("it needs the assembler: --assemble")
         try:
@@ -152,7 +151,6 @@ class Evidence:
         return self.assembly.spill_stores + self.assembly.spill_loads if known is None else known
 
     def instructions(self) -> int:
-        from dsl.runtime.errors import DeviceError
         from dsl.runtime.machine_code import machine_code
 
         try:

@@ -7,7 +7,7 @@ copies the written arrays back. Then the same launches run again and are measure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -29,6 +29,7 @@ from dsl.examples.work import Work, counted_work
 from dsl.kernels.edited import headers_of
 from dsl.kernels.variant import resolve
 from dsl.lowering.ir.location import TileError
+from dsl.runtime.header import HeaderTensor
 from dsl.runtime.renewed import in_a_row
 
 MOST_KEPT = 1 << 28
@@ -76,7 +77,7 @@ class ExampleCall:
 
     def repeated(self) -> Callable[[], object]:
         """All kernels of the call, as one launch that can be repeated."""
-        return self.renewals.together(in_a_row(self.prepared()))
+        return self.renewals.whole.before(in_a_row(self.prepared()))
 
     def on_host(self) -> list[tuple[ExampleLaunch, list[Any]]]:
         """The kernels with their arguments in host memory. Arrays have the values from before the call, and workspaces
@@ -132,7 +133,8 @@ class Launcher:
             for number, (launch, values) in enumerate(call.launches):
                 renewals.before(number)
                 self.report.launches.append(self.run(plan, launch, values))
-        written, read = accessed(call.launches, "w"), accessed(call.launches, "r")
+        taken = [*tensors_of((launch.step, launch.kernel.header) for launch in launches)]
+        written, read = ({name for name, access in taken if way in access} for way in "wr")
         self.empty.wrote(given[name] for name in written)
         if self.ordinal is not None:
             call.before = {name: given[name].copy() for name in written & read}
@@ -271,13 +273,10 @@ def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
     return {name: Kernel(ptx, header.entry, device) for name, header in headers_of(ptx).items()}
 
 
-def accessed(launches: list[tuple[ExampleLaunch, list[Any]]], way: str) -> set[str]:
-    """The names of the call's arguments that some kernel accesses in the given way: "r" or "w"."""
-    from dsl.runtime.header import HeaderTensor
-
-    found = set()
-    for launch, _ in launches:
-        for argument, param in zip(launch.step.arguments, launch.kernel.header.params, strict=True):
-            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor) and way in param.access:
-                found.add(argument.name)
-    return found
+def tensors_of(launches: Iterable[tuple[Step, Any]]) -> Iterator[tuple[str, str]]:
+    """The tensors of a call that its launches take, in order. Each is the name of the call's argument, and how the
+    kernel accesses it: "r", "w" or "rw". `launches` are steps with the headers of their kernels."""
+    for step, header in launches:
+        for argument, param in zip(step.arguments, header.params, strict=True):
+            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor):
+                yield argument.name, param.access

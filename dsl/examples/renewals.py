@@ -4,7 +4,7 @@ in place would do different work the second time, or never end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dsl.runtime.errors import DeviceError
@@ -42,10 +42,6 @@ class Renewals:
     def of(self, number: int) -> KeptMemory:
         """The kept memory that one launch of the call reads."""
         return self.each[number] if self.each else self.whole
-
-    def together(self, launch: Callable[[], object]) -> Callable[[], object]:
-        """A repeatable form of `launch`, where `launch` makes all launches of the call."""
-        return self.whole.before(launch)
 
 
 def no_room(error: DeviceError) -> str:

@@ -24,6 +24,8 @@ from dsl.examples.shapes import (
     check_contract,
     check_cost,
     from_launch,
+    given_by,
+    items_of,
     missing,
     with_terms,
 )
@@ -132,12 +134,7 @@ class ExampleRun:
 
     def launch(self, line: ast.Launch) -> None:
         function: ModuleFunction = self.module[line.name]
-        named = {name: self.host.argument(value) for name, value in line.keywords.items()}
-        if line.args is None:
-            named |= {p: self.names[p] for p in function.params if p in self.names and p not in named}
-            arguments: list[Any] = []
-        else:
-            arguments = [self.host.argument(value) for value in line.args]
+        arguments, named = given_by(line, function.params, self.host)
         try:
             # An example makes its own outputs, so that it can name and compare them.
             given, rest = function.order(tuple(arguments), named, makes_outputs=False)
@@ -146,7 +143,7 @@ class ExampleRun:
         for name, value in given.items():
             if value is None and not function.is_optional(name):
                 raise missing(line, list(function.params), name)
-        schedule, constants = self.items(line)
+        schedule, constants = items_of(line, self.program, self.host)
         rest |= constants | self.overrides.of_launch(self.program, line.name)
         self.launcher.empty = self.empty
         try:
@@ -159,24 +156,6 @@ class ExampleRun:
         except LaunchError as error:
             error.caller = line.loc
             raise
-
-    def items(self, line: ast.Launch) -> tuple[str | None, dict[str, Any]]:
-        """The `with` items of a launch: a schedule, and constants."""
-        schedule, constants = None, {}
-        for item in line.items:
-            if item.value is not None:
-                constants[item.name] = self.constant(item.value)
-            elif schedule is not None:
-                raise TileError("call", item.loc, "a launch takes one schedule")
-            else:
-                schedule = item.name
-        return schedule, constants
-
-    def constant(self, node: ast.Expr) -> Any:
-        """The value of a constant: a number, or the name of a def."""
-        if isinstance(node, ast.Name) and node.id not in self.names and self.program.function(node.id) is not None:
-            return node.id
-        return self.host(node)
 
     # ---- expectations ----
 

@@ -217,10 +217,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
         params = program.dispatches[line.name].params
     else:
         params = [p.name for p in program.kernels[line.name].params]
-    values = [shapes.argument(node) for node in line.args or ()]
-    named = {name: shapes.argument(node) for name, node in line.keywords.items()}
-    if line.args is None:
-        named |= {p: shapes.names[p] for p in params if p in shapes.names and p not in named}
+    values, named = given_by(line, params, shapes)
     free = [p for p in params if p not in named]
     if len(values) > len(free):
         raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values) + len(named)}")
@@ -231,25 +228,35 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     for p in program.kernels[line.name].params if line.name in program.kernels else ():
         if arguments[p.name] is None and not p.is_optional:
             raise missing(line, params, p.name)
-    rest = {k: v for k, v in named.items() if k not in params} | overrides.of_launch(program, line.name)
-    return LaunchFacts(line, arguments, _items(program, shapes, line, rest), rest)
+    schedule, constants = items_of(line, program, shapes)
+    rest = {k: v for k, v in named.items() if k not in params} | constants
+    return LaunchFacts(line, arguments, schedule, rest | overrides.of_launch(program, line.name))
 
 
-def _items(program: Program, shapes: Shapes, line: ast.Launch, values: dict[str, Any]) -> str | None:
-    """The schedule that a launch names. Adds the launch's NAME=VALUE items to `values`. A function is added by its
-    name."""
-    schedule = None
+def given_by(line: ast.Launch, params: Sequence[str], host: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a launch line, in order and by name. A line without parentheses passes the example's names.
+    `host` evaluates expressions."""
+    named = {name: host.argument(node) for name, node in line.keywords.items()}
+    if line.args is None:
+        named |= {p: host.names[p] for p in params if p in host.names and p not in named}
+    return [host.argument(node) for node in line.args or ()], named
+
+
+def items_of(line: ast.Launch, program: Program, host: Any) -> tuple[str | None, dict[str, Any]]:
+    """The `with` items of a launch: a schedule, and constants. The value of a constant is a number, or the name of a
+    def."""
+    schedule, constants = None, {}
     for item in line.items:
         value = item.value
         if value is None:
             if schedule is not None:
                 raise TileError("call", item.loc, "a launch takes one schedule")
             schedule = item.name
-        elif isinstance(value, ast.Name) and value.id not in shapes.names and program.function(value.id) is not None:
-            values.setdefault(item.name, value.id)
+        elif isinstance(value, ast.Name) and value.id not in host.names and program.function(value.id) is not None:
+            constants[item.name] = value.id
         else:
-            values.setdefault(item.name, shapes(value))
-    return schedule
+            constants[item.name] = host(value)
+    return schedule, constants
 
 
 def missing(line: ast.Launch, params: Sequence[str], name: str) -> TileError:

@@ -145,16 +145,14 @@ class EmptyArrays:
     def assigned(self, line: ast.Assign, names: Mapping[str, Any], source: str | None, is_result: bool) -> None:
         """Notes the names that a line has bound. `source` names the unwritten array, if any, from which the values of
         these names were computed. `is_result` says whether the values were computed from results of launches."""
-        bound = {each.id for target in line.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-        self.computed = self.computed | bound if is_result else self.computed - bound
-        for target in line.targets:
-            for each in ast.walk(target):
-                if isinstance(each, ast.Name):
-                    self.derived.pop(each.id, None)
-                    self.bound[each.id] = self.writes
-                    value = names.get(each.id)
-                    if source is not None and hasattr(value, "dtype") and self.find(value) is None:
-                        self.derived[each.id] = source
+        bound = [each.id for target in line.targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        self.computed = self.computed.union(bound) if is_result else self.computed.difference(bound)
+        for name in bound:
+            self.derived.pop(name, None)
+            self.bound[name] = self.writes
+            value = names.get(name)
+            if source is not None and hasattr(value, "dtype") and self.find(value) is None:
+                self.derived[name] = source
 
     def check(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any], loc: Loc) -> None:
         """Raises TileError for an `expect` that reads an unwritten array. An `expect` may compare an array with a view

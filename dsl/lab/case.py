@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dsl.calls.api import ModuleFunction, load
-from dsl.calls.plan import BoundPlan, FromCall
-from dsl.examples.launches import Launcher
+from dsl.calls.plan import BoundPlan
+from dsl.examples.launches import Launcher, tensors_of
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport
@@ -73,7 +73,9 @@ class Recorder(Launcher):
         names = dict(self.run_names)
         arrays = given if self.ordinal is None else on_device(given, self.ordinal)
         bound = BoundPlan(function, function.planner(function.facts(arrays), schedule, **rest).plan())
-        written = written_names(bound)
+        headers = [kernel.compiled.header for kernel in bound.kernels]
+        taken = tensors_of(zip(bound.plan.steps, headers, strict=True))
+        written = list(dict.fromkeys(name for name, access in taken if "w" in access))
         # A variant starts from the contents before the launch. Its results are compared with the contents after the
         # launch.
         before = {name: copied(arrays[name]) for name in written}
@@ -101,19 +103,6 @@ class Recorder(Launcher):
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
         return None
-
-
-def written_names(bound: BoundPlan) -> list[str]:
-    """The arguments of the call that at least one kernel of the plan writes."""
-    from dsl.runtime.header import HeaderTensor
-
-    found: dict[str, None] = {}
-    for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
-        header = kernel.compiled.header
-        for argument, param in zip(step.arguments, header.params, strict=True):
-            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor) and param.written:
-                found[argument.name] = None
-    return list(found)
 
 
 def copied(array: Any) -> Any:

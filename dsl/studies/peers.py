@@ -12,6 +12,7 @@ and nothing is timed.
 from __future__ import annotations
 
 import ast as python
+import ctypes
 import importlib
 import importlib.util
 import inspect
@@ -25,15 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from dsl.calls.api import ModuleFunction
-from dsl.calls.plan import FromCall
-from dsl.examples.launches import ExampleCall, Launcher
+from dsl.examples.launches import ExampleCall, Launcher, tensors_of
 from dsl.examples.renewals import no_room
 from dsl.examples.report import LaunchReport
 from dsl.examples.transfers import copy_back, on_device
 from dsl.lowering.ir.location import TileError, closest
-from dsl.runtime.dtypes import BIT_FIELDS, DTYPES
-from dsl.runtime.errors import DeviceError
-from dsl.runtime.frameworks import describe
+from dsl.runtime.dtypes import BIT_FIELDS, DTYPES, numpy_dtype
+from dsl.runtime.errors import DeviceError, RuntimeFault
+from dsl.runtime.frameworks import describe, is_array
 from dsl.runtime.renewed import KeptMemory, joined
 from dsl.text import tree as ast
 
@@ -167,15 +167,9 @@ class Roles:
 
 
 def roles_of(call: ExampleCall) -> Roles:
-    from dsl.runtime.header import HeaderTensor
-
-    first: dict[str, str] = {}
-    written: dict[str, None] = {}
-    for launch, _ in call.launches:
-        for argument, param in zip(launch.step.arguments, launch.kernel.header.params, strict=True):
-            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor):
-                first.setdefault(argument.name, param.access)
-                written |= {argument.name: None} if param.written else {}
+    taken = [*tensors_of((launch.step, launch.kernel.header) for launch, _ in call.launches)]
+    first = dict(reversed(taken))
+    written = {name for name, access in taken if "w" in access}
     in_order = [name for name in call.given if name in written]
     return Roles(tuple(in_order), tuple(name for name in in_order if first[name] == "w"))
 
@@ -304,8 +298,6 @@ class PeerLauncher(Launcher):
 
 def inputs_of(given: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
     """The arrays in host memory that the kernels of a call only read."""
-    from dsl.runtime import is_array
-
     written = {id(given[name]) for name in roles.written}
     return {name: value for name, value in given.items() if is_array(value) and id(value) not in written}
 
@@ -320,18 +312,13 @@ def equal_bytes(a: Any, b: Any) -> bool:
 
 def _shares(value: Any, array: Any) -> bool:
     """Whether an array that a peer returned is the example's own memory."""
-    from dsl.runtime import describe
-
     return describe(value).pointer == describe(array).pointer
 
 
 def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
     """Copies a result to the example's array. Raises PeerFailed if the shape or type differs."""
-    import ctypes
-
     import numpy as np
 
-    from dsl.runtime import RuntimeFault, describe
     from dsl.runtime.cuda import driver
     from dsl.runtime.cuda.context import context
 
@@ -371,15 +358,11 @@ def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
 
 def _as_numpy(value: Any) -> Any:
     """Views bf16 and 8-bit floats as types of ml_dtypes, with which numpy can compute."""
-    from dsl.runtime.dtypes import numpy_dtype
-
     names = getattr(getattr(value, "dtype", None), "names", None)
     return value if not names else value.view(numpy_dtype(names[0]))
 
 
 def _as_torch(torch: Any, ordinal: int | None, value: Any) -> Any:
-    from dsl.runtime import describe, is_array
-
     if value is None or not is_array(value):
         return value
     dtype = describe(value).dtype
@@ -400,8 +383,6 @@ def _as_cupy() -> Callable[[Any], Any]:
         raise TileError("option", None, message, "pip install torch") from None
 
     def framed(value: Any) -> Any:
-        from dsl.runtime import is_array
-
         return cupy.asarray(value) if value is not None and is_array(value) else value
 
     return framed

@@ -14,6 +14,7 @@ from dsl.lowering.ir.location import TileError
 
 if TYPE_CHECKING:
     from dsl.lab.ablate import Ablation
+    from dsl.lab.experiment import Experiment, Wanted
 
 
 @click.command()
@@ -44,7 +45,6 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     from dsl.lab.ablate import ablate as ablated
     from dsl.lab.ablate import as_json as record
     from dsl.lab.ablation_report import draw, show_ablation
-    from dsl.lab.assignments import check_asked
     from dsl.lab.experiment import ROUNDS, Wanted
     from dsl.lab.plot import require_matplotlib
     from dsl.text.terminal import Terminal
@@ -52,18 +52,9 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     # Checked first. Without matplotlib, nothing could be drawn after minutes of trials.
     if options["plot"] is not None:
         require_matplotlib(Path(options["plot"]))
-    found = experiments(file, values, options, Wanted(lines=True, times=True))
-    wanted_kinds = options["kinds"].split(",") if options["kinds"] else []
-    # An unknown key is reported before anything is compiled.
-    check_asked([pair for each in found for pair in each.made], wanted_kinds, options["keys"])
-    choice = AblationChoice(
-        wanted_kinds,
-        options["keys"],
-        options["each"],
-        options["ceiling"],
-        options["rounds"] or ROUNDS,
-        options["null"],
-    )
+    found, kinds = launches_and_kinds(file, values, options, Wanted(lines=True, times=True))
+    given = {name: options[name] for name in ("keys", "each", "ceiling", "null")}
+    choice = AblationChoice(kinds, rounds=options["rounds"] or ROUNDS, **given)
     console = Terminal()
     made: list[Ablation] = []
     with Bar() as bar:
@@ -83,11 +74,22 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     return finite({"file": file, "launches": launches}), any(each.is_broken for each in made)
 
 
+def launches_and_kinds(
+    file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted
+) -> tuple[list[Experiment], list[str]]:
+    """The launches, and the kinds of `--kinds`. An unknown kind or key is reported before anything is tried."""
+    from dsl.lab.assignments import check_asked
+
+    found = experiments(file, values, options, wanted)
+    kinds = options["kinds"].split(",") if options["kinds"] else []
+    check_asked([pair for each in found for pair in each.made], kinds, options["keys"])
+    return found, kinds
+
+
 def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """Returns the gains of each launch as data, and False, because gains cannot be wrong results. Also prints the gains
     unless `as_json` is set."""
     from dsl.lab.ablation_report import show_shares
-    from dsl.lab.assignments import check_asked
     from dsl.lab.place import find_place
     from dsl.lab.predicates import check_figure, wanted_for
     from dsl.lab.shapley import shapley as shares_of
@@ -101,9 +103,7 @@ def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str
     check_figure(figure)
     if figure in ("result", "ratio") or (figure == "time" and not on_gpu):
         raise TileError("option", None, f"gains of '{figure}' cannot be added up here", "--by sectors")
-    found = experiments(file, values, {**options, "jobs": 0}, wanted_for([figure]))
-    kinds = options["kinds"].split(",") if options["kinds"] else []
-    check_asked([pair for each in found for pair in each.made], kinds, options["keys"])
+    found, kinds = launches_and_kinds(file, values, {**options, "jobs": 0}, wanted_for([figure]))
     records = []
     for experiment in found:
         with Bar() as bar:

@@ -75,6 +75,7 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
 def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decision]:
     """The decisions that `--from` names. Raises TileError `option`."""
     from dsl.lab.bisect import given, plain
+    from dsl.lab.trial import trial_at
 
     if start in ((), (PLAIN,)):
         # By default every choice starts with its plain option, which needs no knowledge of the kernel.
@@ -89,19 +90,11 @@ def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decis
             elif text == PLAIN:
                 raise TileError("option", None, "--from plain stands alone", "--from KEY=OPTION, as often as you like")
             else:
-                assignment |= of_log(text)
+                assignment |= trial_at(text).choices  # `text` is a log, or a line of a log
         found = given(experiment, assignment)
     if not found:
         raise TileError("option", None, "the start equals what the compiler chooses", "--from KEY=OPTION")
     return found
-
-
-def of_log(text: str) -> dict[str, str]:
-    """The options that a trial of a log forced. `text` is `FILE`, for the log's last line, or `FILE:LINE`. Raises
-    TileError."""
-    from dsl.lab.trial import trial_at
-
-    return trial_at(text).choices
 
 
 def show_choices(made: Bisection, asked: Predicate) -> None:

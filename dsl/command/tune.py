@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from dsl.lab.machines import Machines
     from dsl.lab.outcome import Outcome
     from dsl.lab.place import TuningPlace
-    from dsl.lab.session import Settings
-    from dsl.lab.trial import Log
-    from dsl.text import tree as ast
-    from dsl.text.program import Program
+    from dsl.lab.session import Session, Settings
 
 
 MAX_DIGITS = 18
@@ -90,6 +87,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     from dsl.examples.shapes import find_example
     from dsl.lab.plot import draw, require_matplotlib
     from dsl.lab.report import as_json as record
+    from dsl.lab.session import Session
     from dsl.lab.space import cases
     from dsl.lab.trial import Log, default_log
     from dsl.text.program import dim_names, load
@@ -109,9 +107,10 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
     notes = log.notes(program.plugins)
     try:
-        with machines_of(options) as machines:
+        with machines_of(options) as machines, Bar() as bar:
             place = place_of(options, machines)
-            outcomes = outcomes_at(place, machines, program, example, log, settings, overrides, not as_json)
+            session = Session(program, example, place, log, settings, bar)
+            outcomes = outcomes_of(session, machines, overrides, bar, not as_json)
     except KeyboardInterrupt:
         click.echo(f"interrupted: {log.path} has what was done; the same command goes on from there", err=True)
         raise
@@ -154,35 +153,25 @@ def place_of(options: dict[str, Any], machines: Machines | None) -> TuningPlace:
     return place
 
 
-def outcomes_at(
-    place: TuningPlace,
-    machines: Machines | None,
-    program: Program,
-    example: ast.Example,
-    log: Log,
-    settings: Settings,
-    overrides: list[Overrides],
-    is_shown: bool,
+def outcomes_of(
+    session: Session, machines: Machines | None, cases: list[Overrides], bar: Bar, is_shown: bool
 ) -> list[Outcome]:
     """The outcomes of all launches in all cases. Each outcome is shown at once."""
     from dsl.lab.report import show as show_outcome
-    from dsl.lab.session import Session
-    from dsl.lab.tuning import tune as outcomes_of
+    from dsl.lab.tuning import tune
     from dsl.text.terminal import Terminal
 
-    console = Terminal()
+    console, place = Terminal(), session.place
     if is_shown:
         many = f"{len(machines.all)} × " if machines else ""
         how = "" if place.is_timed else "; no GPU is used: points are ordered by the emulator's counters"
         console.say(f"{many}{place.name} ({place.arch}){how}")
     outcomes: list[Outcome] = []
-    with Bar() as bar:
-        session = Session(program, example, place, log, settings, bar)
-        for outcome in outcomes_of(session, overrides, machines):
-            outcomes.append(outcome)
-            if is_shown:
-                bar.clear()
-                show_outcome(outcome, place, console)
+    for outcome in tune(session, cases, machines):
+        outcomes.append(outcome)
+        if is_shown:
+            bar.clear()
+            show_outcome(outcome, place, console)
     return outcomes
 
 

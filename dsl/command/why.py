@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.compile import launches_of, request_of
+from dsl.command.compile import launches_of, requests_for
 from dsl.command.failures import carried_out
 from dsl.command.options import choices_of, shared
+from dsl.examples.overrides import resolve
+from dsl.examples.shapes import find_example
+from dsl.kernels.compile import compile_variant
+from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import target
+from dsl.text.program import load
+
+if TYPE_CHECKING:
+    from dsl.studies.why import ExplainedKernel
 
 
 @click.command()
@@ -74,41 +83,25 @@ def why(
     return records
 
 
-def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
+def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> list[ExplainedKernel]:
     """The kernels that the options select, with their choices. Each forced option must match a choice of at least one
     kernel."""
-    from dataclasses import replace
-
-    from dsl.examples.overrides import resolve
-    from dsl.examples.shapes import find_example
-    from dsl.kernels.compile import compile_variant
-    from dsl.lowering.ir.choices import Asked
-    from dsl.lowering.ir.targets import target
     from dsl.studies.why import ExplainedKernel, kernels_of
-    from dsl.text.program import load
 
     program = load(path)
     # An unknown target is reported before anything is planned.
     target(options["arch"])
     # Some kernels may lack the choice of a forced option, so the check comes after all kernels.
     asked = Asked(choices_of(options["choose"], options["skip_pass"]))
-    node = None if options["kernel"] is None else program.kernel(options["kernel"])
     example = find_example(program, options["example"]) if program.examples or options["example"] else None
-    overrides = resolve(program, example, list(values), node)
-    if node is None and example is None:
-        names = " or ".join(f"--kernel {name}" for name in program.kernels)
-        raise TileError("option", None, f"{program.source.name} has no example that says what to compile", names)
-    if node is None:
-        assert example is not None
-        launches = launches_of(program, example, overrides, True)
+    if options["kernel"] is None and example is not None:
+        launches = launches_of(program, example, resolve(program, example, values), True)
         how = (options["schedule"], asked.options, options["device"])
         found = list(kernels_of(program, launches, options["arch"], *how))
     else:
-        planned = [] if example is None else launches_of(program, example, overrides, False)
-        near = [kernel.request for kernel in kernels_of(program, planned, options["arch"])]
-        request = request_of(program, node, options["schedule"], options["arch"], overrides, near, example)
-        request = replace(request, choices=asked.options)
-        found = [ExplainedKernel(program, request, None, compile_variant(program, request))]
+        named = (options["kernel"], options["schedule"], options["arch"], options["example"])
+        requests = [replace(each, choices=asked.options) for each in requests_for(program, list(values), *named)]
+        found = [ExplainedKernel(program, each, None, compile_variant(program, each)) for each in requests]
     for kernel in found:
         asked.note(kernel.compiled.variant.function.choices)
     asked.check()

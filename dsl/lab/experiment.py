@@ -21,7 +21,7 @@ from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import RUNGS
 from dsl.lab.place import TuningPlace
 from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, prepared, with_arguments
-from dsl.lab.space import TuningCall, calls
+from dsl.lab.space import calls
 from dsl.lab.trial import Log, Trial, blank_trial
 from dsl.lowering.ir.choices import Asked, Choice
 from dsl.lowering.ir.location import TileError
@@ -104,7 +104,10 @@ class Experiment(AbstractContextManager["Experiment"]):
         self.compiler = Compiler(program, conditions.jobs, conditions.wanted.code)
         # The example runs only if something needs its arrays.
         case = LazyCase(partial(TuningCase, program, example, overrides, place, conditions.seed))
-        self.call = call_of(program, example, overrides, place, index, case)
+        found = calls(program, example, overrides, place)
+        if index >= len(found):
+            raise TileError("example", example.loc, f"launch {index + 1} is none of this example's {len(found)}")
+        self.call = with_arguments(found[index], case)
         self.runner = Runner(place, case, index)
         self.runner.lines, self.runner.blocks = conditions.wanted.lines, conditions.blocks
         asked = None if conditions.chosen else conditions.schedule or self.call.facts.schedule
@@ -127,17 +130,14 @@ class Experiment(AbstractContextManager["Experiment"]):
             values=overrides.names | overrides.types | overrides.options | overrides.constants,
             steps=[{"kernel": s.request.kernel, "schedule": s.request.schedule} for s in self.chosen.steps],
         )
-        self.blank.versions |= self.from_elsewhere()
+        # In the log, a digest of given code distinguishes trials with different code.
+        if conditions.given:
+            texts = "".join(each.ptx or "" for each in conditions.given.values())
+            self.blank.versions["from"] = sha256(texts.encode()).hexdigest()[:12]
         self.usual: set[str] | None = None  # kinds of findings in the first blocks of the launch as chosen
 
     def __exit__(self, *error: object) -> None:
         self.compiler.__exit__(*error)
-
-    def from_elsewhere(self) -> dict[str, str]:
-        """A digest of the given code that replaces compiled code, if there is any. In the log, the digest distinguishes
-        trials with different code."""
-        texts = [each.ptx or "" for each in self.conditions.given.values()]
-        return {"from": sha256("".join(texts).encode()).hexdigest()[:12]} if texts else {}
 
     def plan(self, assignment: Assignment) -> Plan:
         """The plan with an assignment added to the options of the conditions."""
@@ -295,16 +295,6 @@ def code_of(made: Made) -> str:
     launch = (header.grid, header.threads, header.cluster, header.shared_bytes, header.maxnreg)
     takes = (header.arguments, header.workspaces)
     return sha256(f"{launch}{takes}{made.ptx.partition('.version')[2]}".encode()).hexdigest()
-
-
-def call_of(
-    program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, index: int, case: LazyCase
-) -> TuningCall:
-    """A launch of an example with its arguments. The example runs if nothing else gives the arguments."""
-    found = calls(program, example, overrides, place)
-    if index >= len(found):
-        raise TileError("example", example.loc, f"launch {index + 1} is none of this example's {len(found)}")
-    return with_arguments(found[index], case)
 
 
 def covered(name: str, assignment: Assignment) -> bool:

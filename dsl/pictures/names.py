@@ -3,7 +3,7 @@ layout."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -48,6 +48,15 @@ class DrawnValue:
     def kind(self) -> str:
         """The tile's type as the user writes it."""
         return str(self.value.type)
+
+
+def coordinates(index: int, extents: Sequence[int]) -> tuple[int, ...]:
+    """The coordinates of an element of a box. `index` counts the elements in row-major order."""
+    out: list[int] = []
+    for extent in reversed(extents):
+        index, coordinate = divmod(index, extent)
+        out.insert(0, coordinate)
+    return tuple(out)
 
 
 def named_tiles(function: Function) -> list[DrawnValue]:

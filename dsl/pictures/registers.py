@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from dsl.lowering.layouts.layout import Layout, bits_of
-from dsl.pictures.names import AXES
+from dsl.pictures.names import AXES, coordinates
 
 MOST_LINES = 32
 """The maximum number of lines of cells that a corner of the tile takes."""
@@ -190,17 +190,13 @@ def split(layout: Layout, place: int) -> dict[str, int]:
 def lines(layout: Layout, inverse: Layout, corner: tuple[int, ...], run: int, cells: int) -> Iterator[PictureLine]:
     width = min(corner[-1], run * cells)
     for index in range(prod(corner) // width):
-        at = index * width
-        start: list[int] = []
-        for extent in reversed(corner):
-            at, coordinate = divmod(at, extent)
-            start.insert(0, coordinate)
+        start = coordinates(index * width, corner)
         first = sum(c * stride(layout, axis) for axis, c in enumerate(start))
         row = []
         for offset in range(0, width, run):
             place = split(layout, inverse.apply(first + offset))
             row.append(Cell(start[-1] + offset, run, place["warp"], place["lane"], place["register"]))
-        yield PictureLine(tuple(start), tuple(row))
+        yield PictureLine(start, tuple(row))
 
 
 def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[DrawnStep]:

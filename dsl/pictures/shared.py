@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from dsl.lowering.ir.function import Function, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
@@ -23,7 +23,7 @@ from dsl.lowering.shared.shared_map import (
     shared_accesses,
     swizzled,
 )
-from dsl.pictures.names import AXES, line_of
+from dsl.pictures.names import AXES, coordinates, line_of
 
 MOST_LINES = 8
 """The maximum number of lines in a picture. A line is 128 bytes."""
@@ -98,14 +98,24 @@ class DrawnAccess:
 
 @dataclass(frozen=True, slots=True)
 class SharedPicture:
-    """The picture of a shared tile. `type` is the tile's type. `lines` has an entry for each 128 bytes, which consist
-    of units of `unit` bytes. An entry has the coordinates of the first element in each unit. Coordinates are relative
-    to a stage."""
+    """The picture of a shared tile. `type` is the tile's type. A line has 128 bytes, which consist of units of `unit`
+    bytes."""
 
     type: SharedType
     unit: int
-    lines: tuple[tuple[tuple[int, ...], ...], ...]
     accesses: tuple[DrawnAccess, ...]
+
+    @property
+    def lines(self) -> list[list[tuple[int, ...]]]:
+        """For each line of 128 bytes, the coordinates of the first element in each unit, up to the period of the
+        swizzle. Coordinates are relative to a stage."""
+        swizzle, size = self.type.swizzle, self.type.dtype.bytes
+        # The pattern of a swizzle repeats beyond the highest address bit that the swizzle reads.
+        period = max((2 << bit for bit, _ in swizzle), default=2 * BANKS)
+        end = min(period, MOST_LINES * BANKS, self.stage_bytes)
+        units = (range(line, min(line + BANKS, end), self.unit) for line in range(0, end, BANKS))
+        # A swizzle is its own inverse, because a swizzle does not change the bits that it reads.
+        return [[coordinates(swizzled(place, swizzle) // size, self.stage) for place in each] for each in units]
 
     @property
     def stage(self) -> tuple[int, ...]:
@@ -158,12 +168,9 @@ def bank_name(first: int, count: int) -> str:
 def accesses(function: Function, memory: Value) -> list[DrawnAccess]:
     """The kinds of accesses to a shared tile, each with the number of its operations."""
     maps = SharedMaps(facts_of(function))
-    found: dict[DrawnAccess, int] = {}
-    for op in shared_accesses(walk(function.body)):
-        if op.operands[0] is memory:
-            access = access_of(function, maps, op)
-            found[access] = found.get(access, 0) + 1
-    return [DrawnAccess(a.name, a.line, a.bytes, a.beyond, a.touches, count) for a, count in found.items()]
+    mine = (op for op in shared_accesses(walk(function.body)) if op.operands[0] is memory)
+    found = Counter(access_of(function, maps, op) for op in mine)
+    return [replace(access, count=count) for access, count in found.items()]
 
 
 def access_of(function: Function, maps: SharedMaps, op: Op) -> DrawnAccess:
@@ -188,35 +195,9 @@ def picture(function: Function, memory: Value) -> SharedPicture:
     """The picture of a shared tile, in a function after all passes."""
     type = memory.type
     assert isinstance(type, SharedType)
-    every = tuple(accesses(function, memory))
     # A swizzle moves whole units. The lowest bit that the swizzle changes determines the size of a unit, at most 16
     # bytes.
     unit = min([16, *(mask & -mask for _, mask in type.swizzle)])
     # An element is never split.
     unit = max(unit, type.dtype.bytes)
-    made = SharedPicture(type, unit, (), every)
-    return SharedPicture(type, unit, tuple(bank_lines(made)), every)
-
-
-def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Yields the coordinates of the elements in each line of 128 bytes, up to the period of the swizzle."""
-    type = picture.type
-    # The pattern of a swizzle repeats beyond the highest address bit that the swizzle reads.
-    period = max((2 << bit for bit, _ in type.swizzle), default=2 * BANKS)
-    end = min(period, MOST_LINES * BANKS, picture.stage_bytes)
-    for line in range(0, end, BANKS):
-        places = range(line, min(line + BANKS, end), picture.unit)
-        yield tuple(coordinates(picture, swizzled(place, type.swizzle)) for place in places)
-
-
-def coordinates(picture: SharedPicture, offset: int) -> tuple[int, ...]:
-    """The coordinates of an element within a stage. `offset` is the element's byte offset before the swizzle.
-
-    A swizzle is its own inverse, because a swizzle does not change the bits that it reads.
-    """
-    out: list[int] = []
-    rest = offset // picture.type.dtype.bytes
-    for extent in reversed(picture.stage):
-        rest, coordinate = divmod(rest, extent)
-        out.insert(0, coordinate)
-    return tuple(out)
+    return SharedPicture(type, unit, tuple(accesses(function, memory)))

@@ -101,7 +101,8 @@ def shared(picture: SharedPicture, width: int) -> list[Text]:
 
 def memory(picture: SharedPicture, width: int) -> list[Text]:
     """The coordinates of the elements in the banks, with a line for every 128 bytes."""
-    cells = [[", ".join(map(str, at)) for at in line] for line in picture.lines]
+    lines = picture.lines
+    cells = [[", ".join(map(str, at)) for at in line] for line in lines]
     size = max(len(text) for row in [picture.heads, *cells] for text in row)
     label = max(len(str(BANKS * len(cells))), len("byte"))
     out = [Text(f"{INDENT}contents of the banks: {', '.join(picture.axes)} of every {picture.unit} bytes", DIM)]
@@ -110,7 +111,7 @@ def memory(picture: SharedPicture, width: int) -> list[Text]:
         out.append(Text(f"{INDENT}{'byte':>{label}} {heads}", DIM))
         for i, row in enumerate(cells):
             made = Text().append(f"{INDENT}{BANKS * i:>{label}} ", DIM)
-            for text, at in zip(row[part], picture.lines[i][part], strict=True):
+            for text, at in zip(row[part], lines[i][part], strict=True):
                 made.append(f" {text:>{size}} ", background(picture.shade(at)))
             out.append(made)
     shown = len(cells) * BANKS

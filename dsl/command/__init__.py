@@ -17,7 +17,7 @@ import click
 
 from dsl.command import failures
 from dsl.command.options import WORDS
-from dsl.lowering.ir.location import printable
+from dsl.lowering.ir.location import closest, printable
 from dsl.lowering.ir.plugins import NONE, Plugins, give
 
 COMMANDS = {
@@ -96,8 +96,6 @@ class Commands(click.Group):
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS:
-            from dsl.lowering.ir.location import closest
-
             hint = closest(args[0], list(COMMANDS)) or f"known: {', '.join(COMMANDS)}"
             raise click.UsageError(f"no such command '{args[0]}'; {hint}", context)
         return super().resolve_command(context, args)

@@ -13,6 +13,7 @@ from dsl.command.options import LAB, choices_of, shared
 from dsl.command.sides import SideWords, side_words
 from dsl.command.trials import experiments
 from dsl.lowering.ir.location import TileError, closest
+from dsl.text.program import load, reached_kernels
 
 if TYPE_CHECKING:
     from dsl.lab.diff import DiffKernel, Side
@@ -193,7 +194,6 @@ def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
     """The kernel to compile without a launch: the named kernel, or the only kernel of the file. The result is None if
     an example launches this kernel. Raises TileError."""
     from dsl.examples.shapes import find_example
-    from dsl.text.program import load, reached_kernels
 
     program, name = load(file), options["kernel"]
     if not program.examples and options["example"] is None:
@@ -210,7 +210,6 @@ def by_name(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel], 
     """A side for a kernel that no example launches. The kernel is only compiled."""
     from dsl.command.compile import requests_for
     from dsl.lab.diff import compiled_side
-    from dsl.text.program import load
 
     options, program = words.options, load(words.file)
     names = (kernel, options["schedule"], options["arch"] or place.arch, options["example"])

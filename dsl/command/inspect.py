@@ -12,7 +12,9 @@ import click
 from dsl.command.failures import show
 from dsl.command.options import choices_of, said_plugins, shared
 from dsl.command.sides import applied
+from dsl.examples.overrides import resolve
 from dsl.lowering.ir.location import TileError
+from dsl.text.files import write_text
 
 if TYPE_CHECKING:
     from dsl.studies.inspect.counts import CountedCode
@@ -31,7 +33,6 @@ def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> 
     The element under the cursor is marked at all levels. Choices, layouts and counters are shown beside the source. The
     page needs no network."""
     from dsl.studies.inspect.page import page
-    from dsl.text.files import write_text
 
     try:
         if not file.endswith(".tile"):
@@ -51,11 +52,12 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
 
     # Both variants use the same `Places` object, so that equal places get equal numbers. The page compares the numbers.
     places = Places()
-    given = [(values, options)]
-    if options["vs"]:
-        given.append(other(values, options))
+    given = {"A" if options["vs"] else "": (values, options)}
+    # Raises TileError for a text that is not NAME=VALUE.
+    for text in options["vs"]:
+        given["B"] = applied(text, *given.get("B", (values, options)))
     variants = []
-    for label, (each, asked) in zip(("A", "B") if options["vs"] else ("",), given, strict=True):
+    for label, (each, asked) in given.items():
         kernel = the_kernel(file, each, asked)
         places.source(kernel.program.source)
         counted = counters(kernel, each, asked) if options["counters"] else None
@@ -67,13 +69,6 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
         "places": places.rows,
         "variants": variants,
     }
-
-
-def other(values: Sequence[str], options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """The values and options of the second variant. Raises TileError for a text that is not NAME=VALUE."""
-    for text in options["vs"]:
-        values, options = applied(text, values, options)
-    return list(values), options
 
 
 def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel:
@@ -94,7 +89,6 @@ def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> Expla
     """The kernel named by --kernel, in the variant of the kernel's first launch in the example. --schedule replaces the
     variant's schedule. The result is None if the example does not launch the kernel."""
     from dsl.command.compile import planned_requests, schedules_of
-    from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
     from dsl.kernels.compile import compile_variant
     from dsl.studies.why import ExplainedKernel
@@ -121,7 +115,6 @@ def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> Expla
 def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, Any]) -> CountedCode:
     """The emulator's counters for the kernel's code, from a run of the example."""
     from dsl.examples.one_kernel import LaunchSettings
-    from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
     from dsl.lowering.ir.choices import Asked
     from dsl.studies.inspect.counts import counted_code

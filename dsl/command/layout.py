@@ -73,20 +73,16 @@ def of_name(found: list[tuple[Request, Function, list[DrawnValue]]], name: str) 
 
 
 def show_lists(found: list[tuple[Request, Function, list[DrawnValue]]]) -> None:
-    for request, function, tiles in found:
-        title = f"{request.kernel} with {request.schedule or 'no schedule'}, {function.warps} warps"
-        show_list(title, function, tiles)
-
-
-def show_list(title: str, function: Function, tiles: list[DrawnValue]) -> None:
     """Prints one line for each tile."""
     from dsl.pictures import text
     from dsl.text.terminal import lines, table
 
-    write([text.Text(printable(title), text.TITLE)])
-    spread = fragments(function)
-    rows = [[str(t.line), t.name, t.kind, summary(function, t, spread)] for t in tiles]
-    write([*lines(table(["line", "name", "type", "layout"], rows, left=4)), text.Text()])
+    for request, function, tiles in found:
+        title = f"{request.kernel} with {request.schedule or 'no schedule'}, {function.warps} warps"
+        spread = fragments(function)
+        rows = [[str(t.line), t.name, t.kind, summary(function, t, spread)] for t in tiles]
+        made = table(["line", "name", "type", "layout"], rows, left=4)
+        write([text.Text(printable(title), text.TITLE), *lines(made), text.Text()])
 
 
 def draw(chosen: list[tuple[Function, DrawnValue]], svg: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,10 +158,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
     from dsl.examples.profile import add_profile
     from dsl.text.program import load
 
-    settings = {**options, "choose": choices_of(options["choose"], options["skip_pass"])}
-    # A roofline needs the operations of each launch. The emulator counts the operations, which takes seconds per
-    # launch.
-    settings["bounds"] = options["roofline"] is not None
+    choose = choices_of(options["choose"], options["skip_pass"])
     if file.endswith(".ptx"):
         raise TileError("option", None, f"{file} is PTX text, not a .tile file", f"dsl count {file} launches it")
     # Checked before the run. Otherwise a missing package could lose the results of the run.
@@ -170,10 +167,12 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
     check_timeline(file, run_all, options)
     # Only the emulator has counters, so `--counters` selects the emulator.
     place, why = choose_device(options["device"], options["counters"])
-    settings = {name: value for name, value in settings.items() if name in CommandRequest.__slots__}
-    for name in ("values", "device", "example"):
-        settings.pop(name)
-    for request in requests_for(file, options["values"], place, why, options["example"], run_all, settings):
+    settings = {name: value for name, value in options.items() if name in CommandRequest.__slots__}
+    settings |= {"file": file, "values": list(options["values"]), "device": place, "why": why, "choose": choose}
+    # A roofline needs the operations of each launch. The emulator counts the operations, which takes seconds per
+    # launch.
+    settings["bounds"] = options["roofline"] is not None
+    for request in requests_for(settings, run_all):
         try:
             report = reported(request, as_json, time_limit)
             if ncu is not None:
@@ -236,31 +235,21 @@ def choose_device(name: str, counters: bool) -> tuple[str, str]:
     return ("emulator" if ordinal is None else f"cuda:{ordinal}"), "--device"
 
 
-def requests_for(
-    file: str,
-    values: Sequence[str],
-    device: str,
-    why: str,
-    example: str | None,
-    run_all: bool,
-    settings: dict[str, Any],
-) -> list[CommandRequest]:
-    """The requests for the chosen example, or for all examples."""
-    from dsl.examples.work import COUNTED_SECONDS
-
-    common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
-    # With a timeline, no bound is computed, because counting for the bound would take more time.
-    common["bound_seconds"] = None if settings.get("timeline") else COUNTED_SECONDS
-    if not run_all:
-        return [CommandRequest(example=example, **common)]
-    if example is not None:
-        raise TileError("option", None, "--example and --all exclude each other")
+def requests_for(settings: dict[str, Any], run_all: bool) -> list[CommandRequest]:
+    """The requests for the chosen example, or for all examples. `settings` are fields of the requests."""
     from dsl.examples.shapes import find_example
+    from dsl.examples.work import COUNTED_SECONDS
     from dsl.text.program import load
 
-    program = load(file)
+    # With a timeline, no bound is computed, because counting for the bound would take more time.
+    settings = {**settings, "bound_seconds": None if settings["timeline"] else COUNTED_SECONDS}
+    if not run_all:
+        return [CommandRequest(**settings)]
+    if settings["example"] is not None:
+        raise TileError("option", None, "--example and --all exclude each other")
+    program = load(settings["file"])
     find_example(program, None)
-    return [CommandRequest(example=None, index=index, **common) for index in range(len(program.examples))]
+    return [CommandRequest(**settings, index=index) for index in range(len(program.examples))]
 
 
 def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dsl.command.options import choices_of, command_line
@@ -73,7 +72,7 @@ class Bar:
         self.progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
     def begin(self, title: str, count: int) -> None:

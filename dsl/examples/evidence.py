@@ -112,7 +112,8 @@ class Evidence:
         """The number of block barriers in a loop. Several loops may have the counter `counter`, for example a loop and
         its peeled iterations. The greatest of their numbers is returned."""
         loops = [op for op in walk(self.code.body) if counter in counters_of(op)]
-        return max(sum(1 for op in walk(loop.regions[-1]) if is_block_barrier(op)) for loop in loops)
+        inside = ([op for op in walk(loop.regions[-1]) if op.spec.orders == "threads"] for loop in loops)
+        return max(sum(op.attrs["scope"] == "block" for op in barriers) for barriers in inside)
 
     def option(self, key: str) -> str:
         """The options that the choices of a key took, each once."""
@@ -222,7 +223,3 @@ def counters_of(op: Op) -> Iterator[str]:
     """The name of the loop's counter, if the operation is a loop with a named counter."""
     if op.spec.control.loops and op.spec.control.counters and op.regions[0].args[0].name is not None:
         yield op.regions[0].args[0].name
-
-
-def is_block_barrier(op: Op) -> bool:
-    return op.spec.orders == "threads" and op.attrs["scope"] == "block"

@@ -9,9 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 from dsl.lab.compiling import ChangedError
+from dsl.lab.machines import There
 from dsl.lab.station import Batch, Entrant
 from dsl.lab.trial import Trial
-from dsl.lab.worker import Answer, Worker
+from dsl.lab.worker import Answer, Here
+
+Worker = Here | There
+"""Tries batches of one launch, one at a time.
+
+`submit` begins a batch. Its `settled` receives the trials that are final when the method returns. The answer holds all
+other trials. `renew` replaces the process after it died or its device was poisoned. `is_dead` says whether a future
+failed with an error because the process died.
+"""
 
 
 class Crew:

@@ -34,6 +34,7 @@ NAMES = {
 }
 """Patterns that match names of values. The key is the kind of the level."""
 NUMBER = re.compile(r"#\d+$|\d+(?:_\d+)?$")
+"""Matches the number at the end of a name."""
 ROUNDS = 6
 """Number of rounds in which names are matched."""
 LITERAL = re.compile(r"(?<![\w.%])\d+(?:\.\d+)?\b")
@@ -168,11 +169,6 @@ def plain_instruction(text: str) -> str:
 # ---- names ----
 
 
-def kind_of_name(name: str) -> str:
-    """The name without its number."""
-    return NUMBER.sub("", name)
-
-
 def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) -> dict[str, str]:
     """Maps each name in the rows `b` to a name in the rows `a`.
 
@@ -193,7 +189,7 @@ def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) 
 
 def known_rows(rows: Sequence[str], known: Mapping[str, str], pattern: re.Pattern[str]) -> list[str]:
     """The rows with known names replaced. All other names lose their numbers."""
-    return [pattern.sub(lambda found: known.get(found[0], kind_of_name(found[0])), row) for row in rows]
+    return [pattern.sub(lambda found: known.get(found[0], NUMBER.sub("", found[0])), row) for row in rows]
 
 
 def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]:

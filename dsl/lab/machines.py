@@ -10,7 +10,6 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExec
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from threading import Thread
-from types import TracebackType
 from typing import Any, Protocol
 
 from dsl.lab.place import TuningPlace
@@ -33,15 +32,12 @@ class Process(Protocol):
 
     def renew(self) -> None:
         """Replaces a process that died, or whose device was poisoned."""
-        ...
 
     def close(self, now: bool) -> None:
         """Ends the process. With `now`, the process ends at once, otherwise after its queued tasks."""
-        ...
 
     def is_dead(self, error: BaseException) -> bool:
         """Whether a future failed with this error because its process died."""
-        ...
 
 
 class OwnProcess:
@@ -175,7 +171,7 @@ class Machines:
     def place(self) -> TuningPlace:
         return self.all[0].place
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(self, kind: object, *error: object) -> None:
         self.close(now=kind is not None)
 
     def close(self, now: bool) -> None:

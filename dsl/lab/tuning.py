@@ -13,7 +13,7 @@ from dsl.examples.overrides import Overrides
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import RUNGS
-from dsl.lab.crew import Crew
+from dsl.lab.crew import Crew, Worker
 from dsl.lab.machines import Machines, There
 from dsl.lab.model import Model, features_of, known_before, predicted
 from dsl.lab.models import lacks
@@ -25,7 +25,7 @@ from dsl.lab.session import Session
 from dsl.lab.space import Candidate, by_hand, calls, candidates
 from dsl.lab.station import Batch, Entrant, Station
 from dsl.lab.trial import Trial
-from dsl.lab.worker import Here, Worker
+from dsl.lab.worker import Here
 from dsl.lowering.ir.location import TileError
 
 GROUP = 64

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from dsl.examples.overrides import Overrides
 from dsl.lab.case import TuningCase
@@ -52,25 +51,6 @@ class Answer:
     trials: dict[int, Trial]
     poisoned: str | None = None
     moves: float | None = None
-
-
-class Worker(Protocol):
-    """Tries batches of one launch, one at a time."""
-
-    def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Answer]:
-        """Begins a batch.
-
-        `settled` receives the trials that are final when this method returns. The answer holds all other trials.
-        """
-        ...
-
-    def renew(self) -> None:
-        """Replaces the process after it died or its device was poisoned."""
-        ...
-
-    def is_dead(self, error: BaseException) -> bool:
-        """Whether a future failed with this error because the process died."""
-        ...
 
 
 class Here:

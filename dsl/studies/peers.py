@@ -20,6 +20,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -349,11 +350,11 @@ def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
     """A function that converts our arguments to the peer's framework, without a copy."""
     if ordinal is None and peer.on_host == "numpy":
         return _as_numpy
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        return _as_cupy()
-    return partial(_as_torch, torch, ordinal)
+    for name, framed in (("torch", _as_torch), ("cupy", _as_cupy)):
+        with suppress(ImportError):
+            return partial(framed, importlib.import_module(name), ordinal)
+    message = "on a GPU a peer takes tensors of torch or arrays of CuPy, and neither is installed"
+    raise TileError("option", None, message, "pip install torch")
 
 
 def _as_numpy(value: Any) -> Any:
@@ -375,17 +376,8 @@ def _as_torch(torch: Any, ordinal: int | None, value: Any) -> Any:
     return tensor.view(getattr(torch, DTYPES[dtype].numpy)) if dtype in BIT_FIELDS else tensor
 
 
-def _as_cupy() -> Callable[[Any], Any]:
-    try:
-        cupy = importlib.import_module("cupy")
-    except ImportError:
-        message = "on a GPU a peer takes tensors of torch or arrays of CuPy, and neither is installed"
-        raise TileError("option", None, message, "pip install torch") from None
-
-    def framed(value: Any) -> Any:
-        return cupy.asarray(value) if value is not None and is_array(value) else value
-
-    return framed
+def _as_cupy(cupy: Any, ordinal: int | None, value: Any) -> Any:
+    return cupy.asarray(value) if value is not None and is_array(value) else value
 
 
 def peers_of(texts: Sequence[str], examples: Sequence[ast.Example]) -> list[Peer]:

@@ -18,7 +18,6 @@ from click.testing import CliRunner, Result
 from dsl.command import cli
 from dsl.command.why import kernels
 from dsl.kernels.compile import levels_of
-from dsl.lowering.ir.location import TileError
 from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.runtime.errors import DeviceError
 from dsl.runtime.tools import find
@@ -366,8 +365,6 @@ def test_counts_stand_beside_source_and_code(small_page: Path, small: dict[str, 
         page.close()
 
 
-def test_other_is_refused_like_a_value() -> None:
-    from dsl.command.inspect import other
-
-    with pytest.raises(TileError, match="is not NAME=VALUE"):
-        other([], {"vs": ["=1"], "choose": ()})
+def test_other_is_refused_like_a_value(tmp_path: Path) -> None:
+    result = dsl("inspect", "samples/add.tile", "--vs", "=1", "-o", str(tmp_path / "page.html"))
+    assert result.return_value == 2 and "'=1' is not NAME=VALUE" in result.output

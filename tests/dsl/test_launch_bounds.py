@@ -100,10 +100,10 @@ def test_run_tells_it_with_counters() -> None:
 
 def test_what_bounds_a_launch_is_counted_for_those_who_read_it() -> None:
     """Tests of pytest, tuning and `dsl bench` launch without."""
-    settings: dict[str, Any] = {"timeline": None}
-    (asked,) = requests_for("a.tile", [], "cuda:0", "", None, False, settings)
+    settings: dict[str, Any] = {"file": "a.tile", "device": "cuda:0", "why": "", "timeline": None}
+    (asked,) = requests_for(settings, False)
     assert asked.bound_seconds == COUNTED_SECONDS
-    (marked,) = requests_for("a.tile", [], "cuda:0", "", None, False, {"timeline": "t.json"})
+    (marked,) = requests_for({**settings, "timeline": "t.json"}, False)
     assert marked.bound_seconds is None and LaunchSettings().bound_seconds is None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, show
+from dsl.command.failures import DIFFERS, reporting
 from dsl.command.options import SECONDS, choices_of, shared
 from dsl.command.run import choose_device
 from dsl.command.show import line, pairs, styled
@@ -36,6 +36,7 @@ PEER = "Also this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); 
 @click.option("--vs", "peers", multiple=True, metavar="PEER", help=PEER)
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Most seconds for the whole command.")
+@reporting
 def command(file: str, device: str, json_file: str | None, time_limit: float, **settings: Any) -> int:
     """A row for each example of FILE, and for each other schedule and option that can run the example. All rows are
     checked. On a GPU the rows are then measured in alternation, with a cold L2. The emulator counts their launches.
@@ -45,18 +46,15 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
     """
     from dsl.examples.report import finite
 
-    try:
-        rows = bench(file, device, time_limit, settings)
-        if json_file is not None:
-            text = json.dumps(finite(as_json(file, rows)), indent=1)
-            if json_file == "-":
-                click.echo(text)
-            else:
-                write_text(Path(json_file), text + "\n")
-        if json_file != "-":
-            show_rows(file, rows)
-    except Exception as error:
-        return show(error, file)
+    rows = bench(file, device, time_limit, settings)
+    if json_file is not None:
+        text = json.dumps(finite(as_json(file, rows)), indent=1)
+        if json_file == "-":
+            click.echo(text)
+        else:
+            write_text(Path(json_file), text + "\n")
+    if json_file != "-":
+        show_rows(file, rows)
     return DIFFERS if any(row.is_wrong or (row.report and row.report.passed is False) for row in rows) else 0
 
 

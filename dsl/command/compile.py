@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from dsl.command.failures import show
+from dsl.command.failures import reporting
 from dsl.command.options import choices_of, shared
 from dsl.command.trace import write_trace
 from dsl.examples.overrides import Overrides, resolve
@@ -33,47 +33,45 @@ from dsl.text.program import Program, dim_names, load, type_parameters
 @click.option("--annotate", is_flag=True, help="Put the source lines beside it.")
 @click.option("--after", multiple=True, metavar="PASS", help="Show the IR after this pass, or 'build'; repeatable.")
 @click.option("--trace", metavar="DIR", help="Write the IR after each pass to DIR, with differences.")
+@reporting
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Compile the kernels of FILE (.tile) and show a level. Dims, types and constants come from the file's example and
     from NAME=VALUE."""
     emit, annotate = "ir" if options["after"] else options["emit"], options["annotate"]
-    try:
-        asked = Asked(choices_of(options["choose"], options["skip_pass"]))
-        program = load(file)
-        target(options["arch"])
-        requests = requests_for(
-            program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
-        )
-        if len(requests) == 1:
-            # With a single kernel, the compiler reports an option without a matching choice, with the option's
-            # location.
-            requests = [replace(requests[0], constants={**requests[0].constants, **asked.options})]
+    asked = Asked(choices_of(options["choose"], options["skip_pass"]))
+    program = load(file)
+    target(options["arch"])
+    requests = requests_for(
+        program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
+    )
+    if len(requests) == 1:
+        # With a single kernel, the compiler reports an option without a matching choice, with the option's
+        # location.
+        requests = [replace(requests[0], constants={**requests[0].constants, **asked.options})]
+    else:
+        requests = [replace(request, choices=asked.options) for request in requests]
+    if (output or options["trace"]) is not None and len(requests) > 1:
+        names = " or ".join(f"--kernel {request.kernel}" for request in requests)
+        raise TileError("option", None, f"the example launches {len(requests)} kernels", f"choose one: {names}")
+    if options["trace"] is not None:
+        write_trace(program, requests[0], Path(options["trace"]))
+        return 0
+    texts = []
+    for request in requests:
+        if options["after"]:
+            texts.append(texts_after(program, request, options["after"], annotate))
         else:
-            requests = [replace(request, choices=asked.options) for request in requests]
-        if (output or options["trace"]) is not None and len(requests) > 1:
-            names = " or ".join(f"--kernel {request.kernel}" for request in requests)
-            raise TileError("option", None, f"the example launches {len(requests)} kernels", f"choose one: {names}")
-        if options["trace"] is not None:
-            write_trace(program, requests[0], Path(options["trace"]))
-            return 0
-        texts = []
-        for request in requests:
-            if options["after"]:
-                texts.append(texts_after(program, request, options["after"], annotate))
-            else:
-                texts.append(level(program, request, emit, annotate, asked))
-        if len(requests) > 1 and not options["after"]:
-            # With several kernels, each option must match a choice of at least one kernel.
-            asked.check()
-        if output is not None:
-            write_text(Path(output), texts[0])
-        else:
-            for request, text in zip(requests, texts, strict=True):
-                if len(texts) > 1:
-                    click.echo(f"{COMMENT.get(emit, '#')} {request.kernel} with {request.schedule or 'no schedule'}")
-                click.echo(text, nl=False)
-    except Exception as error:
-        return show(error, file)
+            texts.append(level(program, request, emit, annotate, asked))
+    if len(requests) > 1 and not options["after"]:
+        # With several kernels, each option must match a choice of at least one kernel.
+        asked.check()
+    if output is not None:
+        write_text(Path(output), texts[0])
+    else:
+        for request, text in zip(requests, texts, strict=True):
+            if len(texts) > 1:
+                click.echo(f"{COMMENT.get(emit, '#')} {request.kernel} with {request.schedule or 'no schedule'}")
+            click.echo(text, nl=False)
     return 0
 
 

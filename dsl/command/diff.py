@@ -73,7 +73,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
             message = f"A has {len(first)} launches, B {len(second)}"
             raise TileError("option", None, message, "--launch N, or launch=N on a side")
         # Both sides are timed in one contest, because clocks differ between two runs.
-        contest = Contest(place.ordinal, options["rounds"] or ROUNDS, options["seed"])
+        contest = Contest(place, options["rounds"] or ROUNDS, options["seed"])
         for pair in zip(first, second, strict=True):
             made.append(compared(*pair, options["context"], contest))
             level = None if options["level"] is None else known_level(options["level"], made[-1])

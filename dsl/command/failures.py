@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -239,6 +240,19 @@ def show(error: BaseException, file: str | None = None) -> int:
     with suppress(OSError):
         click.echo(text, err=True)
     return status
+
+
+def reporting(command: Callable[..., int]) -> Callable[..., int]:
+    """A decorator of a command that reads a file: `show` reports its errors."""
+
+    @wraps(command)
+    def called(file: str, **options: Any) -> int:
+        try:
+            return command(file, **options)
+        except Exception as error:
+            return show(error, file)
+
+    return called
 
 
 def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import show
+from dsl.command.failures import reporting
 from dsl.command.options import choices_of, said_plugins, shared
 from dsl.command.sides import applied
 from dsl.examples.overrides import resolve
@@ -28,19 +28,17 @@ OTHER = "another variant: KEY=OPTION of a choice, schedule=NAME, or a value"
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="Write the page to this file.")
 @click.option("--counters", is_flag=True, help="Run the example on the emulator: what each line costs.")
 @click.option("--vs", multiple=True, metavar="NAME=VALUE", help=f"Beside it {OTHER}; repeatable.")
+@reporting
 def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> int:
     """Write a page that shows a kernel of FILE (.tile) as source, IR after each pass, LLVM IR, PTX and machine code.
     The element under the cursor is marked at all levels. Choices, layouts and counters are shown beside the source. The
     page needs no network."""
     from dsl.studies.inspect.page import page
 
-    try:
-        if not file.endswith(".tile"):
-            raise TileError("option", None, f"{file} is not a .tile file: a page begins with the source")
-        text = page(page_data(file, values, options))
-        write_text(Path(output), text)
-    except Exception as error:
-        return show(error, file)
+    if not file.endswith(".tile"):
+        raise TileError("option", None, f"{file} is not a .tile file: a page begins with the source")
+    text = page(page_data(file, values, options))
+    write_text(Path(output), text)
     click.echo(f"{output}: {len(text) / 1000:,.0f} KB")
     return 0
 

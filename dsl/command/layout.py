@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.compile import requests_for
-from dsl.command.failures import show
+from dsl.command.failures import reporting
 from dsl.command.options import shared
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request
@@ -33,20 +33,18 @@ if TYPE_CHECKING:
 @shared("file values kernel schedule example arch")
 @click.option("--value", metavar="NAME", help="Draw this value; without it, list all of them.")
 @click.option("--svg", type=click.Path(dir_okay=False), help="Draw into this file instead (SVG).")
+@reporting
 def command(file: str, values: tuple[str, ...], **options: Any) -> int:
     """List the tiles of FILE's kernels with their layouts, or draw one tile. The picture of a tile in registers shows
     the lane and register of each element. The picture of a tile in shared memory shows the banks of each access, and
     the conflicts."""
-    try:
-        if options["svg"] and not options["value"]:
-            raise TileError("option", None, "--svg draws one value", "name it: --value NAME")
-        found = tiles_of(file, values, options)
-        if options["value"] is not None:
-            draw(of_name(found, options["value"]), options["svg"])
-        else:
-            show_lists(found)
-    except Exception as error:
-        return show(error, file)
+    if options["svg"] and not options["value"]:
+        raise TileError("option", None, "--svg draws one value", "name it: --value NAME")
+    found = tiles_of(file, values, options)
+    if options["value"] is not None:
+        draw(of_name(found, options["value"]), options["svg"])
+    else:
+        show_lists(found)
     return 0
 
 

@@ -3,14 +3,13 @@ seen."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import failed
+from dsl.command.failures import carried_out
 from dsl.command.options import shared
 from dsl.lowering.ir.location import TileError, printable
 
@@ -34,13 +33,13 @@ def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
 
     Exit status: 0 fine, 2 the input is wrong.
     """
-    try:
-        return run([Path(log) for log in logs], as_json, **options)
-    except Exception as error:
-        return failed(error, logs[0], as_json)
+    return carried_out(logs[0], as_json, lambda: (fit([Path(log) for log in logs], as_json, **options), False))
 
 
-def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str | None, output: str | None) -> int:
+def fit(
+    logs: list[Path], as_json: bool, name: str, of: str | None, device: str | None, output: str | None
+) -> dict[str, Any]:
+    """Returns the model and how well it orders points as data. Also prints this unless `as_json` is set."""
     from dsl.lab.by_users import called
     from dsl.lab.model import model_named, save, state_of
     from dsl.lab.models import FIGURES, evaluate, fitted, has_figure, read_trials
@@ -63,9 +62,9 @@ def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str 
     about |= {"kernels": [row.kernel for row in found.kernels], "notes": notes}
     if output is not None:
         save(made, name, Path(output), about)
+    record = {"model": name, "of": of, **about, "state": state_of(made), **asdict(found)}
     if as_json:
-        click.echo(json.dumps({"model": name, "of": of, **about, "state": state_of(made), **asdict(found)}))
-        return 0
+        return record
     click.echo(f"{name}: {of} of {len(trials)} trials on {about['device']}")
     for note in notes:
         click.echo(f"  {printable(note)}")
@@ -75,7 +74,7 @@ def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str 
     show_evaluation(found)
     if output is not None:
         click.echo(f"  written to {output}")
-    return 0
+    return record
 
 
 def weights_of(state: dict[str, Any]) -> list[tuple[str, float]]:

@@ -90,13 +90,8 @@ def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
         raise TileError("option", None, "the Ray cluster has no GPU", "without GPUs: --devices emulator,emulator")
     takes = {"num_gpus": 0 if devices else 1, "num_cpus": 0}  # compilation takes all processors
     machines = [Machine(RayProcess(takes), device) for device in devices or ["cuda"] * count]
-    compiling = Submitting(lambda *what: ray.remote(num_cpus=1)(called).remote(*what).future())
+    compiling = Submitting(lambda function, *what: ray.remote(num_cpus=1)(function).remote(*what).future())
     return Machines(machines, compiling, ray.shutdown)
-
-
-def called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function in a Ray task."""
-    return function(*arguments)
 
 
 class Submitting(Executor):

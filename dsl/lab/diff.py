@@ -19,7 +19,7 @@ from dsl.lab.diff_choices import Numbered, Taken, differing, taken_by
 from dsl.lab.diff_levels import KernelTexts, compared_levels, kernel_texts
 from dsl.lab.diff_text import joined_lines
 from dsl.lab.experiment import ROUNDS, Experiment
-from dsl.lab.place import WAIT_SECONDS, TuningPlace
+from dsl.lab.place import TuningPlace
 from dsl.lab.runner import described, prepared
 from dsl.lab.trial import Trial, blank_trial
 from dsl.lowering.ir.location import Source, TileError
@@ -302,9 +302,9 @@ def by_line(counts: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The settings of a contest between two sides: the number of rounds, the seed, and the ordinal of the GPU."""
+    """The settings of a contest between two sides: the device, the number of rounds, and the seed."""
 
-    ordinal: int | None = None
+    place: TuningPlace
     rounds: int = ROUNDS
     seed: int = 0
 
@@ -314,14 +314,9 @@ class Contest:
         The result holds the ratio of the second side's times to the first side's times, paired by round, and the
         interval of this ratio. `time_differs` says whether the ratio differs significantly from 1.
         """
-        if first.launch is None or second.launch is None or self.ordinal is None:
+        if first.launch is None or second.launch is None or not self.place.is_timed:
             return {}
-        from dsl.runtime.cuda.context import time_limit
-        from dsl.runtime.cuda.timing import measure_rounds
-
-        launches, order = [first.launch, second.launch], Random(self.seed)
-        with time_limit(WAIT_SECONDS):
-            found = measure_rounds(launches, self.rounds, order=order, device=self.ordinal)
+        found = self.place.rounds([first.launch, second.launch], self.rounds, Random(self.seed))
         name = uuid4().hex[:12]
         for side, times in zip((first, second), found, strict=True):
             side.trial.times_us, side.trial.contest = [round(t, 3) for t in times], name

@@ -273,7 +273,7 @@ class Experiment(AbstractContextManager["Experiment"]):
         launches = [prepared(ready) for ready, _ in entrants.values()]
         if not launches:
             return []
-        found = self.runner.rounds([*launches, *launches[:1] * null], rounds, Random(self.conditions.seed))
+        found = self.place.rounds([*launches, *launches[:1] * null], rounds, Random(self.conditions.seed))
         name = uuid4().hex[:12]
         for (_, same), times in zip(entrants.values(), found, strict=False):
             for trial in same:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from random import Random
 
 from dsl.lowering.ir.targets import Target, target
 
@@ -38,6 +40,14 @@ class TuningPlace:
         from dsl.runtime.cuda.context import time_limit
 
         return time_limit(WAIT_SECONDS)
+
+    def rounds(self, launches: list[Callable[[], object]], rounds: int, order: Random) -> list[list[float]]:
+        """The microseconds of each round, one list for each launch. Only for a GPU: see `measure_rounds`."""
+        from dsl.runtime.cuda.timing import measure_rounds
+
+        assert self.ordinal is not None
+        with self.limited():
+            return measure_rounds(launches, rounds, order=order, device=self.ordinal)
 
     @property
     def target(self) -> Target:

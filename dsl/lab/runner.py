@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from random import Random
 from socket import gethostname
 from typing import Any
 
@@ -208,16 +207,6 @@ class Runner:
             return []
         counts.note(trial, self.lines)
         return counts.findings
-
-    # ---- times ----
-
-    def rounds(self, launches: list[Callable[[], object]], rounds: int, order: Random) -> list[list[float]]:
-        """The microseconds of each round, one list for each launch. Only for a GPU: see `measure_rounds`."""
-        from dsl.runtime.cuda.timing import measure_rounds
-
-        assert self.place.ordinal is not None
-        with self.place.limited():
-            return measure_rounds(launches, rounds, order=order, device=self.place.ordinal)
 
 
 def renew(launched: Launched, bound: BoundPlan) -> None:

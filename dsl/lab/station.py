@@ -158,7 +158,7 @@ class Station:
         launching = {**racing} if reference is None else {reference.index: reference, **racing}
         bound = {index: prepared(self.ready(each)) for index, each in launching.items()}
         index = None if reference is None else reference.index
-        times, name = contest(bound, self.runner.rounds, self.seed, rungs, index), uuid4().hex[:12]
+        times, name = contest(bound, self.call.place.rounds, self.seed, rungs, index), uuid4().hex[:12]
         # Rounded to the nanosecond, like the times in the log.
         base = None if index is None else round(median_interval(times[index])[0], 3)
         for each in racing.values():

@@ -293,14 +293,10 @@ class Log:
         self.unread = 0
         if os.path.lexists(path):
             for line in read_lines(path):
-                self._read(line)
-
-    def _read(self, line: str) -> None:
-        trial = read_trial(line)
-        if trial is None:
-            self.unread += 1
-        else:
-            self.trials[trial.key] = trial
+                if (trial := read_trial(line)) is None:
+                    self.unread += 1
+                else:
+                    self.trials[trial.key] = trial
 
     def notes(self, plugins: Plugins = NONE) -> list[str]:
         """Messages about lines that are not trials, and about trials made with other versions."""

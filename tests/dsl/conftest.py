@@ -34,13 +34,13 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> Timer:
         check(self, trial, ready, whole)
         trial.status, trial.counters = "measured" if trial.status == "counted" else trial.status, None
 
-    def measured(self: Runner, launches: list[Any], rounds: int, order: Random) -> list[list[float]]:
+    def measured(self: TuningPlace, launches: list[Any], rounds: int, order: Random) -> list[list[float]]:
         made.rounds.append((len(launches), rounds))
         means = [made.mean(each.bound.plan.steps[0].request.constants) for each in launches]
         return [[made.slowness * (mean + order.uniform(-0.1, 0.1)) for _ in range(rounds)] for mean in means]
 
     monkeypatch.setattr(TuningPlace, "is_timed", True)
     monkeypatch.setattr(Runner, "check", checked)
-    monkeypatch.setattr(Runner, "rounds", measured)
+    monkeypatch.setattr(TuningPlace, "rounds", measured)
     monkeypatch.setattr(station, "prepared", lambda ready: ready)
     return made

@@ -20,6 +20,7 @@ from dsl.lab.assignments import check_asked
 from dsl.lab.bisect import joined, plain
 from dsl.lab.contest import differing, ratio_interval, sign_probability
 from dsl.lab.experiment import Experiment, Wanted
+from dsl.lab.place import TuningPlace
 from dsl.lab.shapley import shapley
 from dsl.lab.trial import Log, Trial
 from dsl.lowering.ir.location import TileError
@@ -350,7 +351,7 @@ def test_a_contest_gives_rows_their_ratios(turn: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Experiment, "is_timed", True)
     monkeypatch.setattr("dsl.lab.experiment.prepared", lambda ready: id(ready))
-    monkeypatch.setattr(made.runner, "rounds", rounds)
+    monkeypatch.setattr(TuningPlace, "rounds", lambda self, *given: rounds(*given))
     slowest = -1
     from dsl.lab.ablate import compare
 

@@ -23,6 +23,7 @@ from dsl.lab.diff import Contest, compared, launched_side
 from dsl.lab.diff_choices import ChoiceDifference, Taken, differing, taken_in
 from dsl.lab.diff_levels import KernelTexts, compared_levels, machine_text, merged
 from dsl.lab.diff_text import LayoutNames, difference, joined_lines, rows_of
+from dsl.lab.place import TuningPlace
 from dsl.runtime.errors import DeviceError
 
 FOREIGN = Path(__file__).parents[1] / "runtime" / "emulator" / "foreign"
@@ -380,7 +381,7 @@ def test_a_contest_of_both(turn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return [[at * each() * clock.gauss(1, 0.002) for at in drift] for each in launches]
 
     monkeypatch.setattr("dsl.runtime.cuda.timing.measure_rounds", measure)
-    made = compared(*sides, 3, Contest(0))
+    made = compared(*sides, 3, Contest(TuningPlace("cuda:0", "", "sm_90", 1)))
     assert made["ratio_interval"][0] > 1.09 and made["ratio_interval"][1] < 1.11 and made["time_differs"]
     assert len(noted) == 2 and len(noted[0]) == 56 and sides[0].trial.contest == sides[1].trial.contest
 

@@ -19,6 +19,7 @@ from tuned_kernel import Timer, best, constants, dsl, outcome, ties
 from dsl.command import tune as command
 from dsl.lab import compiling, machines, worker
 from dsl.lab.machines import Machine, Machines, OwnProcess, device_names
+from dsl.lab.place import TuningPlace
 from dsl.lab.runner import Runner
 from dsl.lab.trial import Trial
 from dsl.lowering.ir.location import TileError
@@ -187,14 +188,14 @@ def test_a_poisoned_device_leaves_its_points_to_others(
 def test_a_fault_within_a_contest_is_narrowed_down_to_its_point(
     scale: Path, two: list[ThisProcess], timed: Timer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rounds = Runner.rounds
+    rounds = TuningPlace.rounds
 
-    def poisoning(self: Runner, launches: list[Any], *arguments: Any) -> Any:
+    def poisoning(self: TuningPlace, launches: list[Any], *arguments: Any) -> Any:
         if any(each.bound.plan.steps[0].request.constants["BLOCK"] == 512 for each in launches):
             raise DeviceError("poisoned", "an illegal address")
         return rounds(self, launches, *arguments)
 
-    monkeypatch.setattr(Runner, "rounds", poisoning)
+    monkeypatch.setattr(TuningPlace, "rounds", poisoning)
     found = on(scale)
     failed = [point for point in found["points"] if point["status"] == "failed"]
     assert {dict(constants(point))["BLOCK"] for point in failed} == {512} and len(failed) == 4

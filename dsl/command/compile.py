@@ -21,7 +21,7 @@ from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.targets import target
 from dsl.lowering.text.printer import printed
-from dsl.studies.check import at, plan_launch
+from dsl.studies.check import at, planner_of
 from dsl.text import tree as ast
 from dsl.text.files import write_text
 from dsl.text.program import Program, dim_names, load, type_parameters
@@ -118,7 +118,7 @@ def planned_requests(
     found: list[Request] = []
     for launch in launches_of(program, example, overrides, must):
         try:
-            plan = plan_launch(program, launch, arch, schedule)
+            plan = planner_of(program, launch, arch, schedule).plan()
         except TileError as error:
             raise at(error, launch.line) from None
         found += [step.request for step in plan.steps if step.request not in found]

@@ -73,9 +73,21 @@ def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: b
     if not files:
         raise TileError("option", None, "no PTX text is named", "dsl count K.ptx --grid X --block X NAME=VALUE…")
     place, why = choose_device(device, False)
-    options = {name: list(given) if isinstance(given, tuple) else given for name, given in options.items()}
+    lists = {name: list(given) for name, given in options.items() if isinstance(given, tuple)}
     values = [word for word in words if word not in files]
-    return counted({"files": files, "values": values, "device": place, "why": why, **options}, as_json)
+    request = {**options, **lists, "files": files, "values": values, "device": place, "why": why}
+    # The emulator counts in this process. On a GPU, a child process launches and counts.
+    if place == "emulator":
+        return files_of(request)
+    from msgspec import convert
+
+    from dsl.command.child import answer_of_child
+    from dsl.studies.count import CountedFile
+
+    # The child's error messages name only `file`, but the request has several files.
+    asked = {**request, "file": files[0]}
+    told = answer_of_child(__name__, asked, sys.stderr if as_json else None, request["time_limit"])
+    return convert(told["files"], list[CountedFile])
 
 
 def told_files(found: list[CountedFile]) -> dict[str, Any]:
@@ -92,22 +104,6 @@ def show_found(found: list[CountedFile], by: str | None) -> None:
         show_file(found[0], by)
     else:
         show_files(found, by)
-
-
-def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:
-    """Counts the texts of a request. The emulator counts in this process. On a GPU, a child process launches and
-    counts."""
-    if request["device"] == "emulator":
-        return files_of(request)
-    from msgspec import convert
-
-    from dsl.command.child import answer_of_child
-    from dsl.studies.count import CountedFile
-
-    # The child's error messages name only `file`, but the request has several files.
-    asked = {**request, "file": request["files"][0]}
-    told = answer_of_child(__name__, asked, sys.stderr if as_json else None, request["time_limit"])
-    return convert(told["files"], list[CountedFile])
 
 
 def files_of(request: dict[str, Any]) -> list[CountedFile]:

@@ -47,6 +47,7 @@ from dsl.text.figures import headed
 if TYPE_CHECKING:
     from dsl.examples.report import Report
     from dsl.lab.trial import Trial
+    from dsl.studies.bench import BenchRow
 
 Source = str | Path | Module
 OF_PRINTING = ("json", "svg", "help")
@@ -280,22 +281,20 @@ def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
         del given["json_file"]
         made = measured(given.pop("file"), given.pop("device"), given.pop("time_limit"), given)
     record = finite(as_json(file, made))
-    rows = [bench_row(each) for each in record["rows"]]
+    rows = [bench_row(*pair) for pair in zip(record["rows"], made, strict=True)]
     columns = {"example": "example", "kernels": "kernels", "schedules": "schedules", "options": "options"}
     columns |= {"from": "from", "peer": "peer", **BENCHED, "failed": "failed"}
     return ResultTable(f"bench {file}", rows, record, captured(show_rows, file, made)[1], columns)
 
 
-def bench_row(record: Mapping[str, Any]) -> BenchedRow:
-    """A row whose figures include registers, spills and SASS instructions, each as the maximum over the row's
-    launches."""
-    figures = dict(record.get("figures", {}))
-    for name in ("registers", "spills"):
-        figures[name] = max((n for each in record.get("launches", ()) if (n := each[name]) is not None), default=None)
-    sizes = [(each["machine_code"] or {}).get("instructions") for each in record.get("launches", ())]
-    figures["sass"] = max((size for size in sizes if size is not None), default=None)
-    if record.get("times_us"):
-        figures["time_us"] = record["times_us"][1]
+def bench_row(record: Mapping[str, Any], row: BenchRow) -> BenchedRow:
+    """A row whose figures include those of the command's table for registers, spills, SASS instructions and time."""
+    from dsl.command.bench import all_figures
+
+    told = {} if row.report is None else all_figures(row)
+    figures = {**record.get("figures", {}), **{name: told.get(name) for name in ("registers", "spills", "sass")}}
+    if told.get("time_us") is not None:
+        figures["time_us"] = told["time_us"]
     return row_of(BenchedRow, {**record, "figures": figures})
 
 

@@ -189,8 +189,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
 def reported(request: CommandRequest, as_json: bool, time_limit: float) -> Report:
     """The report of one request. If a launch fails on a GPU, the emulator repeats the launch and names the fault."""
     try:
-        report: Report = run_request(request, as_json, time_limit)
-        return report
+        return run_request(request, as_json, time_limit)
     except ChildFailure as failure:
         # Mistakes in the input would be the same on the emulator.
         if failure.status != DEVICE_FAILED:
@@ -252,7 +251,7 @@ def requests_for(settings: dict[str, Any], run_all: bool) -> list[CommandRequest
     return [CommandRequest(**settings, index=index) for index in range(len(program.examples))]
 
 
-def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Any:
+def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Report:
     """The report of one request. The emulator runs in this process. A run on a GPU uses a child process, because a
     fault makes the process unusable."""
     if request.device == "emulator":

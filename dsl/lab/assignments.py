@@ -114,38 +114,26 @@ def check_asked(made: Sequence[tuple[str, Choice]], wanted_kinds: Sequence[str],
 # ---- halving and reducing ----
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
-    """The two places between which an answer changes.
-
-    `low` and `high` are neighbours if `holds` could decide all places between them. `asked` counts the calls of
-    `holds`.
-    """
-
-    low: int
-    high: int
-    asked: int
-
-
-def halve(count: int, holds: Callable[[int], bool | None], first: bool) -> Boundary:
-    """Finds a place among 0 … `count` where an answer changes, by binary search.
+def halve(count: int, holds: Callable[[int], bool | None], first: bool) -> tuple[int, int]:
+    """Finds two places among 0 … `count` between which an answer changes, by binary search. The places are neighbours
+    if `holds` could decide all places between them.
 
     The answer at 0 is `first`, and the answer at `count` is the opposite. If the answer changes only once, the place is
     unique. `holds` returns None for a place that it cannot decide. The search then tries neighbouring places.
     """
-    low, high, asked = 0, count, 0
+    low, high = 0, count
     undecided: set[int] = set()
     while open_places := [at for at in range(low + 1, high) if at not in undecided]:
         # Takes the open place nearest to the middle. An undecided place must not end the search.
         middle = min(open_places, key=lambda at: abs(2 * at - low - high))
-        answer, asked = holds(middle), asked + 1
+        answer = holds(middle)
         if answer is None:
             undecided.add(middle)
         elif answer == first:
             low = middle
         else:
             high = middle
-    return Boundary(low, high, asked)
+    return low, high
 
 
 def reduced(assignment: Assignment, still: Callable[[Assignment], bool]) -> dict[str, str]:

@@ -124,9 +124,9 @@ def bisect(
     first = ends_differ(predicate, ends, ("at the start", "as chosen"))
     made = Bisection(decisions, ends[0], ends[1], first)
     # At place `at`, the first `at` decisions are undone. All later decisions have their options of the start.
-    border = halve(len(decisions), lambda at: ask.holds(joined(decisions[at:])), first)
-    made.found = decisions[border.low : border.high]
-    made.before, made.after = (ask.figures(joined(decisions[at:])) for at in (border.low, border.high))
+    low, high = halve(len(decisions), lambda at: ask.holds(joined(decisions[at:])), first)
+    made.found = decisions[low:high]
+    made.before, made.after = (ask.figures(joined(decisions[at:])) for at in (low, high))
     if reduce:
         made.needed = reduce_decisions(decisions, lambda some: ask.holds(joined(some)) == first)
     made.trials = len(ask.known)

@@ -187,13 +187,13 @@ def bisect_commits(
 
         ends = [figures(0), figures(len(commits) - 1)]
         first = ends_differ(predicate, ends, (f"at {good}", f"at {bad}"))
-        border = halve(len(commits) - 1, lambda at: predicate.holds(figures(at)), first)
+        low, high = halve(len(commits) - 1, lambda at: predicate.holds(figures(at)), first)
         made = CommitBisection(len(commits) - 1, ends[0], ends[1], first)
-        made.before, made.after = figures(border.low), figures(border.high)
-        for commit in commits[border.low + 1 : border.high + 1]:
+        made.before, made.after = figures(low), figures(high)
+        for commit in commits[low + 1 : high + 1]:
             made.found.append((commit, git(root, "show", "--no-patch", "--format=%s", commit)))
         logs = []
-        for at in (border.low, border.high):
+        for at in (low, high):
             git(tree, "checkout", "--detach", "--force", "--quiet", commits[at])
             logs.append(taken_in_all(said_by(tree, "why", asked.file, *asked.values, "--all", *asked.why)))
         made.choices, made.trials = differing(*logs), len(known)

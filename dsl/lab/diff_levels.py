@@ -11,7 +11,7 @@ from dsl.kernels.compile import Compiled, levels_of
 from dsl.kernels.levels import tree
 from dsl.kernels.plain_rows import ptx_lines
 from dsl.kernels.variant import Request
-from dsl.lab.diff_text import LayoutNames, difference, numbered_row, plain_instruction, rows_of
+from dsl.lab.diff_text import difference, numbered_row, plain_instruction, rows_of
 from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.text.program import Program
 
@@ -99,7 +99,8 @@ def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, A
     order = merged([*a.texts], [*b.texts])
     texts = [carried(each.texts, order) for each in (a, b)]
     # All levels share the names of layouts, so a changed layout shows once, at the pass that changed it.
-    layouts, levels = LayoutNames(), []
+    layouts: dict[str, str] = {}
+    levels = []
     for level in (each for each in order if each in texts[0] and each in texts[1]):
         kind = kind_of(level)
         mine, others = (rows_of(kind, t[level], layouts, k.entry) for t, k in zip(texts, (a, b), strict=True))

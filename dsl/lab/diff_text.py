@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -64,24 +64,15 @@ class PlacedRow:
     line: int | None = None
 
 
-@dataclass(slots=True)
-class LayoutNames:
-    """Names layouts by their content, so that equal layouts have the same name in all texts."""
-
-    known: dict[str, str] = field(default_factory=dict)
-
-    def of(self, content: str) -> str:
-        return self.known.setdefault(content, f"#{len(self.known)}")
-
-
 # ---- rows ----
 
 
-def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None) -> list[PlacedRow]:
+def rows_of(kind: str, text: str, layouts: dict[str, str], entry: str | None = None) -> list[PlacedRow]:
     """The rows of a level's text, without rows that do not affect the code.
 
     `kind` is `ast`, `ir`, `llvm`, `ptx` or `sass`. The rows of `ast` and `sass` have the form `LINE TEXT`. `entry` is
-    the kernel's name. In LLVM IR and PTX a placeholder replaces this name.
+    the kernel's name. In LLVM IR and PTX a placeholder replaces this name. `layouts` names layouts by their content, so
+    that equal layouts have the same name in all texts.
     """
     match kind:
         case "ast" | "sass":
@@ -94,7 +85,7 @@ def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None
     return list(_ptx(text, entry))
 
 
-def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
+def _ir(text: str, layouts: dict[str, str]) -> Iterator[PlacedRow]:
     # Layouts are listed before the body and numbered in order. A single added layout would rename all later layouts.
     texts = ir_rows(text)
     contents = {found[1]: found[2] for found in map(LAYOUT_ROW.match, texts) if found}
@@ -106,7 +97,7 @@ def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
         content = contents.get(found[0])
         if content is None:
             return found[0]
-        return used.setdefault(content, layouts.of(content))
+        return used.setdefault(content, layouts.setdefault(content, f"#{len(layouts)}"))
 
     rows = [PlacedRow(LAYOUT.sub(renamed, row), _own_line(place)) for row, place in body]
     for each in head:

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dsl.calls.plan import Plan
 from dsl.calls.planner import UNFIT, Planner
 from dsl.calls.tuned import Tuned, branch_steps, stale_errors, tuned_path
 from dsl.calls.tuned_file import read_tuned
@@ -190,7 +189,7 @@ class _Check:
                 self.found.note(TileError("check", launch.line.loc, message, hint))
                 continue
             try:
-                plan = plan_launch(self.program, launch, ARCH)
+                plan = planner_of(self.program, launch, ARCH).plan()
             except TileError as error:
                 for each in error.errors:
                     self.found.add(from_launch(each, launch.line))
@@ -443,11 +442,6 @@ def _alternatives(kernel: ast.KernelDef) -> Iterator[dict[str, str]]:
     for name, choices in parameters.items():
         for choice in choices[1:]:
             yield {**first, name: choice}
-
-
-def plan_launch(program: Program, launch: LaunchFacts, arch: str, schedule: str | None = None) -> Plan:
-    """The plan of an example's launch line."""
-    return planner_of(program, launch, arch, schedule).plan()
 
 
 def planner_of(

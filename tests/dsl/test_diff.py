@@ -22,7 +22,7 @@ from dsl.lab.compiling import assembled
 from dsl.lab.diff import Contest, compared, launched_side
 from dsl.lab.diff_choices import ChoiceDifference, Taken, differing, taken_in
 from dsl.lab.diff_levels import KernelTexts, compared_levels, machine_text, merged
-from dsl.lab.diff_text import LayoutNames, difference, joined_lines, rows_of
+from dsl.lab.diff_text import difference, joined_lines, rows_of
 from dsl.lab.place import TuningPlace
 from dsl.runtime.errors import DeviceError
 
@@ -77,7 +77,7 @@ def ptx_of(rows: list[str]) -> str:
 
 
 def compared_ptx(a: list[str], b: list[str]) -> Any:
-    rows = [rows_of("ptx", ptx_of(each), LayoutNames(), "k") for each in (a, b)]
+    rows = [rows_of("ptx", ptx_of(each), {}, "k") for each in (a, b)]
     return difference("ptx", "ptx", *rows, 0)
 
 
@@ -128,7 +128,7 @@ def test_layouts_are_the_same_by_what_they_are() -> None:
     text = "tile-ir 1\nkernel k arch sm_90\n{}body {{\n  %0 = zeros() : f32[4] {}\n}}\n"
     a = text.format("layout #0 = [4]: a\nlayout #1 = [4]: b\n", "#1 @3:5+2")
     b = text.format("layout #0 = [4]: b\n", "#0 @9:1+2")
-    layouts = LayoutNames()
+    layouts: dict[str, str] = {}
     rows = [rows_of("ir", each, layouts) for each in (a, b)]
     assert difference("x", "ir", *rows, 0)["hunks"] == [] and [row.line for row in rows[0]][-2] == 3
     other = rows_of("ir", b.replace("]: b", "]: c"), layouts)
@@ -448,7 +448,7 @@ def test_prefixes_of_values_are_no_keys_of_choices(tmp_path: Path) -> None:
 def test_an_entry_is_no_instruction_of_its_name() -> None:
     """`add` and `mul` were the same PTX: their names went, wherever they stood."""
     text = ".visible .entry {0}(\n.param .u64 {0}_param_0\n)\n{{\n{0}.f32 %{0}1, %{0}2, %f3;\nret;\n}}\n"
-    both = (rows_of("ptx", text.format(name), LayoutNames(), name) for name in ("add", "mul"))
+    both = (rows_of("ptx", text.format(name), {}, name) for name in ("add", "mul"))
     first, second = ([row.text for row in each] for each in both)
     assert first[:2] == second[:2] and first != second
     assert first[0] == ".visible .entry kernel(" and any(row.startswith("add.f32 %add1") for row in first)

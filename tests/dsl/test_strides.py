@@ -12,7 +12,7 @@ import dsl
 from dsl.examples.shapes import examine
 from dsl.kernels.variant import stride_class
 from dsl.runtime import LaunchError
-from dsl.studies.check import plan_launch
+from dsl.studies.check import planner_of
 from dsl.text.program import parse_program
 
 TEXT = """\
@@ -177,7 +177,7 @@ def test_arrays_of_an_example_are_row_major() -> None:
     example = "\nexample:\n    x, y = ones(f32[64, 128]), empty(f32[64, 128])\n    copied(y, x)\n"
     program = parse_program(TEXT + example)
     (launch,) = examine(program, program.examples[0]).launches
-    (step,) = plan_launch(program, launch, "sm_90").steps
+    (step,) = planner_of(program, launch, "sm_90").plan().steps
     assert step.request.strides == {"y": (16, 1), "x": (16, 1)}
 
 

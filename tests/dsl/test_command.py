@@ -203,6 +203,13 @@ def test_counters_stand_beside_the_source(double: str) -> None:
     assert re.match(r"\s*\d+.*\|\s+4  ", line)
 
 
+def test_why_takes_the_only_kernel_of_a_file_without_examples(tmp_path: Path) -> None:
+    file = tmp_path / "mine.tile"
+    file.write_text(TEMPLATE.format(name="mine", file=file).partition("\nexample:")[0])
+    result = dsl("why", str(file), "n=4096")
+    assert result.return_value == 0 and result.output.startswith("mine with wide ")
+
+
 def test_explain_says_why() -> None:
     out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
     for text in (

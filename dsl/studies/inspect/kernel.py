@@ -44,7 +44,7 @@ def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: Coun
         "tiles": tiles(compiled.variant.function, places),
         "operations": at,
         "operation_rows": ir.operations(),
-        "levels": [each.as_json() for each in ir.levels],
+        "levels": ir.levels,
         "llvm": {"rows": [text for text, _ in llvm_code], "operations": [number for _, number in llvm_code]},
         "ptx": {
             "rows": rows,

@@ -66,30 +66,18 @@ Row = tuple[str, int]
 """A row of the IR: its text, and the number of its source place or -1."""
 
 
-@dataclass(slots=True)
-class LevelRows:
-    """The IR after a pass, stored as changes to the previous rows.
-
-    A change has the first changed row, the number of removed rows, and the new rows.
-    """
-
-    name: str
-    seconds: float
-    changes: list[tuple[int, int, list[Row]]]
-
-    def as_json(self) -> dict[str, Any]:
-        changes = [[at, gone, [t for t, _ in rows], [p for _, p in rows]] for at, gone, rows in self.changes]
-        return {"name": self.name, "ms": round(self.seconds * 1e3, 1), "changes": changes}
-
-
 class IrRows:
-    """The rows of the IR at consecutive levels. Values keep their names from level to level."""
+    """The rows of the IR at consecutive levels. Values keep their names from level to level.
+
+    `levels` has the data of each level: its changes to the rows of the level before. A change has the first changed
+    row, the number of removed rows, and the texts and the places of the new rows.
+    """
 
     def __init__(self, places: Places) -> None:
         self.places = places
         self.names = PrintedNames()
         self.rows: list[Row] = []
-        self.levels: list[LevelRows] = []
+        self.levels: list[dict[str, Any]] = []
 
     def add(self, name: str, seconds: float, level: Level) -> None:
         text = printed(level, self.names)
@@ -97,8 +85,9 @@ class IrRows:
         rows = [self.row(line, files) for line in ir_rows(text)]
         # Only changes are stored, since consecutive levels share most of their rows.
         matcher = SequenceMatcher(None, self.rows, rows, autojunk=False)
-        changes = [(i, j - i, rows[m:n]) for tag, i, j, m, n in matcher.get_opcodes() if tag != "equal"]
-        self.levels.append(LevelRows(name, seconds, changes))
+        changed = [(i, j - i, rows[m:n]) for tag, i, j, m, n in matcher.get_opcodes() if tag != "equal"]
+        changes = [[at, gone, [text for text, _ in new], [place for _, place in new]] for at, gone, new in changed]
+        self.levels.append({"name": name, "ms": round(seconds * 1e3, 1), "changes": changes})
         self.rows = rows
 
     def row(self, line: str, files: Sequence[int]) -> Row:

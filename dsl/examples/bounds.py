@@ -76,14 +76,8 @@ class LaunchBound:
     def as_json(self, kernel: str) -> dict[str, Any]:
         """The data for `dsl run --json`: the bounding unit, the microseconds and shares of all units, and the work."""
         shares = {unit: self.share(unit) for unit in self.terms} if self.time_us else None
-        did = {"bytes": self.work.bytes, "operations": self.work.operations}
-        return {
-            "kernel": kernel,
-            "bound": self.name,
-            "us": self.terms,
-            "shares": shares,
-            "profiler": self.measured,
-        } | did
+        about = {"kernel": kernel, "bound": self.name, "us": self.terms, "shares": shares, "profiler": self.measured}
+        return {**about, "bytes": self.work.bytes, "operations": self.work.operations}
 
     def share(self, unit: str) -> float:
         """The share of the measured time that a unit would need at its full rate."""

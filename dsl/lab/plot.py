@@ -101,9 +101,8 @@ def _counters(axes: Any, outcome: Outcome, fine: list[int]) -> None:
         least = min(counts)
         # If the least value is 0, there are no multiples of it.
         if least:
-            axes.plot(
-                range(len(fine)), [count / least for count in counts], "o-", markersize=4, label=COLUMNS[name].label
-            )
+            multiples = [count / least for count in counts]
+            axes.plot(range(len(fine)), multiples, "o-", markersize=4, label=COLUMNS[name].label)
     axes.set_yscale("log")
     axes.set_ylabel("multiple of the least")
     axes.legend(fontsize=7)

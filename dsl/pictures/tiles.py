@@ -31,9 +31,9 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
         return describe(layout, spread)
     beyond = [access.beyond for access in shared.accesses(function, tile.value)]
     known = [b for b in beyond if b is not None]
-    words = (
-        ["no bank conflicts" if not any(known) else f"up to {max(known) + 1} passes over the banks"] if known else []
-    )
+    words = []
+    if known:
+        words.append(f"up to {max(known) + 1} passes over the banks" if any(known) else "no bank conflicts")
     # If a mask or data decides which lanes access the tile, the number of conflicts is unknown.
     words += ["conflicts of some accesses unknown"] if None in beyond else []
     return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"

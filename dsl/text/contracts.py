@@ -142,11 +142,11 @@ def row_of(contract: ast.Contract) -> Term:
     return TERMS[contract.term, contract.of is not None]
 
 
-def head_of(node: ast.Expr) -> str | None:
-    """The term that a condition begins with. The result is None if the condition does not begin with a term."""
-    left = node.operands[0] if isinstance(node, ast.Compare) else None
+def head_of(node: ast.Expr) -> str:
+    """The name that a condition begins with. The result is empty if the condition does not begin with a name."""
+    left = node.operands[0] if isinstance(node, ast.Compare) else node
     left = left.function if isinstance(left, ast.Call) else left
-    return left.id if isinstance(left, ast.Name) and left.id in NAMES else None
+    return left.id if isinstance(left, ast.Name) else ""
 
 
 def read(node: ast.Expr, device: str | None) -> ast.Contract:
@@ -166,12 +166,8 @@ def read(node: ast.Expr, device: str | None) -> ast.Contract:
     of = None
     if call is not None:
         if (head.id, True) not in TERMS:
-            raise TileError(
-                "expect",
-                left.loc,
-                f"'{head.id}' is a figure of the whole kernel",
-                f"expect {TERMS[head.id, False].example}",
-            )
+            hint = f"expect {TERMS[head.id, False].example}"
+            raise TileError("expect", left.loc, f"'{head.id}' is a figure of the whole kernel", hint)
         row = TERMS[head.id, True]
         if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
             raise TileError("expect", left.loc, f"'{head.id}' is of a {row.of}", f"expect {row.example}")
@@ -182,8 +178,7 @@ def read(node: ast.Expr, device: str | None) -> ast.Contract:
 def is_contract(node: ast.Expr, bound: Collection[str]) -> bool:
     """Whether the condition of an example's `expect` is a contract. `bound` holds the names that the example binds. A
     bound name does not count as a term, since an array may be called `shared`."""
-    head = head_of(node)
-    return head is not None and head not in bound
+    return isinstance(node, ast.Compare) and head_of(node) in NAMES and head_of(node) not in bound
 
 
 # ---- bounds ----

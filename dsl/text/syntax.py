@@ -16,62 +16,8 @@ from lark.indenter import Indenter
 
 from dsl.lowering.ir.location import Errors, Loc, Source, TileError, closest
 from dsl.text import contracts, grammar_tables
+from dsl.text import tree as ast
 from dsl.text.syntax_errors import blank, block_of, explain, mismatched_indentation, names_of_block, without_line
-from dsl.text.tree import (
-    MAX_BYTES,
-    MAX_NESTING,
-    Arm,
-    Assert,
-    Assign,
-    Attribute,
-    Binary,
-    Call,
-    Case,
-    ChoiceBlock,
-    Compare,
-    ConstantParameter,
-    Contract,
-    Cost,
-    Def,
-    Dispatch,
-    Example,
-    Expect,
-    Expr,
-    ExprStatement,
-    File,
-    For,
-    Grid,
-    If,
-    Import,
-    Index,
-    KernelDef,
-    KernelParameter,
-    Launch,
-    LayoutLine,
-    Match,
-    Name,
-    Number,
-    Option,
-    Property,
-    Require,
-    Return,
-    ScalarType,
-    Schedule,
-    Sequence,
-    Shared,
-    Slice,
-    String,
-    TableAnnotation,
-    TensorAnnotation,
-    Tune,
-    Unary,
-    When,
-    While,
-    WithItem,
-    WithSchedule,
-    choice_key,
-    node,
-)
 
 # The limit admits every double, whose integral part has at most 309 digits. Without the limit, Python would raise its
 # own exception for integers of more than 4,300 digits.
@@ -101,7 +47,7 @@ PREFIX = {"not": 3, "-": 11, "~": 11}
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
-def fold_chain(reading: _Reading, items: list) -> Expr:
+def fold_chain(reading: _Reading, items: list) -> ast.Expr:
     """Converts a flat sequence of prefix tokens, operands and operator tokens to a tree by operator precedence. The
     function uses one stack for operands and one stack for operators."""
     operands: list = []
@@ -112,11 +58,11 @@ def fold_chain(reading: _Reading, items: list) -> Expr:
         right = operands.pop()
         if prefix:
             loc, right = reading.at(token).to(right.loc), _bare(right)
-            operands.append(reading.nested(Unary(loc, str(token), right), right))
+            operands.append(reading.nested(ast.Unary(loc, str(token), right), right))
             return
         left = operands.pop()
         loc, right = left.loc.to(right.loc), _bare(right)
-        if token in COMPARISONS and isinstance(left, Compare):
+        if token in COMPARISONS and isinstance(left, ast.Compare):
             left.ops.append(str(token))
             left.operands.append(right)
             left.loc = loc
@@ -124,7 +70,7 @@ def fold_chain(reading: _Reading, items: list) -> Expr:
             return
         left = _bare(left)
         op = str(token)
-        node = Compare(loc, [op], [left, right]) if op in COMPARISONS else Binary(loc, op, left, right)
+        node = ast.Compare(loc, [op], [left, right]) if op in COMPARISONS else ast.Binary(loc, op, left, right)
         operands.append(reading.nested(node, left, right))
 
     for item in items:
@@ -144,14 +90,14 @@ def fold_chain(reading: _Reading, items: list) -> Expr:
     return _bare(operands[0])
 
 
-def _bare(item: Any) -> Expr:
+def _bare(item: Any) -> ast.Expr:
     return item.value if isinstance(item, _Parenthesis) else item
 
 
-@node
+@ast.node
 class _Parenthesis:
     loc: Loc
-    value: Expr
+    value: ast.Expr
     """Marks an operand in parentheses until `fold_chain` removes the mark. So `(a < b) < c` does not become a chained
     comparison."""
 
@@ -175,9 +121,9 @@ class _Reading:
         """Records the depth of `node` with the given children, and returns `node`. Raises TileError `limit` if the
         depth exceeds MAX_NESTING. So recursive functions on the tree cannot overflow the stack."""
         depth = 1 + max((self.depths.get(id(c), 0) for c in children), default=0)
-        if depth > MAX_NESTING:
-            what = "blocks" if isinstance(node, If | For | While | Def) else "expressions"
-            raise TileError("limit", node.loc, f"{what} are nested more than {MAX_NESTING} deep")
+        if depth > ast.MAX_NESTING:
+            what = "blocks" if isinstance(node, ast.If | ast.For | ast.While | ast.Def) else "expressions"
+            raise TileError("limit", node.loc, f"{what} are nested more than {ast.MAX_NESTING} deep")
         self.depths[id(node)] = depth
         return node
 
@@ -193,34 +139,26 @@ class _Reading:
         return start.to(end)
 
 
-def _items(node: Expr) -> list[Expr]:
-    return node.items if isinstance(node, Sequence) and not node.is_list else [node]
+def _items(node: ast.Expr) -> list[ast.Expr]:
+    return node.items if isinstance(node, ast.Sequence) and not node.is_list else [node]
 
 
-class _Arguments(list):
-    """The arguments of a call, with the source location of the last argument."""
+@ast.node
+class _Keyword:
+    loc: Loc
+    name: Token
+    value: ast.Expr
 
+
+@ast.node
+class _Ellipsis:
     loc: Loc
 
 
-class _Keyword:
-    __slots__ = ("loc", "name", "value")
-
-    def __init__(self, loc: Loc, name: Token, value: Expr):
-        self.loc, self.name, self.value = loc, name, value
-
-
-class _Ellipsis:
-    __slots__ = ("loc",)
-
-    def __init__(self, loc: Loc):
-        self.loc = loc
-
-
-def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], Loc | None]:
+def _split_arguments(items: list | None) -> tuple[list[ast.Expr], dict[str, ast.Expr], Loc | None]:
     """Splits the arguments of a call into positional arguments, keyword arguments and the location of `...`."""
-    args: list[Expr] = []
-    keywords: dict[str, Expr] = {}
+    args: list[ast.Expr] = []
+    keywords: dict[str, ast.Expr] = {}
     rest: Loc | None = None
     for item in items or ():
         if rest is not None:
@@ -238,7 +176,7 @@ def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], L
     return args, keywords, rest
 
 
-def _contracts(pin: Token | None, condition: Expr, on: Token | None) -> list[Contract]:
+def _contracts(pin: Token | None, condition: ast.Expr, on: Token | None) -> list[ast.Contract]:
     """The contracts that a line states. A line about a choice is a single contract, whose option may consist of several
     numbers."""
     device = None if on is None else str(on)[1:-1]
@@ -246,47 +184,28 @@ def _contracts(pin: Token | None, condition: Expr, on: Token | None) -> list[Con
     if pin is None:
         return [contracts.read(item, device) for item in items]
     match items[0]:
-        case Compare(ops=["=="], operands=[key, first]) if not any(isinstance(item, Compare) for item in items[1:]):
+        case ast.Compare(ops=["=="], operands=[key, first]) if not any(isinstance(x, ast.Compare) for x in items[1:]):
             values = [first, *items[1:]]
-            option = first if len(values) == 1 else Sequence(first.loc.to(values[-1].loc), values)
-            return [Contract(key.loc.to(option.loc), contracts.CHOICE, choice_key(key), "==", option, device)]
+            option = first if len(values) == 1 else ast.Sequence(first.loc.to(values[-1].loc), values)
+            return [ast.Contract(key.loc.to(option.loc), contracts.CHOICE, ast.choice_key(key), "==", option, device)]
     hint = "expect choice swizzle.s == 3, 4, 4; other contracts stand on lines of their own"
     raise TileError("expect", condition.loc, "a contract about a choice is KEY == OPTION", hint)
 
 
 def _told_apart(lines: list) -> list:
     """The lines of an example. Each `expect` line that begins with a term of contracts is converted to contracts."""
-    bound = {
-        target.id for line in lines if isinstance(line, Assign) for target in line.targets if isinstance(target, Name)
-    }
-    out = []
+    assigned = [target for line in lines if isinstance(line, ast.Assign) for target in line.targets]
+    bound = {target.id for target in assigned if isinstance(target, ast.Name)}
+    out: list[Any] = []
     for line in lines:
-        if (
-            isinstance(line, Expect)
-            and line.wanted is None
-            and isinstance(line.actual, Sequence)
-            and not line.actual.is_list
-        ):
-            for item in line.actual.items:
-                if not contracts.is_contract(item, bound):
-                    hint = (
-                        closest(_head(item), contracts.NAMES)
-                        or "only contracts share one: expect spills == 0, registers <= 128"
-                    )
-                    raise TileError("expect", item.loc, "a condition stands on a line of its own", hint)
-            out += _contracts(None, line.actual, None)
-        elif isinstance(line, Expect) and line.wanted is None and contracts.is_contract(line.actual, bound):
-            out += _contracts(None, line.actual, None)
-        else:
-            out.append(line)
+        items = _items(line.actual) if isinstance(line, ast.Expect) and line.wanted is None else []
+        others = [item for item in items if not contracts.is_contract(item, bound)]
+        if others and len(items) > 1:
+            known = "only contracts share one: expect spills == 0, registers <= 128"
+            hint = closest(contracts.head_of(others[0]), contracts.NAMES) or known
+            raise TileError("expect", others[0].loc, "a condition stands on a line of its own", hint)
+        out += _contracts(None, line.actual, None) if items and not others else [line]
     return out
-
-
-def _head(node: Expr) -> str:
-    """The name that a condition begins with. The result is empty if the condition does not begin with a name."""
-    left = node.operands[0] if isinstance(node, Compare) else node
-    left = left.function if isinstance(left, Call) else left
-    return left.id if isinstance(left, Name) else ""
 
 
 def _lines(items: list) -> list:
@@ -299,11 +218,11 @@ def _names(items: list | None) -> list[str]:
     return [str(t) for t in items or ()]
 
 
-def _alternatives(node: Expr) -> list[str]:
+def _alternatives(node: ast.Expr) -> list[str]:
     """The names in an expression such as `f16|bf16|f32`."""
-    if isinstance(node, Binary) and node.op == "|":
+    if isinstance(node, ast.Binary) and node.op == "|":
         return _alternatives(node.left) + _alternatives(node.right)
-    if isinstance(node, Name):
+    if isinstance(node, ast.Name):
         return [node.id]
     raise TileError("syntax", node.loc, "a type parameter takes type names", "write 'T in f16|bf16|f32'")
 
@@ -320,8 +239,10 @@ class _Builder(Transformer):
 
     names = params = consts = dims = shape = _child_list
 
-    def args(self, c: list) -> list:
+    def _nodes(self, c: list) -> list:
         return [x for x in c if x is not None and not isinstance(x, Token)]
+
+    args = suite = suite_line = launches = start = _nodes
 
     # expressions
     def chain(self, c: list) -> Any:
@@ -330,10 +251,10 @@ class _Builder(Transformer):
     def parenthesis(self, c: list) -> _Parenthesis:
         return _Parenthesis(self._at(c[0]).to(self._at(c[2])), c[1])
 
-    def name(self, c: list) -> Name:
-        return Name(self._at(c[0]), str(c[0]))
+    def name(self, c: list) -> ast.Name:
+        return ast.Name(self._at(c[0]), str(c[0]))
 
-    def number(self, c: list) -> Number:
+    def number(self, c: list) -> ast.Number:
         text = str(c[0])
         if len(text) > MAX_DIGITS:
             raise TileError("limit", self._at(c[0]), f"a number of {len(text)} characters; the limit is {MAX_DIGITS}")
@@ -342,31 +263,31 @@ class _Builder(Transformer):
         # Without this check, 1e400 would silently become infinity.
         if value == float("inf"):
             raise TileError("limit", self._at(c[0]), f"{text} is beyond every type", "infinity is written inf")
-        return Number(self._at(c[0]), value)
+        return ast.Number(self._at(c[0]), value)
 
-    def string(self, c: list) -> String:
-        return String(self._at(c[0]), str(c[0])[1:-1])
+    def string(self, c: list) -> ast.String:
+        return ast.String(self._at(c[0]), str(c[0])[1:-1])
 
-    def attribute(self, c: list) -> Attribute:
+    def attribute(self, c: list) -> ast.Attribute:
         value = _bare(c[0])
-        return self._nested(Attribute(c[0].loc.to(self._at(c[1])), value, str(c[1])), value)
+        return self._nested(ast.Attribute(c[0].loc.to(self._at(c[1])), value, str(c[1])), value)
 
-    def call(self, c: list) -> Call:
+    def call(self, c: list) -> ast.Call:
         function = _bare(c[0])
         args, keywords, rest = _split_arguments(c[1])
         loc = c[0].loc.to(self._at(c[2]))
-        return self._nested(Call(loc, function, args, keywords, rest), function, *args, *keywords.values())
+        return self._nested(ast.Call(loc, function, args, keywords, rest), function, *args, *keywords.values())
 
-    def index(self, c: list) -> Index:
+    def index(self, c: list) -> ast.Index:
         value = _bare(c[0])
-        return self._nested(Index(c[0].loc.to(self._at(c[2])), value, c[1]), value, *c[1])
+        return self._nested(ast.Index(c[0].loc.to(self._at(c[2])), value, c[1]), value, *c[1])
 
     def subscripts(self, c: list) -> list:
         return [_bare(x) for x in c]
 
-    def slice_(self, c: list) -> Slice:
+    def slice_(self, c: list) -> ast.Slice:
         start, _, stop = c
-        return self._nested(Slice(self._span(c), start, stop), start, stop)
+        return self._nested(ast.Slice(self._span(c), start, stop), start, stop)
 
     def keyword(self, c: list) -> _Keyword:
         return _Keyword(self._at(c[0]).to(c[1].loc), c[0], c[1])
@@ -374,225 +295,208 @@ class _Builder(Transformer):
     def ellipsis(self, c: list) -> _Ellipsis:
         return _Ellipsis(self._at(c[0]))
 
-    def with_schedule(self, c: list) -> WithSchedule:
-        return WithSchedule(self._span(c), c[0], str(c[1]))
+    def with_schedule(self, c: list) -> ast.WithSchedule:
+        return ast.WithSchedule(self._span(c), c[0], str(c[1]))
 
-    def list_(self, c: list) -> Sequence:
-        items = [x for x in c if x is not None and not isinstance(x, Token)]
-        return self._nested(Sequence(self._at(c[0]).to(self._at(c[-1])), items, True), *items)
+    def list_(self, c: list) -> ast.Sequence:
+        items = self._nodes(c)
+        return self._nested(ast.Sequence(self._at(c[0]).to(self._at(c[-1])), items, True), *items)
 
-    def tuple_(self, c: list) -> Sequence:
-        items = [x for x in c if x is not None and not isinstance(x, Token)]
-        return self._nested(Sequence(self._span(items), items), *items)
+    def tuple_(self, c: list) -> ast.Sequence:
+        items = self._nodes(c)
+        return self._nested(ast.Sequence(self._span(items), items), *items)
 
     # statements
-    def suite(self, c: list) -> list:
-        return [x for x in c if not isinstance(x, Token)]
+    def assign(self, c: list) -> ast.Assign:
+        return ast.Assign(self._span(c), _items(c[0]), c[1])
 
-    suite_line = suite
+    def augmented(self, c: list) -> ast.Assign:
+        return ast.Assign(self._span(c), [c[0]], c[2], str(c[1])[:-1])
 
-    def assign(self, c: list) -> Assign:
-        return Assign(self._span(c), _items(c[0]), c[1])
+    def expr_statement(self, c: list) -> ast.ExprStatement:
+        return ast.ExprStatement(c[0].loc, c[0])
 
-    def augmented(self, c: list) -> Assign:
-        return Assign(self._span(c), [c[0]], c[2], str(c[1])[:-1])
+    def return_(self, c: list) -> ast.Return:
+        return ast.Return(c[0].loc, c[0])
 
-    def expr_statement(self, c: list) -> ExprStatement:
-        return ExprStatement(c[0].loc, c[0])
+    def grid(self, c: list) -> ast.Grid:
+        return ast.Grid(c[0].loc, _items(c[0]))
 
-    def return_(self, c: list) -> Return:
-        return Return(c[0].loc, c[0])
-
-    def grid(self, c: list) -> Grid:
-        return Grid(c[0].loc, _items(c[0]))
-
-    def assert_(self, c: list) -> Assert:
-        return Assert(c[0].loc, c[0], str(c[1])[1:-1] if c[1] else None)
+    def assert_(self, c: list) -> ast.Assert:
+        return ast.Assert(c[0].loc, c[0], str(c[1])[1:-1] if c[1] else None)
 
     def ring(self, c: list) -> tuple:
         return ("ring", c[0])
 
-    def shared(self, c: list) -> Shared:
+    def shared(self, c: list) -> ast.Shared:
         extents = c[2]
         ring = isinstance(extents[0], tuple)
         bare = [e[1] if isinstance(e, tuple) else e for e in extents]
         for extra in extents[1:]:
             if isinstance(extra, tuple):
                 raise TileError("syntax", extra[1].loc, "only the first extent of a shared tile can be a ring")
-        return Shared(self._at(c[0][0]).to(bare[-1].loc), _names(c[0]), str(c[1]), bare, ring)
+        return ast.Shared(self._at(c[0][0]).to(bare[-1].loc), _names(c[0]), str(c[1]), bare, ring)
 
     def elif_(self, c: list) -> tuple:
         return (c[0], c[1])
 
-    def if_(self, c: list) -> If:
+    def if_(self, c: list) -> ast.If:
         condition, then, *rest = c
         # An `elif` becomes an `if` in the `else` branch of the previous condition, so that every If has just two
         # branches.
         otherwise = rest.pop() or []
         for test, body in reversed(rest):
-            otherwise = [self._nested(If(test.loc, test, body, otherwise), *body, *otherwise)]
-        return self._nested(If(condition.loc, condition, then, otherwise), *then, *otherwise)
+            otherwise = [self._nested(ast.If(test.loc, test, body, otherwise), *body, *otherwise)]
+        return self._nested(ast.If(condition.loc, condition, then, otherwise), *then, *otherwise)
 
-    def for_(self, c: list) -> For:
-        return self._nested(For(self._at(c[1]).to(c[2].loc), str(c[1]), c[0] is not None, c[2], c[3]), *c[3])
+    def for_(self, c: list) -> ast.For:
+        return self._nested(ast.For(self._at(c[1]).to(c[2].loc), str(c[1]), c[0] is not None, c[2], c[3]), *c[3])
 
-    def while_(self, c: list) -> While:
-        return self._nested(While(c[0].loc, c[0], c[1]), *c[1])
+    def while_(self, c: list) -> ast.While:
+        return self._nested(ast.While(c[0].loc, c[0], c[1]), *c[1])
 
     # kernels and defs
-    def const(self, c: list) -> ConstantParameter:
-        return ConstantParameter(self._at(c[0]), str(c[0]))
+    def const(self, c: list) -> ast.ConstantParameter:
+        return ast.ConstantParameter(self._at(c[0]), str(c[0]))
 
-    def const_in(self, c: list) -> ConstantParameter:
-        return ConstantParameter(self._span(c), str(c[0]), types=_alternatives(c[1]))
+    def const_in(self, c: list) -> ast.ConstantParameter:
+        return ast.ConstantParameter(self._span(c), str(c[0]), types=_alternatives(c[1]))
 
-    def const_default(self, c: list) -> ConstantParameter:
-        return ConstantParameter(self._span(c), str(c[0]), default=c[1])
+    def const_default(self, c: list) -> ast.ConstantParameter:
+        return ast.ConstantParameter(self._span(c), str(c[0]), default=c[1])
 
-    def scalar_type(self, c: list) -> ScalarType:
-        return ScalarType(self._at(c[0]), str(c[0]))
+    def scalar_type(self, c: list) -> ast.ScalarType:
+        return ast.ScalarType(self._at(c[0]), str(c[0]))
 
-    def table_type(self, c: list) -> TableAnnotation:
-        return TableAnnotation(self._at(c[0]).to(c[1].loc), str(c[0]), c[1])
+    def table_type(self, c: list) -> ast.TableAnnotation:
+        return ast.TableAnnotation(self._at(c[0]).to(c[1].loc), str(c[0]), c[1])
 
-    def tensor_type(self, c: list) -> TensorAnnotation:
+    def tensor_type(self, c: list) -> ast.TensorAnnotation:
         dtype, dims, word, optional = c
         if word is not None and word != "strided":
             raise TileError("syntax", self._at(word), f"unknown tensor property '{word}'", "known: strided")
-        return TensorAnnotation(
-            self._at(dtype).to(dims[-1].loc),
-            str(dtype),
-            dims,
-            strided=word is not None,
-            optional=optional is not None,
-        )
+        loc = self._at(dtype).to(dims[-1].loc)
+        return ast.TensorAnnotation(loc, str(dtype), dims, word is not None, optional is not None)
 
-    def param(self, c: list) -> KernelParameter:
-        return KernelParameter(self._at(c[0]), str(c[0]), c[1])
+    def param(self, c: list) -> ast.KernelParameter:
+        return ast.KernelParameter(self._at(c[0]), str(c[0]), c[1])
 
-    def kernel(self, c: list) -> KernelDef:
-        return KernelDef(self._at(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
+    def kernel(self, c: list) -> ast.KernelDef:
+        return ast.KernelDef(self._at(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
 
-    def def_(self, c: list) -> Def:
-        return self._nested(Def(self._at(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3]), *c[3])
+    def def_(self, c: list) -> ast.Def:
+        return self._nested(ast.Def(self._at(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3]), *c[3])
 
     # schedules
-    def tune(self, c: list) -> Tune:
+    def tune(self, c: list) -> ast.Tune:
         name, key, values = c
         if key is not None and str(name) != "choose":
             raise TileError("syntax", self._at(name), "tune NAME in …, or tune choose KEY in …")
-        return Tune(self._span(c), str(name) if key is None else key, _items(values))
+        return ast.Tune(self._span(c), str(name) if key is None else key, _items(values))
 
     def key(self, c: list) -> str:
         names = [f"[{each}]" if each.type == "NUMBER" else f".{each}" for each in c if each.type != "RSQB"]
         return "".join(names)[1:]
 
-    def dotted(self, c: list) -> Name:
+    def dotted(self, c: list) -> ast.Name:
         last = c[1] if c[1] is not None else c[0]
-        return Name(self._at(c[0]).to(self._at(last)), ".".join(str(t) for t in c if t is not None))
+        return ast.Name(self._at(c[0]).to(self._at(last)), ".".join(str(t) for t in c if t is not None))
 
     def layout_part(self, c: list) -> tuple:
         return (c[0], c[1])
 
-    def layout(self, c: list) -> LayoutLine:
-        names = [x for x in c if isinstance(x, Name)]
-        parts: dict[str, Sequence] = {}
+    def layout(self, c: list) -> ast.LayoutLine:
+        names = [x for x in c if isinstance(x, ast.Name)]
+        parts: dict[str, ast.Sequence] = {}
         for key, value in (x for x in c if isinstance(x, tuple)):
             if key in parts:
                 raise TileError("syntax", self._at(key), f"'{key}' is given twice")
             parts[str(key)] = value
-        return LayoutLine(self._span(names), [n.id for n in names], parts)
+        return ast.LayoutLine(self._span(names), [n.id for n in names], parts)
 
-    def property_(self, c: list) -> Property:
+    def property_(self, c: list) -> ast.Property:
         name, first, static, second = c
         subject, values = ([], first) if second is None else (_items(first), second)
         span = self._at(name).to((second or first).loc)
-        return Property(span, str(name), subject, _items(values), static is not None)
+        return ast.Property(span, str(name), subject, _items(values), static is not None)
 
-    def schedule(self, c: list) -> Schedule:
-        return Schedule(self._at(c[0]), str(c[0]), _names(c[1]), _lines(c[2:]))
+    def schedule(self, c: list) -> ast.Schedule:
+        return ast.Schedule(self._at(c[0]), str(c[0]), _names(c[1]), _lines(c[2:]))
 
-    def contracts(self, c: list) -> list[Contract]:
+    def contracts(self, c: list) -> list[ast.Contract]:
         return _contracts(*c)
 
     # dispatch and example
-    def with_item(self, c: list) -> WithItem:
-        return WithItem(self._at(c[0]), str(c[0]), c[1])
+    def with_item(self, c: list) -> ast.WithItem:
+        return ast.WithItem(self._at(c[0]), str(c[0]), c[1])
 
-    def launch(self, c: list) -> Launch:
+    def launch(self, c: list) -> ast.Launch:
         name, args, *items = c
         given, keywords, rest = _split_arguments(args)
         if rest is not None:
             raise TileError("syntax", rest, "'...' stands in calls of a def", "a launch has its schedule's constants")
         items = [i for i in items if i is not None]
         loc = self._span([name, *(args or ()), *items])
-        return Launch(loc, str(name), None if args is None else given, keywords, items)
+        return ast.Launch(loc, str(name), None if args is None else given, keywords, items)
 
-    def launches(self, c: list) -> list:
-        return [x for x in c if x is not None and not isinstance(x, Token)]
+    def option(self, c: list) -> ast.Option:
+        return ast.Option(self._span(c), str(c[0]), _items(c[1]))
 
-    def option(self, c: list) -> Option:
-        return Option(self._span(c), str(c[0]), _items(c[1]))
+    def require(self, c: list) -> ast.Require:
+        return ast.Require(c[0].loc, c[0])
 
-    def require(self, c: list) -> Require:
-        return Require(c[0].loc, c[0])
+    def when(self, c: list) -> ast.When:
+        return ast.When(c[0].loc, c[0], c[2], None if c[1] is None else str(c[1]))
 
-    def when(self, c: list) -> When:
-        return When(c[0].loc, c[0], c[2], None if c[1] is None else str(c[1]))
+    def otherwise(self, c: list) -> ast.When:
+        return ast.When(c[1][0].loc, None, c[1], None if c[0] is None else str(c[0]))
 
-    def otherwise(self, c: list) -> When:
-        return When(c[1][0].loc, None, c[1], None if c[0] is None else str(c[0]))
+    def choice_line(self, c: list) -> ast.Case:
+        return ast.Case(self._at(c[1]), c[0], str(c[1]))
 
-    def choice_line(self, c: list) -> Case:
-        return Case(self._at(c[1]), c[0], str(c[1]))
+    def choice_rest(self, c: list) -> ast.Case:
+        return ast.Case(self._at(c[0]), None, str(c[0]))
 
-    def choice_rest(self, c: list) -> Case:
-        return Case(self._at(c[0]), None, str(c[0]))
+    def choice(self, c: list) -> ast.ChoiceBlock:
+        return ast.ChoiceBlock(self._at(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, ast.Case)])
 
-    def choice(self, c: list) -> ChoiceBlock:
-        return ChoiceBlock(self._at(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, Case)])
+    def arm(self, c: list) -> ast.Arm:
+        return ast.Arm(self._at(c[0][0]), _names(c[0]), c[1])
 
-    def arm(self, c: list) -> Arm:
-        return Arm(self._at(c[0][0]), _names(c[0]), c[1])
+    def arm_rest(self, c: list) -> ast.Arm:
+        return ast.Arm(c[0][0].loc, [], c[0])
 
-    def arm_rest(self, c: list) -> Arm:
-        return Arm(c[0][0].loc, [], c[0])
-
-    def match(self, c: list) -> Match:
+    def match(self, c: list) -> ast.Match:
         given, keywords, rest = _split_arguments(c[1])
         if keywords or rest is not None:
             raise TileError("syntax", c[0].loc, "a choice takes its arguments by place")
-        return Match(c[0].loc, c[0].id, given, [x for x in c[2:] if isinstance(x, Arm)])
+        return ast.Match(c[0].loc, c[0].id, given, [x for x in c[2:] if isinstance(x, ast.Arm)])
 
-    def dispatch(self, c: list) -> Dispatch:
-        lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
-        return Dispatch(self._at(c[0]), str(c[0]), _names(c[1]), lines)
+    def dispatch(self, c: list) -> ast.Dispatch:
+        return ast.Dispatch(self._at(c[0]), str(c[0]), _names(c[1]), self._nodes(c[2:]))
 
-    def expect(self, c: list) -> Expect | list[Contract]:
+    def expect(self, c: list) -> ast.Expect | list[ast.Contract]:
         pin, actual, wanted, bound, device = c
         if wanted is None and bound is None and (pin is not None or device is not None):
             return _contracts(pin, actual, device)
         if pin is not None or device is not None or (wanted is not None and len(_items(actual)) > 1):
             hint = "expect y ~= wanted within 1e-3; contracts stand on lines of their own"
             raise TileError("expect", self._span(c), "a comparison stands on a line of its own", hint)
-        return Expect(self._span(c[1:4]), actual, wanted, bound)
+        return ast.Expect(self._span(c[1:4]), actual, wanted, bound)
 
-    def moves(self, c: list) -> Cost:
-        return Cost(c[0].loc, "moves", c[0])
+    def moves(self, c: list) -> ast.Cost:
+        return ast.Cost(c[0].loc, "moves", c[0])
 
-    def computes(self, c: list) -> Cost:
-        return Cost(c[0].loc, "computes", c[0])
+    def computes(self, c: list) -> ast.Cost:
+        return ast.Cost(c[0].loc, "computes", c[0])
 
-    def example(self, c: list) -> Example:
+    def example(self, c: list) -> ast.Example:
         lines = _told_apart(_lines(c[1:]))
         loc = self._at(c[0]) if c[0] is not None else lines[0].loc
-        return Example(loc, str(c[0]) if c[0] is not None else None, lines)
+        return ast.Example(loc, str(c[0]) if c[0] is not None else None, lines)
 
-    def import_(self, c: list) -> Import:
-        return Import(self._at(c[0]), str(c[0])[1:-1], None if c[1] is None else str(c[1]))
-
-    def start(self, c: list) -> list:
-        return [x for x in c if not isinstance(x, Token)]
+    def import_(self, c: list) -> ast.Import:
+        return ast.Import(self._at(c[0]), str(c[0])[1:-1], None if c[1] is None else str(c[1]))
 
 
 for _word in (
@@ -659,12 +563,12 @@ class Read:
     errors of the other blocks. `broken` holds the names that these other blocks may define. `broken` is None if too
     little of the file parses to check names."""
 
-    file: File
+    file: ast.File
     errors: list[TileError]
     broken: set[str] | None
 
 
-def parse(text: str, name: str = "<text>") -> File:
+def parse(text: str, name: str = "<text>") -> ast.File:
     """Parses the text of a `.tile` file. Errors are TileErrors with code 'syntax' or 'limit'."""
     found = read(text, name)
     if found.errors:
@@ -676,8 +580,9 @@ def read(text: str, name: str = "<text>") -> Read:
     """Parses a `.tile` text. The result holds the blocks that parse and the errors of the other blocks. Raises
     TileError `limit` for a text that is too large."""
     source = Source(name, text)
-    if len(text) > MAX_BYTES:
-        raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
+    if len(text) > ast.MAX_BYTES:
+        message = f"the file has {len(text)} characters; the limit is {ast.MAX_BYTES}"
+        raise TileError("limit", Loc(source, 0, 1), message)
     heads = list(islice(HEAD.finditer(text), MAX_DEFINITIONS + 1))
     if len(heads) > MAX_DEFINITIONS:
         message = f"the file has more than {MAX_DEFINITIONS} kernels, functions, schedules, dispatches and examples"
@@ -700,7 +605,7 @@ def read(text: str, name: str = "<text>") -> Read:
         errors += _others(source, blank(blank(rest, end, len(rest)), 0, start), start, wrong)
         broken |= names_of_block(text[start:end])
         rest = left
-    return Read(File(source, blocks or []), errors, broken if blocks is not None else None)
+    return Read(ast.File(source, blocks or []), errors, broken if blocks is not None else None)
 
 
 def _blocks(source: Source, text: str) -> tuple[list[Any] | None, TileError | None]:

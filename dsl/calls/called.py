@@ -56,9 +56,7 @@ class Called:
         """Finds the kernels that the branches launch, and the arguments that each launch passes on."""
         self.node = dispatch
         self.params = dispatch.params
-        branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
-        launches = [step for line in branches for step in line.steps if isinstance(step, ast.Launch)]
-        launches = [launch for launch in launches if launch.name in self.program.kernels]
+        launches = [launch for launch in dispatch.launches if launch.name in self.program.kernels]
         self.launched = list(dict.fromkeys(launch.name for launch in launches))
         for launch in launches:
             self._pass_on(launch)

@@ -498,8 +498,7 @@ class Planner:
 
     def launches_its_kernel(self, line: ast.When) -> bool:
         """Whether a branch launches a kernel that has the requested schedule."""
-        launches = [step for step in line.steps if isinstance(step, ast.Launch)]
-        return any(self.schedule in self.program.schedules_of(launch.name) for launch in launches)
+        return any(self.schedule in self.program.schedules_of(launch.name) for launch in line.launches)
 
     def line(self, dispatch: ast.Dispatch, line: ast.Option | ast.Require | ast.Assign | ast.Match) -> None:
         """Evaluates a line of a dispatch that is not a branch."""
@@ -695,7 +694,7 @@ class Planner:
         if schedule is not None:
             self.program.schedule(inner.id, schedule, node.loc)
         schedule = schedule or next(iter(self.program.schedules_of(inner.id)), None)
-        if branch is not None and any(isinstance(s, ast.Launch) and s.name == inner.id for s in branch.steps):
+        if branch is not None and any(launch.name == inner.id for launch in branch.launches):
             for step in self.steps(branch):
                 # The launch may set constants, so its variant may differ from the variant of the schedule alone.
                 if (step.request.kernel, step.request.schedule) == (inner.id, schedule):
@@ -705,8 +704,7 @@ class Planner:
 
     def fits_alone(self, line: ast.When, loc: Loc) -> bool:
         """Evaluates `fits` without an argument: whether the only launch of the branch fits."""
-        launches = [step for step in line.steps if isinstance(step, ast.Launch)]
-        if len(launches) != 1 or launches[0].name not in self.program.kernels:
+        if len(line.launches) != 1 or line.launches[0].name not in self.program.kernels:
             raise TileError("call", loc, "'fits' alone is of a branch with one launch", "fits(kernel with schedule)")
         return self.request_fits(self.steps(line)[0].request)
 

@@ -287,20 +287,18 @@ def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Prog
 
 
 def _branches(program: Program, name: str) -> list[tuple[ast.When, tuple[StepChoice, ...]]]:
-    lines = program.dispatches[name].lines
-    return [(line, branch_steps(line, program)) for line in lines if isinstance(line, ast.When)]
+    return [(branch, branch_steps(branch, program)) for branch in program.dispatches[name].branches]
 
 
 def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:
     """The launches of a branch, without chosen constants. A launch that names no schedule gets its kernel's first
     schedule."""
     out = []
-    for launch in line.steps:
-        if isinstance(launch, ast.Launch):
-            named = [item.name for item in launch.items if item.value is None]
-            schedule = named[0] if named else next(iter(program.schedules_of(launch.name)), None)
-            fixed = [f"{item.name}={_span(item.value.loc)}" for item in launch.items if item.value is not None]
-            out.append(StepChoice(launch.name, schedule, {}, tuple(fixed)))
+    for launch in line.launches:
+        named = [item.name for item in launch.items if item.value is None]
+        schedule = named[0] if named else next(iter(program.schedules_of(launch.name)), None)
+        fixed = [f"{item.name}={_span(item.value.loc)}" for item in launch.items if item.value is not None]
+        out.append(StepChoice(launch.name, schedule, {}, tuple(fixed)))
     return tuple(out)
 
 

@@ -5,11 +5,11 @@ each schedule. So plans, tuning and checks see only branches that launch kernels
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from itertools import groupby, product
 from typing import Any, Protocol
 
-from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.location import TileError, closest
 from dsl.text import tree as ast
 
 
@@ -25,6 +25,7 @@ class Blocks(Protocol):
         """The schedules of a kernel, keyed by name."""
 
 
+Step = ast.Launch | ast.Assign
 OtherLine = ast.Option | ast.Require | ast.Assign | ast.Match
 Line = OtherLine | ast.When
 
@@ -53,13 +54,11 @@ def expand(program: Blocks) -> list[TileError]:
         branches = [*_branches(program, line)] if isinstance(line, ast.Match) else [line]
         out: list[Line] = []
         for branch in branches:
-            calls = [
-                s for s in getattr(branch, "steps", ()) if isinstance(s, ast.Launch) and s.name in program.dispatches
-            ]
-            if not calls or not isinstance(branch, ast.When):
+            launches = branch.launches if isinstance(branch, ast.When) else []
+            call = next((each for each in launches if each.name in program.dispatches), None)
+            if call is None or not isinstance(branch, ast.When):
                 out.append(branch)
                 continue
-            call = calls[0]
             # Launches before the call are copied into each branch of the inner dispatch. Launches after the call are an
             # error.
             if call is not branch.steps[-1]:
@@ -108,7 +107,7 @@ def _one_schedule(line: Line, place: int) -> Iterator[Line]:
         yield replace(line, steps=list(steps), rivals=rivals)
 
 
-def _of_one_schedule(launch: ast.Launch) -> list[ast.Launch | ast.Assign]:
+def _of_one_schedule(launch: ast.Launch) -> list[Step]:
     """The launch with each of the schedules that it names."""
     named = [item for item in launch.items if item.value is None]
     for place, item in enumerate(named):
@@ -119,11 +118,7 @@ def _of_one_schedule(launch: ast.Launch) -> list[ast.Launch | ast.Assign]:
 
 
 def _inlined(
-    program: Blocks,
-    dispatch: ast.Dispatch,
-    branch: ast.When,
-    call: ast.Launch,
-    inner: ast.Dispatch,
+    program: Blocks, dispatch: ast.Dispatch, branch: ast.When, call: ast.Launch, inner: ast.Dispatch
 ) -> Iterator[Line]:
     """The lines of the dispatch `inner`, specialized for a call in a branch of `dispatch`. These lines use the call's
     arguments and are guarded by the branch's conditions."""
@@ -155,13 +150,8 @@ def _inlined(
             made = _with(line, names)
             made.guards = (*guards, *made.guards)
             made.name = line.name or branch.name
-            made.steps = [
-                *branch.steps[:-1],
-                *(
-                    _launch(program, step, names, passed, [*items.values()]) if isinstance(step, ast.Launch) else step
-                    for step in made.steps
-                ),
-            ]
+            given = [*items.values()]
+            made.steps = branch.steps[:-1] + [_launch(program, step, names, passed, given) for step in made.steps]
             yield made
 
 
@@ -189,10 +179,12 @@ def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) ->
 
 
 def _launch(
-    program: Blocks, step: ast.Launch, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
-) -> ast.Launch:
-    """A launch of an inlined dispatch. Arguments that the launch passes implicitly, by equal names, become explicit.
-    The constants of the call are added to the launch."""
+    program: Blocks, step: Step, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
+) -> Step:
+    """A step of an inlined dispatch. Arguments that a launch passes implicitly, by equal names, become explicit. The
+    constants of the call are added to the launch. Other steps are returned unchanged."""
+    if not isinstance(step, ast.Launch):
+        return step
     args, keywords = step.args, step.keywords
     if args is None and step.name in program.kernels:
         own = [p.name for p in program.kernels[step.name].params if p.name in passed]
@@ -204,14 +196,6 @@ def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
     """A copy of a tree in which each name in `names` is replaced by its expression."""
     if isinstance(node, ast.Name):
         return names.get(node.id, node)
-    if isinstance(node, Loc):
-        return node
-    if isinstance(node, list | tuple):
-        return type(node)(_with(each, names) for each in node)
-    if isinstance(node, dict):
-        return {key: _with(each, names) for key, each in node.items()}
-    if not is_dataclass(node):
-        return node
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
         # If the caller omits the argument x, `given(x)` is false. The call `given(x)` is replaced here, where the
         # argument is known.
@@ -220,8 +204,7 @@ def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
             return ast.Name(node.loc, "false")
         args, keywords = _with(node.args, names), _with(node.keywords, names)
         return ast.Call(node.loc, node.function, args, keywords, node.rest)
-    made: Any = type(node)
-    return made(**{f.name: _with(getattr(node, f.name), names) for f in fields(node)})
+    return ast.rebuilt(node, lambda part: _with(part, names))
 
 
 def _branches(program: Blocks, line: ast.Match) -> Iterator[ast.When]:
@@ -253,7 +236,7 @@ def _branches(program: Blocks, line: ast.Match) -> Iterator[ast.When]:
         yield ast.When(loc, case.condition, steps, case.name, dict(zip(choice.params, line.args, strict=True)))
 
 
-def _named(program: Blocks, step: ast.Launch | ast.Assign, name: str) -> ast.Launch | ast.Assign:
+def _named(program: Blocks, step: Step, name: str) -> Step:
     """A step of a branch. If the step is a launch without a schedule, and its kernel has a schedule `name`, this
     schedule is added."""
     if not isinstance(step, ast.Launch) or any(item.value is None for item in step.items):
@@ -265,14 +248,11 @@ def _named(program: Blocks, step: ast.Launch | ast.Assign, name: str) -> ast.Lau
 
 def names_of_branch(line: ast.When) -> list[str]:
     """The names by which a caller can select a branch: the branch's own name, and the schedules of its launches."""
-    launches = [step for step in line.steps if isinstance(step, ast.Launch)]
-    named = [item.name for launch in launches for item in launch.items if item.value is None]
+    named = [item.name for launch in line.launches for item in launch.items if item.value is None]
     return ([line.name] if line.name is not None else []) + named
 
 
 def named_ways(dispatch: ast.Dispatch) -> dict[str, None]:
     """The names by which a caller can select a branch of a dispatch: the branches' own names, and the schedules of
     their launches."""
-    return dict.fromkeys(
-        name for line in dispatch.lines if isinstance(line, ast.When) for name in names_of_branch(line)
-    )
+    return dict.fromkeys(name for branch in dispatch.branches for name in names_of_branch(branch))

@@ -8,7 +8,6 @@ each attribute `rows.body` becomes a single name. So building and planning do no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -21,9 +20,6 @@ def qualified(
     """A copy of a block in which qualified names replace the keys of `names` and the members of `modules`. Names that
     the block itself binds stay. An unknown member of a module adds an error to `errors`, and the block is still
     returned."""
-    # Locations are dataclasses as well, but they need no rewriting.
-    if isinstance(node, Loc):
-        return node
     if isinstance(node, ast.Name):
         return ast.Name(node.loc, names[node.id]) if node.id in names else node
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
@@ -33,19 +29,12 @@ def qualified(
         is_member = dot and alias in modules
         whole = _member(node.loc, alias, name, modules, errors) if is_member else names.get(node.name, node.name)
         return ast.Match(node.loc, whole, *(qualified(part, names, modules, errors) for part in (node.args, node.arms)))
-    if isinstance(node, list | tuple):
-        return type(node)(qualified(each, names, modules, errors) for each in node)
-    if isinstance(node, dict):
-        return {key: qualified(each, names, modules, errors) for key, each in node.items()}
-    if not is_dataclass(node) or isinstance(node, type):
-        return node
     # As in Python, a local name shadows a module: a parameter `rows` hides the file that is imported as `rows`.
     own = _bound(node)
     if own:
         names = {name: whole for name, whole in names.items() if name not in own}
         modules = {name: members for name, members in modules.items() if name not in own}
-    made: Any = type(node)
-    return made(**{f.name: qualified(getattr(node, f.name), names, modules, errors) for f in fields(node)})
+    return ast.rebuilt(node, lambda part: qualified(part, names, modules, errors))
 
 
 def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from os.path import normpath
@@ -271,17 +271,9 @@ def _add(
                     program.examples.append(block)
             elif isinstance(block, ast.Schedule):
                 for kernel in block.kernels:
-                    if (kernel, block.name) in program.schedules:
-                        first = program.schedules[kernel, block.name].loc
-                        message = f"schedule '{block.name}' of '{kernel}' is defined twice"
-                        raise TileError("name", block.loc, message, f"first at {first}")
-                    program.schedules[kernel, block.name] = block
+                    _put(program.schedules, (kernel, block.name), block, f"schedule '{block.name}' of '{kernel}'")
                 if not block.kernels:
-                    if block.name in program.parts:
-                        first = program.parts[block.name].loc
-                        message = f"schedule '{block.name}' is defined twice"
-                        raise TileError("name", block.loc, message, f"first at {first}")
-                    program.parts[block.name] = block
+                    _put(program.parts, block.name, block, f"schedule '{block.name}'")
             else:
                 _define(program, block)
         except TileError as error:
@@ -291,20 +283,22 @@ def _add(
 def _define(program: Program, block: ast.KernelDef | ast.Def | ast.ChoiceBlock | ast.Dispatch) -> None:
     if isinstance(block, ast.KernelDef) and (block.name in RESERVED or block.name.startswith(OURS)):
         raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
+    kinds: dict[type, dict[str, Any]] = {
+        ast.KernelDef: program.kernels,
+        ast.Def: program.functions,
+        ast.ChoiceBlock: program.choices,
+        ast.Dispatch: program.dispatches,
+    }
     # A call may name any of these blocks, so they share one namespace.
-    kinds: tuple[Mapping[str, Any], ...] = (program.kernels, program.functions, program.choices, program.dispatches)
-    for kind in kinds:
-        if block.name in kind:
-            other = kind[block.name]
-            raise TileError("name", block.loc, f"'{block.name}' is defined twice", f"first at {other.loc}")
-    if isinstance(block, ast.KernelDef):
-        program.kernels[block.name] = block
-    elif isinstance(block, ast.Def):
-        program.functions[block.name] = block
-    elif isinstance(block, ast.ChoiceBlock):
-        program.choices[block.name] = block
-    else:
-        program.dispatches[block.name] = block
+    known = next((kind for kind in kinds.values() if block.name in kind), kinds[type(block)])
+    _put(known, block.name, block, f"'{block.name}'")
+
+
+def _put(known: dict[Any, Any], key: Any, block: Any, what: str) -> None:
+    """Adds a block to the blocks in `known`. Raises TileError `name` if they have the key already."""
+    if key in known:
+        raise TileError("name", block.loc, f"{what} is defined twice", f"first at {known[key].loc}")
+    known[key] = block
 
 
 def _import(
@@ -356,16 +350,11 @@ def _import(
     _add(module, file, path.parent, root, errors, [str(path)], False, (*inside, str(path)))
     members: dict[str, Any] = {**module.functions, **module.parts, **module.choices}
     names = {each: f"{block.alias}.{each}" for each in members}
-    into: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        (module.functions, program.functions),
-        (module.parts, program.parts),
-        (module.choices, program.choices),
-    ]
-    for of_module, of_program in into:
-        for each, node in of_module.items():
+    for kind in ("functions", "parts", "choices"):
+        for each, node in getattr(module, kind).items():
             made = qualified(node, names, {}, errors)
             made.name = names[each]
-            of_program[made.name] = made
+            getattr(program, kind)[made.name] = made
     return members
 
 
@@ -379,23 +368,12 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
     errors += _unread(program)
     errors += expand(program)
     known = program.kernels.keys() | program.dispatches.keys()
-    launches = [
-        step
-        for d in program.dispatches.values()
-        for line in d.lines
-        if isinstance(line, ast.When)
-        for step in line.steps
-        if isinstance(step, ast.Launch)
-    ]
-    for example in program.examples:
-        launches += [line for line in example.lines if isinstance(line, ast.Launch)]
+    launches = [launch for dispatch in program.dispatches.values() for launch in dispatch.launches]
+    launches += [line for example in program.examples for line in example.lines if isinstance(line, ast.Launch)]
     for launch in launches:
         if launch.name not in known:
-            errors.append(
-                TileError(
-                    "name", launch.loc, f"unknown kernel or dispatch '{launch.name}'", closest(launch.name, known)
-                )
-            )
+            message = f"unknown kernel or dispatch '{launch.name}'"
+            errors.append(TileError("name", launch.loc, message, closest(launch.name, known)))
 
 
 def _unread(program: Program) -> list[TileError]:
@@ -517,10 +495,8 @@ def launched_kernels(program: Program, name: str) -> list[str]:
     """The names of the kernels that a launch of `name` may run. `name` is a kernel or a dispatch."""
     if name in program.kernels:
         return [name]
-    dispatch = program.dispatches.get(name)
-    branches = [line for line in dispatch.lines if isinstance(line, ast.When)] if dispatch else []
-    steps = [step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)]
-    return [step.name for step in steps if step.name in program.kernels]
+    launches = program.dispatches[name].launches if name in program.dispatches else []
+    return [launch.name for launch in launches if launch.name in program.kernels]
 
 
 def type_parameters(kernels: Iterable[ast.KernelDef]) -> dict[str, list[str]]:

@@ -3,7 +3,7 @@ not resolve names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Union, dataclass_transform
 
@@ -379,6 +379,10 @@ class When:
     guards: tuple[Expr, ...] = ()
     rivals: int | None = None
 
+    @property
+    def launches(self) -> list[Launch]:
+        return [step for step in self.steps if isinstance(step, Launch)]
+
 
 @node
 class Case:
@@ -425,6 +429,15 @@ class Dispatch:
     name: str
     params: list[str]
     lines: list[Option | Require | Assign | When | Match]
+
+    @property
+    def branches(self) -> list[When]:
+        return [line for line in self.lines if isinstance(line, When)]
+
+    @property
+    def launches(self) -> list[Launch]:
+        """The launches of all branches."""
+        return [launch for branch in self.branches for launch in branch.launches]
 
 
 @node
@@ -485,6 +498,21 @@ def choice_key(node: Expr) -> str:
         case Index(subscripts=[Number(value=int(number))]):
             return f"{choice_key(node.value)}[{number}]"
     raise TileError("schedule", node.loc, "the key of a choice is made of names", "swizzle.s, or vector.x.load[1]")
+
+
+def rebuilt(part: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of a node, list, tuple or dict, made of what `change` returns for each of its parts. Any other value is
+    returned unchanged."""
+    # A location is a tuple as well, but no part of the tree.
+    if isinstance(part, Loc):
+        return part
+    if isinstance(part, list | tuple):
+        return type(part)(map(change, part))
+    if isinstance(part, dict):
+        return {key: change(each) for key, each in part.items()}
+    if (names := PARTS.get(type(part))) is None:
+        return part
+    return type(part)(part.loc, *(change(getattr(part, name)) for name in names))
 
 
 def walk(tree: Any) -> Iterator[Any]:

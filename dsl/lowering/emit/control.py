@@ -345,10 +345,7 @@ def _assert(w: Writer, op: Op) -> None:
 
     The claim is the number 1, or 2 + axis for an index that is out of range along that axis (`dsl/runtime/record.py`).
     """
-    good = w.registers[op.operands[0]]
-    holds = good[0]
-    for other in good[1:]:
-        holds = w.let(f"and i1 {holds}, {other}")
+    holds = _joined(w, "and", w.registers[op.operands[0]])
     fail, claim, done = (w.fresh_label(s) for s in ("fails", "record", "holds"))
     w.do(f"br i1 {holds}, label %{done}, label %{fail}")
     w.start(fail)

@@ -224,14 +224,10 @@ def _bytes_if(w: Writer, on: str, bytes: int) -> str:
     return w.let(f'call i32 asm "selp.b32 $0, {bytes}, 0, $1;", "=r,b"(i1 {on})')
 
 
-@rule("commit")
-def _commit(w: Writer, op: Op) -> None:
-    w.template("cp.async.commit_group", [], op)
-
-
-@rule("wait")
-def _wait(w: Writer, op: Op) -> None:
-    w.template("cp.async.wait_group", [str(op.attrs["groups"])], op)
+@rule("commit", "wait", "tma_commit", "tma_wait", "tma_fence", "wait_for_launches", "let_next_start")
+def _alone(w: Writer, op: Op) -> None:
+    """Emits the only instruction of an operation. Its operand is the number of groups that may be unfinished."""
+    w.template(op.spec.becomes, [str(op.attrs["groups"])] if "groups" in op.attrs else [], op)
 
 
 @rule("barrier")
@@ -248,16 +244,6 @@ def _barrier(w: Writer, op: Op) -> None:
             w.template("bar.sync.threads", [str(OF_ROLE), str(w.function.threads)], op)
         else:
             w.template("bar.sync", ["0"], op)
-
-
-@rule("wait_for_launches")
-def _wait_for_launches(w: Writer, op: Op) -> None:
-    w.template("griddepcontrol.wait", [], op)
-
-
-@rule("let_next_start")
-def _let_next_start(w: Writer, op: Op) -> None:
-    w.template("griddepcontrol.launch_dependents", [], op)
 
 
 @rule("shared_alloc")

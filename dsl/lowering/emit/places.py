@@ -70,7 +70,8 @@ class DebugInfo:
     def place(self, loc: Loc) -> int:
         """The number of the metadata node for a location. The node of an inlined location refers to the node of its
         caller's location."""
-        key = (id(loc.source), loc.start, id(loc.caller.source) if loc.caller else 0, _chain(loc.caller))
+        starts = tuple(each.start for each in (loc, *loc.callers))
+        key = (id(loc.source), id(loc.caller.source) if loc.caller else 0, starts)
         known = self.known.get(key)
         if known is None:
             line, column = loc.source.position(loc.start)
@@ -80,15 +81,6 @@ class DebugInfo:
             else:
                 outer = self.place(loc.caller)
                 scope = self.file_of(loc.source)[1]
-                text = f"!DILocation(line: {line}, column: {column}, scope: !{scope}, inlinedAt: !{outer})"
-                text = "distinct " + text
+                text = f"distinct !DILocation(line: {line}, column: {column}, scope: !{scope}, inlinedAt: !{outer})"
             known = self.known[key] = self.add(text)
         return known
-
-
-def _chain(loc: Loc | None) -> tuple:
-    out = []
-    while loc is not None:
-        out.append(loc.start)
-        loc = loc.caller
-    return tuple(out)

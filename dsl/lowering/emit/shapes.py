@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import reduce
+from operator import or_
 
 from dsl.lowering.emit.constants import constant
 from dsl.lowering.emit.rules import rule
@@ -64,9 +66,7 @@ def plus(w: Writer, part: str, offset: int, disjoint: bool) -> str:
 
 
 def _disjoint(layout: Layout) -> bool:
-    thread = 0
-    for basis in layout.thread:
-        thread |= basis
+    thread = reduce(or_, layout.thread, 0)
     return not any(b & thread for b in layout.register)
 
 
@@ -109,19 +109,12 @@ def _stack(w: Writer, op: Op) -> None:
     w.registers[op.result] = out
 
 
-@rule("block_id")
-def _block(w: Writer, op: Op) -> None:
-    w.registers[op.result] = [w.head.special(f"ctaid.{'xyz'[op.attrs['axis']]}")]
+_SPECIAL = {"block_id": "ctaid.{}", "grid_size": "nctaid.{}", "cluster_id": "clusterid.x"}
 
 
-@rule("grid_size")
-def _grid(w: Writer, op: Op) -> None:
-    w.registers[op.result] = [w.head.special(f"nctaid.{'xyz'[op.attrs['axis']]}")]
-
-
-@rule("cluster_id")
-def _cluster(w: Writer, op: Op) -> None:
-    w.registers[op.result] = [w.head.special("clusterid.x")]
+@rule(*_SPECIAL)
+def _of_grid(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.head.special(_SPECIAL[op.name].format("xyz"[op.attrs["axis"]]))]
 
 
 @rule("cluster_rank")

@@ -3,6 +3,8 @@ that depend on registers are immediates."""
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from dsl.lowering.ir.types import SharedType
@@ -51,9 +53,7 @@ class SharedAddress:
             self.thread = bases
             return
         self.thread = tuple(swizzled(b, self.swizzle) for b in bases)
-        self.moved = 0
-        for basis in self.thread:
-            self.moved |= basis
+        self.moved = reduce(or_, self.thread, 0)
         self.bases: dict[int, str] = {}
         self.added = [self.stage_offset(stage)] if stage is not None and self.type.ring else []
         self.added += self.terms

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from dsl.lowering.building.builder import attribute_key
 from dsl.lowering.emit.carriers import from_carrier, into_carrier
 from dsl.lowering.emit.rules import inline, rule
@@ -146,9 +148,7 @@ def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
 def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
     """Converts a coordinate of the reduced tile to a coordinate of the whole tile. The index along the reduced axis is
     0."""
-    inner = 1
-    for extent in layout.shape[axis + 1 :]:
-        inner *= extent
+    inner = prod(layout.shape[axis + 1 :])
     # A partial reduction keeps the axis, and the index along it is 0 in every thread.
     kept = len(target.shape) == len(layout.shape)
     outer_step = inner * (target.shape[axis] if kept else 1)
@@ -175,6 +175,10 @@ def _scan(w: Writer, op: Op) -> None:
         """Combines two partial results. `first` precedes `second` in the order of the scan's axis."""
         return inline(w, region, second + first if reverse else first + second)
 
+    def chosen(flag: str, then: list[str], otherwise: list[str]) -> list[str]:
+        each = zip(dtypes, then, otherwise, strict=True)
+        return [w.let(f"select i1 {flag}, {w.llvm(d)} {a}, {w.llvm(d)} {b}") for d, a, b in each]
+
     for members in groups.values():
         members.sort(key=lambda r: layout.offsets[r] & mask, reverse=reverse)
         rows = [[w.registers[o][r] for o in op.operands] for r in members]
@@ -187,15 +191,8 @@ def _scan(w: Writer, op: Op) -> None:
             after = w.head.once(f"icmp {'eq' if reverse else 'ne'} i32 {lane_bit}, 0")
             for i, row in enumerate(rows):
                 joined = inline(w, region, other + row)
-                rows[i] = [
-                    w.let(f"select i1 {after}, {w.llvm(d)} {a}, {w.llvm(d)} {b}")
-                    for d, a, b in zip(dtypes, joined, row, strict=True)
-                ]
-            low, high = inline(w, region, other + total), inline(w, region, total + other)
-            total = [
-                w.let(f"select i1 {after}, {w.llvm(d)} {a}, {w.llvm(d)} {b}")
-                for d, a, b in zip(dtypes, low, high, strict=True)
-            ]
+                rows[i] = chosen(after, joined, row)
+            total = chosen(after, inline(w, region, other + total), inline(w, region, total + other))
         for register, row in zip(members, rows, strict=True):
             for k, value in enumerate(row):
                 out[k][register] = value
@@ -238,12 +235,8 @@ def _shuffle(w: Writer, op: Op) -> None:
     dtype = op.operands[0].dtype
 
     def refuse() -> TileError:
-        return TileError(
-            "layout",
-            op.loc,
-            f"shfl.{mode} within {width} elements is no single shfl.sync in this layout",
-            _places(layout, axis, bits),
-        )
+        message = f"shfl.{mode} within {width} elements is no single shfl.sync in this layout"
+        return TileError("layout", op.loc, message, _places(layout, axis, bits))
 
     if mode == "xor" and distance is not None:
         split = BasisSpan(layout.lane + layout.register).solve(distance * stride)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
+from operator import or_
 
 from dsl.lowering.emit.pipelines import narrow
 from dsl.lowering.emit.rules import rule
@@ -25,9 +27,7 @@ def _tma_store(w: Writer, op: Op) -> None:
     assert place is not None and place.tile.layout is not None
     map, box, size, layout = map_of(op), CopiedBox.of(op), memory.dtype.bytes, place.tile.layout
     shape, run, is_of_warps = shape_of(box), place.tile.shape[-1], op.attrs["by"] == "warp"
-    inside = 0
-    for basis in (*layout.lane, *layout.register):
-        inside |= basis
+    inside = reduce(or_, (*layout.lane, *layout.register), 0)
     firsts = [basis & ~inside for basis in layout.warp] if is_of_warps else []
 
     def moved(weights: tuple[int, ...]) -> str:
@@ -68,18 +68,3 @@ def _weighed(element: int, shape: tuple[int, ...], run: int, weights: tuple[int,
     atom."""
     at = [element // pitch % extent for pitch, extent in zip(row_major(shape), shape, strict=True)]
     return sum(coordinate * weight for coordinate, weight in zip(at, weights, strict=True))
-
-
-@rule("tma_commit")
-def _tma_commit(w: Writer, op: Op) -> None:
-    w.template("cp.async.bulk.commit_group", [], op)
-
-
-@rule("tma_wait")
-def _tma_wait(w: Writer, op: Op) -> None:
-    w.template("cp.async.bulk.wait_group.read", [str(op.attrs["groups"])], op)
-
-
-@rule("tma_fence")
-def _tma_fence(w: Writer, op: Op) -> None:
-    w.template("fence.proxy.async.shared::cta", [], op)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsl.kernels.variant import Request, Variant, build_variant
-from dsl.lowering.meaning import Run, arguments_of, blocks_of, write_back
+from dsl.lowering.meaning.run import Run, arguments_of, blocks_of, write_back
 from dsl.lowering.passes import PASSES
 from dsl.runtime.expressions import compile_expression
 from dsl.text.program import parse_program

@@ -27,8 +27,8 @@ from dsl.lowering.ir.choices import Choice
 from dsl.lowering.ir.function import Block, Function, Op, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import WARP, Target
-from dsl.lowering.meaning import Outside, as_memory, blocks_of, carried_blocks
 from dsl.lowering.meaning.levels import Divergence, Undecided, compare_levels, compare_ptx, leads_to, met, name_of
+from dsl.lowering.meaning.run import Outside, as_memory, blocks_of, carried_blocks
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.control import parting
 from dsl.lowering.passes import Pass, passes_of, run_passes

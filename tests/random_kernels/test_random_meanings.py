@@ -11,8 +11,8 @@ import pytest
 
 from dsl.kernels.variant import Request, build_variant
 from dsl.lowering.ir.location import Errors, TileError
-from dsl.lowering.meaning import blocks_of, write_back
 from dsl.lowering.meaning.levels import Undecided, compare_levels
+from dsl.lowering.meaning.run import blocks_of, write_back
 from dsl.studies.verify import grid_of
 from dsl.text.program import parse_program
 from tests.random_kernels.kernels import kernel_of

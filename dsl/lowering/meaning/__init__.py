@@ -6,33 +6,8 @@ verify` and the tests check that emission agrees with them.
 """
 
 from dsl.lowering.meaning import control, elementwise, matrix, memory, pipelines, shapes, threads
-from dsl.lowering.meaning.run import (
-    MEANINGS,
-    MeaningArguments,
-    MeaningMemory,
-    Outside,
-    Run,
-    Undecided,
-    arguments_of,
-    as_memory,
-    blocks_of,
-    carried_blocks,
-    write_back,
-)
+from dsl.lowering.meaning.run import MEANINGS, Outside, blocks_of, carried_blocks
 
 FAMILIES = (elementwise, shapes, threads, matrix, memory, pipelines, control)
 
-__all__ = [
-    "FAMILIES",
-    "MEANINGS",
-    "MeaningArguments",
-    "MeaningMemory",
-    "Outside",
-    "Run",
-    "Undecided",
-    "arguments_of",
-    "as_memory",
-    "blocks_of",
-    "carried_blocks",
-    "write_back",
-]
+__all__ = ["FAMILIES", "MEANINGS", "Outside", "blocks_of", "carried_blocks"]

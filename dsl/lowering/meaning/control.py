@@ -23,12 +23,6 @@ def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
     return np.where(condition, yes, no)
 
 
-@meaning("mark")
-def _mark(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect: time is not part of the semantics."""
-    return []
-
-
 @meaning("for")
 def _for(run: Run, op: Op, x: list[Array]) -> list[Array]:
     start, stop, step = (int(v) for v in x[:3])
@@ -66,9 +60,8 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
             carried = [chosen(going, n, o) for n, o in zip(following, given, strict=True)]
     finally:
         run.active = around  # even after an error, because the run may continue with another block
-    raise Undecided(
-        op, f"a loop has not ended after {MOST_ITERATIONS} iterations: it may wait for a block that comes later"
-    )
+    message = f"a loop has not ended after {MOST_ITERATIONS} iterations: it may wait for a block that comes later"
+    raise Undecided(op, message)
 
 
 @meaning("if")
@@ -105,7 +98,7 @@ def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
-@meaning("print")
+@meaning("print", "mark")
 def _print(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect: printed text is not a value, and the order of threads is not defined."""
+    """No effect: printed text and times are not values, and the order of threads is not defined."""
     return []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -81,21 +81,10 @@ class Divergence:
 
     def as_json(self) -> dict[str, Any]:
         """The divergence as JSON data."""
+        out = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "loc"}
+        out |= {name: None if out[name] is None else str(out[name]) for name in ("before", "after")}
         loc = self.loc
-        return {
-            "level": self.level,
-            "message": self.message,
-            "value": self.value,
-            "file": None if loc is None else loc.source.name,
-            "line": None if loc is None else loc.line,
-            "block": self.block,
-            "element": self.element,
-            "register": self.register,
-            "lane": self.lane,
-            "warp": self.warp,
-            "before": None if self.before is None else str(self.before),
-            "after": None if self.after is None else str(self.after),
-        }
+        return out | {"file": None if loc is None else loc.source.name, "line": None if loc is None else loc.line}
 
 
 def is_tile(value: Value) -> bool:
@@ -403,9 +392,8 @@ def memory_divergence(
             same = ~allowed(a, alike, p.dtype, inexact=True).wrong(b)
         if not same.all():
             at = int(np.argmin(same))
-            return Divergence(
-                level, f"tensor '{p.name}' differs", p.name, p.loc, None, (at,), before=a[at], after=b[at]
-            )
+            message = f"tensor '{p.name}' differs"
+            return Divergence(level, message, p.name, p.loc, None, (at,), before=a[at], after=b[at])
     if before.failed != now.failed:  # asserts are results, too
         line = min(before.failed ^ now.failed)
         return Divergence(level, f"the assert of line {line} fails in one of the two alone")
@@ -555,12 +543,4 @@ def _emitted(
     return found
 
 
-__all__ = [
-    "Divergence",
-    "LevelOutcome",
-    "Levels",
-    "Undecided",
-    "compare_levels",
-    "compare_ptx",
-    "run_level",
-]
+__all__ = ["Divergence", "LevelOutcome", "Levels", "Undecided", "compare_levels", "compare_ptx", "run_level"]

@@ -183,22 +183,10 @@ def _tma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
-@meaning("tma_fence")
-def _tma_fence(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect, like a barrier."""
-    return []
-
-
-@meaning("barrier")
-def _barrier(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect, because all threads finish an operation before the next operation begins."""
-    return []
-
-
-@meaning("wait_for_launches")
-@meaning("let_next_start")
-def _launches(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect, because a launch ends before the next launch begins."""
+@meaning("barrier", "tma_fence", "wait_for_launches", "let_next_start")
+def _order(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """No effect, because all threads finish an operation before the next operation begins, and a launch ends before the
+    next launch begins."""
     return []
 
 

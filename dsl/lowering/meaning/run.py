@@ -23,20 +23,20 @@ Array = Any
 """A numpy array, or a numpy number for a scalar."""
 
 
-class Undecided(Exception):
+class _Stopped(Exception):
+    """Raised where a run cannot go on."""
+
+    def __init__(self, op: Op, message: str):
+        super().__init__(message)
+        self.op, self.message = op, message
+
+
+class Undecided(_Stopped):
     """Raised where the semantics are not defined: for an `asm`, or for a block that waits for a later block."""
 
-    def __init__(self, op: Op, message: str):
-        super().__init__(message)
-        self.op, self.message = op, message
 
-
-class Outside(Exception):
+class Outside(_Stopped):
     """Raised for an access outside of a memory."""
-
-    def __init__(self, op: Op, message: str):
-        super().__init__(message)
-        self.op, self.message = op, message
 
 
 @dataclass(slots=True)
@@ -194,9 +194,8 @@ class Run:
         count, kind = prod(type.shape), stored(type.dtype)
         order = _order(type, op) if type.swizzle else None
         if "offset" not in op.attrs:
-            self.tiles[op.result] = MeaningMemory(
-                np.full(count * kind.itemsize, 0xA5, np.uint8).view(kind), count, order
-            )
+            data = np.full(count * kind.itemsize, 0xA5, np.uint8).view(kind)
+            self.tiles[op.result] = MeaningMemory(data, count, order)
             return
         if self.bytes is None:
             ends = (o.attrs["offset"] + o.attrs["type"].bytes for o in self.allocations)

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from dsl.lowering.ops import control, elementwise, matrix, memory, pipelines, shapes, threads
+from dsl.lowering.ops import control, elementwise, matrix, memory, pipelines, shapes, threads  # noqa: F401 (the rows)
 from dsl.lowering.ops.elementwise import CLASSES
 from dsl.lowering.ops.memory import operand, space_of
-from dsl.lowering.ops.spec import OPS, AccessEffect, Mismatch, OpSpec
+from dsl.lowering.ops.spec import OPS, Mismatch
 
-__all__ = [
-    "CLASSES",
-    "OPS",
-    "AccessEffect",
-    "Mismatch",
-    "OpSpec",
-    "control",
-    "elementwise",
-    "matrix",
-    "memory",
-    "operand",
-    "pipelines",
-    "shapes",
-    "space_of",
-    "threads",
-]  # fmt: skip
+__all__ = ["CLASSES", "OPS", "Mismatch", "operand", "space_of"]

@@ -103,14 +103,13 @@ def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast
     else:
         extents = list(memory.dims if hasattr(memory, "dims") else memory.extents)
     if len(node.subscripts) > len(extents):
-        builder.error(
-            "shape", node.loc, f"{describe(memory)} has {len(extents)} axes; got {len(node.subscripts)} subscripts"
-        )
+        message = f"{describe(memory)} has {len(extents)} axes; got {len(node.subscripts)} subscripts"
+        builder.error("shape", node.loc, message)
     out: list[Any] = []
     for axis, extent in enumerate(extents):
         sub = node.subscripts[axis] if axis < len(node.subscripts) else ast.Slice(node.loc, None, None)
         if isinstance(sub, ast.Slice):
-            span = _slice(builder, sub, extent, node.loc, ring=_is_ring_axis(memory, axis))
+            span = _slice(builder, sub, extent, ring=_is_ring_axis(memory, axis))
             _check_span(builder, span, extent, axis, sub.loc if sub.loc.end else node.loc)
             out.append(span)
         elif ast.is_none(sub):
@@ -179,17 +178,15 @@ def _is_ring_axis(memory: Any, axis: int) -> bool:
     return axis == 0 and getattr(memory, "has_stages", False) and memory.value.type.ring
 
 
-def _slice(builder: Building, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
+def _slice(builder: Building, node: ast.Slice, extent: int | Value, ring: bool) -> Span:
     where = node.loc
     if ring:
         builder.error("type", where, "a stage of a ring is chosen by one index")
     start: Value | int = 0 if node.start is None else integer(builder, builder.expr(node.start), where)
     if node.stop is None:
         if isinstance(extent, Value):
-            hint = "write start : start + EXTENT; what is past the edge is masked"
-            builder.error(
-                "extent", where, "a slice needs a constant extent, and this dim is known only at run time", hint
-            )
+            message = "a slice needs a constant extent, and this dim is known only at run time"
+            builder.error("extent", where, message, "write start : start + EXTENT; what is past the edge is masked")
         stop: Value | int = extent
     else:
         stop = integer(builder, builder.expr(node.stop), where)
@@ -520,9 +517,8 @@ def read(
     joined = join_masks(builder, place, mask, loc)
     fill: Value | None = None
     if joined is not None:
-        fill = builder.as_value(
-            0 if other is None and dtype is not I1 else False if other is None else other, loc, dtype
-        )
+        zero: Binding = False if dtype is I1 else 0
+        fill = builder.as_value(zero if other is None else other, loc, dtype)
         if fill.dtype is not dtype:
             builder.error("type", loc, f"other= is {fill.tile}; the elements are {dtype}")
         check_fits(builder, fill, place.offset.tile.shape, "other=", loc)
@@ -617,9 +613,8 @@ def write(
     joined = join_masks(builder, place, mask, loc)
     builder.place(loc)
     if builder.in_tile_if and not place.offset.tile.shape:
-        builder.error(
-            "type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile"
-        )
+        message = "a scalar is stored by one thread, which may not take this branch"
+        builder.error("type", loc, message, "index by the tile")
     cache, evict = policy(builder, access, cache, evict)
     of_box, more = _named_box(builder, access, place, mask, windows=False)
     named = operands_of(place, {"mask": joined, "value": stored} | of_box)
@@ -643,12 +638,8 @@ def stored_value(builder: Building, value: Binding, dtype: DType, place: Place, 
         if {stored.dtype.name, dtype.name} == {"index", "s32"}:
             stored = builder.ir.value("cast", stored, to=dtype, saturate=False, rounding=None)
         else:
-            builder.error(
-                "type",
-                loc,
-                f"a value of {stored.dtype} is stored to elements of {dtype}",
-                f"convert it with .to({dtype})",
-            )
+            message = f"a value of {stored.dtype} is stored to elements of {dtype}"
+            builder.error("type", loc, message, f"convert it with .to({dtype})")
     shape = place.offset.tile.shape
     check_fits(builder, stored, shape, "the value", loc)
     builder.place(loc)
@@ -694,9 +685,7 @@ def narrow(builder: Building, access: Access) -> SharedTile:
         else:
             inside += _edges(builder, sub, extent)
             inside += _outside_edges(builder, sub, outer)
-    return SharedTile(
-        tile.value, out_extents, out_strides, stage, base, inside=tuple(inside), windows=tuple(out_windows)
-    )
+    return SharedTile(tile.value, out_extents, out_strides, stage, base, False, tuple(inside), tuple(out_windows))
 
 
 def _moved(builder: Building, index: Value | int, by: Value | int) -> Value | int:

@@ -25,25 +25,11 @@ MAX_INT_BITS = 128
 
 
 def _divide(a: Number, b: Number) -> Number:
-    if b == 0:
-        raise ConstantError("division by zero")
     if isinstance(a, int) and isinstance(b, int):
         if a % b:
             raise ConstantError(f"{a} / {b} is no integer", "'//' rounds down, cdiv(a, b) rounds up")
         return a // b
     return a / b
-
-
-def _floor(a: Number, b: Number) -> Number:
-    if b == 0:
-        raise ConstantError("division by zero")
-    return a // b
-
-
-def _modulo(a: Number, b: Number) -> Number:
-    if b == 0:
-        raise ConstantError("division by zero")
-    return a % b
 
 
 def _shift(function: Callable) -> Callable:
@@ -77,8 +63,8 @@ INFIX: dict[str, Callable[[Any, Any], Number]] = {
     "-": operator.sub,
     "*": operator.mul,
     "/": _divide,
-    "//": _floor,
-    "%": _modulo,
+    "//": operator.floordiv,
+    "%": operator.mod,
     "**": power,
     "&": operator.and_,
     "|": operator.or_,
@@ -95,6 +81,8 @@ def infix(op: str, a: Number, b: Number) -> Number:
         raise ConstantError(f"'{op}' takes tiles, not constants")
     if op in ("&", "|", "^", "<<", ">>") and (isinstance(a, float) or isinstance(b, float)):
         raise ConstantError(f"'{op}' takes integers")
+    if op in ("/", "//", "%") and b == 0:
+        raise ConstantError("division by zero")
     try:
         result = INFIX[op](a, b)
     except (OverflowError, ZeroDivisionError):

@@ -36,10 +36,6 @@ class Arrays(Host):
         super().__init__(Scope(scope_of(functions), names), seed)  # type: ignore[arg-type]
         self.steps = 0
 
-    @property
-    def names(self) -> Mapping[str, Any]:
-        return self.scope.names
-
     def __call__(self, node: ast.Expr) -> Any:
         self.steps = 0
         with deep_recursion():

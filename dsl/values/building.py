@@ -118,12 +118,8 @@ class Building(Walk):
         if isinstance(binding, OPERANDS):
             return binding
         if isinstance(binding, SharedTile | Tensor):
-            self.error(
-                "type",
-                loc,
-                f"{describe(binding)} is no value",
-                "read a part of it: x[start : start + EXTENT] or load(…)",
-            )
+            hint = "read a part of it: x[start : start + EXTENT] or load(…)"
+            self.error("type", loc, f"{describe(binding)} is no value", hint)
         return self.as_value(binding, loc)
 
     def cast(self, value: Value, to: DType, saturate: bool = False, rounding: str | None = None) -> Value:
@@ -207,9 +203,8 @@ class Building(Walk):
         if number & (number - 1) and not self.has_parts(number):
             hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
             if (part := number & -number) >= LEAST_PART:
-                hint += (
-                    f"; or, for an accumulator, subtiles of powers of two by the schedule: 'subtile NAME: …, {part}'"
-                )
+                subtiles = "subtiles of powers of two by the schedule"
+                hint += f"; or, for an accumulator, {subtiles}: 'subtile NAME: …, {part}'"
             self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
         if number > MAX_TILE:
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")

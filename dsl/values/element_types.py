@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dsl.lowering.ir.types import DTYPES, DType, int_range
-from dsl.lowering.machine.formats import from_fp8, load, nearest, store, to_fp8
+from dsl.lowering.ir.types import DTYPES, DType
+from dsl.lowering.machine.formats import float_to_int, from_fp8, int_to_int, load, nearest, store, to_fp8
 
 # numpy has no bf16, e4m3 and e5m2. Here these types are structured types whose only field holds the bits. Arrays of
 # them can be sliced, copied and passed to a kernel. numpy refuses arithmetic on such arrays, so that bits are never
@@ -86,20 +86,9 @@ def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarr
     if dtype.is_float:
         with np.errstate(over="ignore"):
             return values.astype(to)
-    low, high = (-(1 << 63), (1 << 63) - 1) if dtype.kind == "index" else int_range(dtype)
     if values.dtype.kind == "f":
-        # In C, converting a float beyond the integer range is undefined, so such floats are replaced by `low` or
-        # `high`. The largest 64-bit integer is not representable in float64, so it is assigned as an integer.
-        whole = np.trunc(values)
-        inside = (whole > float(low)) & (whole < float(high))
-        limited = np.where(inside, whole, 0.0).astype(to)
-        limited[whole >= float(high)] = high
-        limited[whole <= float(low)] = low
-        return limited
-    if saturate and values.dtype.kind != "b":
-        span = np.iinfo(values.dtype)
-        values = np.clip(values, max(low, int(span.min)), min(high, int(span.max)))
-    return values.astype(to)
+        return float_to_int(values, to, None)
+    return int_to_int(values, dtype, to, saturate and values.dtype.kind != "b")
 
 
 def fill(shape: tuple[int, ...], dtype: DType, draw: Any) -> np.ndarray:

@@ -19,9 +19,5 @@ class Numbers(Walk):
     def __init__(self, names: Mapping[str, Any]):
         super().__init__(Scope(None, names))  # type: ignore[arg-type]
 
-    @property
-    def names(self) -> Mapping[str, Any]:
-        return self.scope.names
-
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> NoReturn:
         raise AssertionError("operators take numbers alone")

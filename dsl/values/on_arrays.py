@@ -79,12 +79,14 @@ def fitting(host: Host, loc: Loc, low: int, high: int, what: str) -> type:
         return np.int64
     if low >= 0 and high < 1 << 64:
         return np.uint64
-    host.error(
-        "limit",
-        loc,
-        f"{what} may not fit in 64 bits",
-        "integers on the host do not wrap; convert to f64, or narrow first",
-    )
+    hint = "integers on the host do not wrap; convert to f64, or narrow first"
+    host.error("limit", loc, f"{what} may not fit in 64 bits", hint)
+
+
+def joint_type(host: Host, loc: Loc, arrays: Sequence[np.ndarray], what: str) -> type:
+    """The 64-bit integer type that holds all elements of these arrays."""
+    ends = [end for array in arrays for end in bounds(array)]
+    return fitting(host, loc, min(ends), max(ends), what)
 
 
 # ---- operators -----------------------------------------------------------------------------------------------
@@ -120,9 +122,7 @@ def _bits(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np.nda
         host.error("type", loc, f"'{op}' takes integers")
     if a.dtype.kind == "b" and b.dtype.kind == "b":
         return _BITS[op](a, b)
-    type_ = fitting(
-        host, loc, min(bounds(a)[0], bounds(b)[0]), max(bounds(a)[1], bounds(b)[1]), f"the operands of '{op}'"
-    )
+    type_ = joint_type(host, loc, [a, b], f"the operands of '{op}'")
     return _BITS[op](a.astype(type_), b.astype(type_))
 
 
@@ -189,9 +189,8 @@ def product(host: Host, loc: Loc, left: Any, right: Any) -> Any:
         host.error("shape", loc, "'@' takes arrays, not numbers")
     inner = b.shape[0] if b.ndim == 1 else b.shape[-2]
     if a.shape[-1] != inner:
-        host.error(
-            "shape", loc, f"the inner extents of {list(a.shape)} @ {list(b.shape)} differ: {a.shape[-1]} and {inner}"
-        )
+        message = f"the inner extents of {list(a.shape)} @ {list(b.shape)} differ: {a.shape[-1]} and {inner}"
+        host.error("shape", loc, message)
     try:
         outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
@@ -330,11 +329,9 @@ def extreme(host: Host, loc: Loc, values: Sequence[Any], name: str) -> Any:
     """The elementwise least or greatest of the values. `name` is numpy's `minimum` or `maximum`."""
     pick = getattr(np, name)
     arrays = together(host, loc, list(values))
-    if arrays[0].dtype.kind != "f":
-        low, high = min(bounds(a)[0] for a in arrays), max(bounds(a)[1] for a in arrays)
-        if not all(a.dtype.kind == "b" for a in arrays):
-            type_ = fitting(host, loc, low, high, "the operands")
-            arrays = [a.astype(type_, copy=False) for a in arrays]
+    if arrays[0].dtype.kind != "f" and not all(a.dtype.kind == "b" for a in arrays):
+        type_ = joint_type(host, loc, arrays, "the operands")
+        arrays = [a.astype(type_, copy=False) for a in arrays]
     total = arrays[0]
     for a in arrays[1:]:
         chosen = pick(total, a)
@@ -353,7 +350,7 @@ def where(host: Host, loc: Loc, condition: Any, yes: Any, no: Any) -> Any:
     yes, no = together(host, loc, [yes, no])
     host.room(loc, math.prod(common_shape(host, loc, [condition, yes, no])) * 8)
     if yes.dtype.kind != no.dtype.kind and yes.dtype.kind != "f":
-        type_ = fitting(host, loc, min(bounds(yes)[0], bounds(no)[0]), max(bounds(yes)[1], bounds(no)[1]), "where")
+        type_ = joint_type(host, loc, [yes, no], "where")
         yes, no = yes.astype(type_), no.astype(type_)
     return plain(np.where(condition, yes, no))
 

@@ -28,10 +28,6 @@ class Shapes(Walk):
     def __init__(self, names: Mapping[str, Any], functions: Mapping[str, ast.Def]):
         super().__init__(Scope(scope_of(functions), names))  # type: ignore[arg-type]
 
-    @property
-    def names(self) -> Mapping[str, Any]:
-        return self.scope.names
-
     def joins(self, value: Any) -> bool:
         return True
 

@@ -19,17 +19,7 @@ from dsl.lowering.ir.types import DTYPES, I1, OPERAND_TYPES, DType
 from dsl.text import tree as ast
 from dsl.values.access import PassedPart, index_tile, narrow, read, read_for_def, subscripts
 from dsl.values.arithmetic import ConstantError
-from dsl.values.bindings import (
-    POISON,
-    Absent,
-    Access,
-    Binding,
-    SharedTile,
-    Suppressed,
-    Table,
-    Tensor,
-    describe,
-)
+from dsl.values.bindings import POISON, Absent, Access, Binding, SharedTile, Suppressed, Table, Tensor, describe
 from dsl.values.building import Building
 from dsl.values.fast_math import FAST, is_fast
 from dsl.values.functions.matrix import mma_hint, multiply
@@ -154,12 +144,8 @@ class Tiles(Building):
         a, b = self.agree([left, right], loc)
         if op == "/":
             if not a.dtype.is_float:
-                self.error(
-                    "type",
-                    loc,
-                    f"'/' divides floats; these are {a.dtype}",
-                    "'//' rounds down; or convert with .to(f32)",
-                )
+                hint = "'//' rounds down; or convert with .to(f32)"
+                self.error("type", loc, f"'/' divides floats; these are {a.dtype}", hint)
             return self.ir.value("div", a, b)
         if op in ("//", "%"):
             self.check_divisor(b, loc)

@@ -7,7 +7,7 @@ the walk looks up the meaning for its domain in the function's row (`table.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
@@ -67,6 +67,11 @@ class Walk:
         # The number of statements so far that depended on a constant (`if`, loops, `assert`). In such a statement, a
         # line without an effect for these constants may have an effect for other constants.
         self.chosen = 0
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """The names of the innermost scope."""
+        return self.scope.names
 
     # ---- errors ----
 
@@ -167,9 +172,8 @@ class Walk:
         root = None if dotted is None else dotted.partition(".")[0]
         if dotted is not None and root is not None:
             bound = self.scope.find(root, MISSING)
-            if bound is MISSING or isinstance(
-                bound, Closure
-            ):  # a def has no attributes: `exp.approx` is the language's
+            # A def has no attributes: `exp.approx` is the language's.
+            if bound is MISSING or isinstance(bound, Closure):
                 found = self.function_of(dotted, node.loc)
                 if found is not None:
                     return found
@@ -214,10 +218,7 @@ class Walk:
     def _binary(self, node: ast.Binary) -> Any:
         if node.op in ("and", "or"):
             return self.logic(node, partial(self.operand, op=node.op))
-        op, left, right = node.op, self.operand(node.left, node.op), self.operand(node.right, node.op)
-        if isinstance(left, NUMBERS) and isinstance(right, NUMBERS):
-            return infix(op, left, right)
-        return self.joined(op, left, right, node.loc)
+        return self.infix(node.op, self.operand(node.left, node.op), self.operand(node.right, node.op), node.loc)
 
     def infix(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
         if isinstance(left, NUMBERS) and isinstance(right, NUMBERS):

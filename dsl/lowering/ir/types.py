@@ -108,7 +108,7 @@ def type_hint(name: str, more: Iterable[str] = ()) -> str:
     return f"did you mean '{meant}'?" if meant else closest(name, known) or "types: " + ", ".join(known)
 
 
-_FLOATS = {
+FLOATS = {
     "f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023),
     "e4m3": (4, -6, 8), "e5m2": (3, -14, 15),
 }  # fmt: skip
@@ -118,7 +118,7 @@ number)."""
 
 def greatest(dtype: DType) -> float:
     """The greatest finite number of a float type. In e4m3, the last bit pattern below 2^9 is a NaN."""
-    digits, _, exponent = _FLOATS[dtype.name]
+    digits, _, exponent = FLOATS[dtype.name]
     return (2.0 - 2.0 ** ((2 if dtype.name == "e4m3" else 1) - digits)) * 2.0**exponent
 
 
@@ -139,7 +139,7 @@ def nearest_number(value: int | float, dtype: DType) -> float:
 @lru_cache(1024)
 def _nearest(value: int | float, dtype: DType) -> float:
     exact = Fraction(value)  # exact, because conversion to float would round an int above 2^53 a first time
-    size, (digits, least, _) = abs(exact), _FLOATS[dtype.name]
+    size, (digits, least, _) = abs(exact), FLOATS[dtype.name]
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     exponent -= size < Fraction(2) ** exponent
     unit = Fraction(2) ** (max(exponent, least) - digits + 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dsl.lowering.ir.types import BF16, F64, FP8, DType, int_range
+from dsl.lowering.ir.types import BF16, F64, FLOATS, FP8, DType, int_range
 
 Array = Any
 
@@ -60,9 +60,6 @@ def spread(x: Array, shape: tuple[int, ...]) -> np.ndarray:
 
 
 # ---- rounding ----
-
-_SIZES = {"f16": (10, 16), "bf16": (7, 16), "f32": (23, 32), "f64": (52, 64)}
-"""Maps a float type to (number of fraction bits, total number of bits)."""
 
 
 def to_bf16(x: Array) -> Array:
@@ -177,8 +174,10 @@ def to_fp8(x: Array, dtype: DType) -> Array:
 _WHOLE = {None: np.trunc, "rz": np.trunc, "rn": np.rint, "rp": np.ceil, "rm": np.floor}
 
 
-def float_to_int(x: Array, to: DType, kind: np.dtype, rounding: str | None) -> Array:
+def float_to_int(x: Array, kind: np.dtype, rounding: str | None) -> Array:
     """Converts floats to integers, saturating. By default, values are truncated. NaN becomes 0."""
+    # In C, converting a float beyond the integer range is undefined. float64 lacks the greatest 64-bit integer, so that
+    # is not converted either.
     whole = _WHOLE[rounding](np.asarray(x, np.float64))
     low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     inside = (whole > low) & (whole < high)
@@ -215,7 +214,7 @@ def _directed(exact: int, near: float, rounding: str | None) -> float:
     return near
 
 
-def int_to_int(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool) -> Array:
+def int_to_int(x: Array, to: DType, kind: np.dtype, saturate: bool) -> Array:
     """Converts integers to another integer type. Values wrap around, or saturate."""
     if saturate:
         low, high = (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) if to.kind == "index" else int_range(to)
@@ -231,7 +230,7 @@ def as_float(x: Array, dtype: DType) -> Array:
 
 def unit(dtype: DType) -> float:
     """The distance from 1 to the next larger number of a float type."""
-    return 2.0 ** -_SIZES[dtype.name][0] if dtype.name in _SIZES else 2.0 ** -{"e4m3": 3, "e5m2": 2}[dtype.name]
+    return 2.0 ** (1 - FLOATS[dtype.name][0])
 
 
 def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
@@ -249,8 +248,8 @@ def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
 
 def least(dtype: DType) -> float:
     """The least positive number of a float type. It is also the distance between neighbouring subnormal numbers."""
-    lowest = {"f16": -24, "bf16": -133, "f32": -149, "f64": -1074, "e4m3": -9, "e5m2": -16}
-    return 2.0 ** lowest[dtype.name]
+    digits, exponent, _ = FLOATS[dtype.name]
+    return 2.0 ** (exponent - digits + 1)
 
 
 def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:

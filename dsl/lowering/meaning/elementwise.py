@@ -164,12 +164,12 @@ def converted(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool
     if to is I1:
         return np.not_equal(x, 0)
     if source.is_float:
-        return round_to(as_float(x, source), to, rounding) if to.is_float else float_to_int(x, to, kind, rounding)
+        return round_to(as_float(x, source), to, rounding) if to.is_float else float_to_int(x, kind, rounding)
     if source is I1:
         return np.asarray(x).astype(kind)
     if to.is_float:
         return int_to_float(x, to, rounding)
-    return int_to_int(x, source, to, kind, saturate)
+    return int_to_int(x, to, kind, saturate)
 
 
 @meaning("bitcast")

@@ -191,12 +191,7 @@ def _scaled(name: str, before: float, after: float) -> Meaning:
 
 
 for _name, _before, _after, _means in (
-    (
-        "exp",
-        math.log2(math.e),
-        1.0,
-        "`ex2.approx.ftz(x·log2 e)`: further relative error |x|·2^−24; 0 below 2^−126",
-    ),
+    ("exp", math.log2(math.e), 1.0, "`ex2.approx.ftz(x·log2 e)`: further relative error |x|·2^−24; 0 below 2^−126"),
     ("exp2", 1.0, 1.0, "`ex2.approx.ftz`: 0 below 2^−126"),
     ("log", 1.0, math.log(2), "scaled `lg2.approx`: absolute error about 2^−22 near 1"),
     ("log2", 1.0, 1.0, "`lg2.approx`"),
@@ -266,15 +261,11 @@ def _cdiv_tiles(b: Building, loc: Loc, *args: Binding) -> Binding:
     b.check_divisor(by, loc)
     ir, high, size = b.ir, b.facts.of(a).high, b.facts.of(by)
     one = ir.broadcast(b.literal(1, by.dtype, loc), by.tile.shape)
-    if (
-        size.low is not None
-        and size.low >= 0
-        and (
-            counts_elements(a) and counts_elements(by)
-            if high is None or size.high is None
-            else high + size.high - 1 <= int_range(a.dtype)[1]
-        )
-    ):
+    if high is None or size.high is None:
+        fits = counts_elements(a) and counts_elements(by)
+    else:
+        fits = high + size.high - 1 <= int_range(a.dtype)[1]
+    if fits and size.low is not None and size.low >= 0:
         return ir.value("floordiv", ir.value("add", a, ir.value("sub", by, one)), by)
     below = ir.value("floordiv", a, by)
     rest = ir.value("ne", ir.value("mul", below, by), a)
@@ -396,9 +387,8 @@ def _resized(b: Building, loc: Loc, value: Value, to: DType) -> Value:
         parts = b.ir.value("stack", *(b.cast(b.ir.value("shr", whole, bits), small) for bits in shifts))
         return b.ir.value("bitcast", b.ir.reshape(parts, (*around, last * len(places))), to=to)
     if last % len(places):
-        b.error(
-            "type", loc, f"{len(places)} elements of {value.dtype} make one of {to}; a row of {value.tile} has {last}"
-        )
+        message = f"{len(places)} elements of {value.dtype} make one of {to}; a row of {value.tile} has {last}"
+        b.error("type", loc, message)
     shape = (*around, last // len(places))
     pairs = b.ir.reshape(b.ir.value("bitcast", value, to=small), (*shape, len(places)))
     total = None

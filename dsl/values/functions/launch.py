@@ -20,7 +20,7 @@ from dsl.values.walk import Walk
 row = rows("The launch, types, arrays")
 
 
-def _of_grid(name: str, op: str) -> Meaning:
+def _of_grid(op: str) -> Meaning:
     def tiles(b: Building, loc: Loc, axis: Binding) -> Value:
         number = b.whole(axis, loc, "a grid axis")
         if not 0 <= number <= 2:
@@ -112,14 +112,13 @@ def _described(host: Host, loc: Loc, value: Any, name: str) -> tuple[tuple[int, 
         return value.shape, value.bytes
     if not is_array(value):
         host.error("type", loc, f"{name} takes an array; this is {host.describe(value)}")
+    if hasattr(value, "__array_interface__"):
+        return value.shape, value.nbytes
     try:
-        return (value.shape, value.nbytes) if hasattr(value, "__array_interface__") else _size_of(describe(value))
+        array = describe(value)
+        return array.shape, array.size * array.itemsize
     except LaunchError as error:
         host.error("type", loc, str(error))
-
-
-def _size_of(array: Any) -> tuple[tuple[int, ...], int]:
-    return array.shape, array.size * array.itemsize
 
 
 def _shape_arrays(host: Host, loc: Loc, value: Any, axis: Any = None) -> Any:
@@ -139,12 +138,8 @@ def _shape_shapes(domain: Walk, loc: Loc, value: Any, axis: Any = None) -> Any:
     return value.shape[axis] if type(axis) is int and -len(value.shape) <= axis < len(value.shape) else UNKNOWN
 
 
-def _bytes_arrays(host: Host, loc: Loc, value: Any) -> int:
-    return _described(host, loc, value, "bytes")[1]
-
-
-row("block(axis)", "the block's index along a grid axis", tiles=_of_grid("block", "block_id"))
-row("grid(axis)", "how many blocks a grid axis has", tiles=_of_grid("grid", "grid_size"))
+row("block(axis)", "the block's index along a grid axis", tiles=_of_grid("block_id"))
+row("grid(axis)", "how many blocks a grid axis has", tiles=_of_grid("grid_size"))
 row("size(T)", "bytes of a type", always=_size)
 row("sum_type(T)", "the accumulator type for operands of T: s32 for integers, f64 for f64, else f32",
     always=_sum_type)  # fmt: skip
@@ -155,4 +150,4 @@ row("given(x)", "whether an optional tensor is given", unread=True, always=_give
 row("occupancy(warps, shared_bytes, [registers])", "blocks that a multiprocessor holds at once", unread=True,
     always=_occupancy)  # fmt: skip
 row("shape(x, [axis])", "all extents, or one axis's", arrays=_shape_arrays, shapes=_shape_shapes)
-row("bytes(x)", "bytes of an array", arrays=_bytes_arrays)
+row("bytes(x)", "bytes of an array", arrays=lambda host, loc, x: _described(host, loc, x, "bytes")[1])

@@ -100,10 +100,5 @@ def _stmatrix(b: Building, loc: Loc, part: Binding, value: Binding) -> tuple:
 
 row("dot(a, b, [acc])", "acc + a @ b on tensor cores", tiles=_dot)
 row("ldmatrix(part)", "reads part of a shared tile as an MMA operand", tiles=_ldmatrix, memory=(0,))
-row(
-    "stmatrix(part, v)",
-    "writes an MMA's result to part of a shared tile",
-    tiles=_stmatrix,
-    memory=(0,),
-)
+row("stmatrix(part, v)", "writes an MMA's result to part of a shared tile", tiles=_stmatrix, memory=(0,))
 FAMILIES[MMA] = _mma

@@ -45,34 +45,17 @@ def _masked(b: Building, loc: Loc, mask: Binding) -> Value | None:
     return b.as_value(mask, loc, I1)
 
 
-def _load(
-    b: Building,
-    loc: Loc,
-    part: Binding,
-    mask: Binding = None,
-    other: Binding = None,
-    cache: str | None = None,
-    evict: str | None = None,
-) -> Value:
+def _load(b: Building, loc: Loc, part: Binding, mask: Binding = None, other: Binding = None, **words: Any) -> Value:
     access = part_of_memory(b, 0, loc, part, "load")
-    loaded = read(b, access, loc, _masked(b, loc, mask), other, cache, evict)
-    if cache == "volatile" and isinstance(access.memory, Tensor) and not loaded.tile.shape:
+    loaded = read(b, access, loc, _masked(b, loc, mask), other, **words)
+    if words.get("cache") == "volatile" and isinstance(access.memory, Tensor) and not loaded.tile.shape:
         together(b, loc, "a volatile load of a scalar")  # One thread loads the scalar and shares it with the block.
     return loaded
 
 
-def _store(
-    b: Building,
-    loc: Loc,
-    part: Binding,
-    value: Binding,
-    mask: Binding = None,
-    cache: str | None = None,
-    evict: str | None = None,
-    order: str | None = None,
-) -> tuple:
+def _store(b: Building, loc: Loc, part: Binding, value: Binding, mask: Binding = None, **words: Any) -> tuple:
     access = part_of_memory(b, 0, loc, part, "store")
-    write(b, access, value, loc, _masked(b, loc, mask), cache, evict, order)
+    write(b, access, value, loc, _masked(b, loc, mask), **words)
     return ()
 
 
@@ -151,23 +134,14 @@ def _by_bits(name: str, dtype: DType) -> str:
     # Compared as integers, the bits of negative floats are in reverse order. Flipping all their bits but the sign gives
     # the order of the floats.
     order = f"where(b < 0, b ^ {(1 << dtype.bits - 1) - 1}, b)"
-    return (
-        f"bits in the order of floats, in a tensor of {integer}: {bits}, then {name} of {order}; the same gives b back"
-    )
+    ways = f"{bits}, then {name} of {order}; the same gives b back"
+    return f"bits in the order of floats, in a tensor of {integer}: {ways}"
 
 
 def _atomic(action: str) -> Meaning:
     name = f"atomic_{action}"
 
-    def tiles(
-        b: Building,
-        loc: Loc,
-        part: Binding,
-        *given: Binding,
-        mask: Binding = None,
-        order: str = "relaxed",
-        scope: str = "gpu",
-    ) -> Value:
+    def tiles(b: Building, loc: Loc, part: Binding, *given: Binding, mask: Binding = None, **words: str) -> Value:
         places = [b.place_of(number, loc) for number in range(1, 1 + len(given))]
         access = part_of_memory(b, 0, loc, part, name)
         place = resolve(b, access, mask is not None)
@@ -183,7 +157,8 @@ def _atomic(action: str) -> Meaning:
         joined = join_masks(b, place, _masked(b, loc, mask), loc)
         b.place(loc)
         named = {"value": values[-1], "expected": values[0] if action == "cas" else None, "mask": joined}
-        return b.ir.access("atomic", operands_of(place, named), action=action, order=order, scope=scope).result
+        words = {"order": "relaxed", "scope": "gpu"} | words
+        return b.ir.access("atomic", operands_of(place, named), action=action, **words).result
 
     return tiles
 

@@ -24,9 +24,8 @@ def _print(b: Building, loc: Loc, *args: Binding) -> tuple:
     values = [b.as_value(a, loc) for a in args if not isinstance(a, str)]
     if isinstance(args[0], str) and len(words) == 1 and args[0].count("{}"):
         if args[0].count("{}") != len(values):
-            b.error(
-                "call", loc, f"the text has {args[0].count('{}')} times '{{}}'; the call has {len(values)} to print"
-            )
+            message = f"the text has {args[0].count('{}')} times '{{}}'; the call has {len(values)} to print"
+            b.error("call", loc, message)
         text = args[0]
     else:
         text = " ".join(a if isinstance(a, str) else "{}" for a in args)

@@ -94,12 +94,9 @@ def reduce_tiles(
     keep = b.flag(keepdims, loc, "keepdims")
     b.place(loc)
     if axis is None:
-        rank = len(shape)
-        if rank > 1:
-            tiles = [b.ir.reshape(t, (t.tile.size,)) for t in tiles]
-        position = 0
         if keep:
             b.error("call", loc, "keepdims= needs axis=")
+        tiles, position = [b.ir.reshape(t, (t.tile.size,)) for t in tiles], 0
     else:
         position = b.axis(axis, loc, len(shape))
     region = combine_region(b, [t.dtype for t in tiles], combine)
@@ -109,6 +106,11 @@ def reduce_tiles(
         kept = (*shape[:position], 1, *shape[position + 1 :])
         return [b.ir.reshape(r, kept) for r in results]
     return list(results)
+
+
+def _by_operation(b: Building, name: str) -> Callable[[list[Value], list[Value]], list[Value]]:
+    """The function that combines two elements by an operation."""
+    return lambda x, y: [b.ir.value(name, x[0], y[0])]
 
 
 def _reduction(each: Reduction) -> dict[str, Meaning]:
@@ -121,17 +123,12 @@ def _reduction(each: Reduction) -> dict[str, Meaning]:
         tile = b.as_value(value, loc)
         if not each.accepts(tile.dtype):
             b.error("type", loc, f"{name} takes {each.takes}; this is {tile.tile}")
-
-        def combine(x: list[Value], y: list[Value]) -> list[Value]:
-            return [b.ir.value(each.joins, x[0], y[0])]
-
-        return reduce_tiles(b, loc, [tile], axis, keepdims, combine, name)[0]
+        return reduce_tiles(b, loc, [tile], axis, keepdims, _by_operation(b, each.joins), name)[0]
 
     def arrays(host: Host, loc: Loc, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
         joins = getattr(np, each.ufunc)
-        return on_arrays.reduced(
-            host, loc, value, axis, keepdims, name, joins.reduce, each.takes, joins.identity is not None
-        )
+        empty = joins.identity is not None
+        return on_arrays.reduced(host, loc, value, axis, keepdims, name, joins.reduce, each.takes, empty)
 
     return {"tiles": tiles, "arrays": arrays}
 
@@ -258,10 +255,7 @@ row("scan(f, tiles, [axis=], reverse=)", "running reduction by such a function",
 
 def _running(each: Reduction, name: str) -> dict[str, Meaning]:
     def tiles(b: Building, loc: Loc, value: Binding, **more: Binding) -> Value:
-        def combine(x: list[Value], y: list[Value]) -> list[Value]:
-            return [b.ir.value(each.joins, x[0], y[0])]
-
-        return _scan_tiles(b, loc, [b.as_value(value, loc)], combine, name, **more)[0]
+        return _scan_tiles(b, loc, [b.as_value(value, loc)], _by_operation(b, each.joins), name, **more)[0]
 
     def arrays(host: Host, loc: Loc, value: Any, **more: Any) -> Any:
         return on_arrays.running(host, loc, value, name, getattr(np, each.ufunc), **more)

@@ -117,9 +117,8 @@ def _reshape_tiles(b: Building, loc: Loc, source: Binding, extents_given: Bindin
     for e in extents:
         b.check_extent(e, loc, "an extent")
     if value.tile.size != product:
-        b.error(
-            "shape", loc, f"a tile of {list(value.tile.shape)} has {value.tile.size} elements; {extents} has {product}"
-        )
+        message = f"a tile of {list(value.tile.shape)} has {value.tile.size} elements; {extents} has {product}"
+        b.error("shape", loc, message)
     b.place(loc)
     return b.ir.reshape(value, tuple(extents))
 
@@ -146,9 +145,8 @@ def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
         same = old is new or _factors(old) == _factors(new)
     if not same:
         left, right = (v if isinstance(v, Value) else b.ir.index(v) for v in (old, new))
-        b.ir.op(
-            "assert", [b.ir.value("eq", left, right)], message="reshape keeps the number of elements", line=loc.line
-        )
+        message = "reshape keeps the number of elements"
+        b.ir.op("assert", [b.ir.value("eq", left, right)], message=message, line=loc.line)
         b.function.attrs["record"] = True
     return Tensor(source.parameter, source.value, dims, strides, axes=_own_axes(source, dims))
 
@@ -292,15 +290,9 @@ row("flat(x)", "a row-major tensor's elements along one axis", "any", tiles=_fla
 # ---- tuples ----------------------------------------------------------------------------------------------------------
 
 
-def _append_tiles(b: Building, loc: Loc, known: Binding, value: Binding) -> tuple:
+def _append(domain: Building | Host, loc: Loc, known: Any, value: Any) -> tuple:
     if not isinstance(known, tuple):
-        b.error("type", loc, f"append takes a tuple; this is {describe(known)}", "begin with tuple()")
-    return b.tuple_of((*known, value), loc)
-
-
-def _append_arrays(host: Host, loc: Loc, known: Any, value: Any) -> tuple:
-    if not isinstance(known, tuple):
-        host.error("type", loc, f"append takes a tuple; this is {host.describe(known)}", "begin with tuple()")
+        domain.error("type", loc, f"append takes a tuple; this is {domain.describe(known)}", "begin with tuple()")
     return (*known, value)
 
 
@@ -308,4 +300,4 @@ row("tuple([a], …)", "a tuple of any length, indexed by constants", "any",
     tiles=lambda b, loc, *all: b.tuple_of(all, loc),
     arrays=lambda host, loc, *all: all)  # fmt: skip
 row("append(t, a)", "the tuple with one more element", "any",
-    tiles=_append_tiles, arrays=_append_arrays)  # fmt: skip
+    tiles=lambda b, loc, *given: b.tuple_of(_append(b, loc, *given), loc), arrays=_append)  # fmt: skip

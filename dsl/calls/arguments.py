@@ -33,7 +33,7 @@ def order(
     if len(found) > 1:
         fitting = [r for r in found if fits(called, dict(zip(r, arguments, strict=True)) | by_name)]
         if len(fitting) > 1:
-            raise ambiguous(called, fitting, by_name)
+            raise ambiguous(called, fitting)
         found = fitting or found
     if not found and makes_outputs and count + len(by_name):
         outputs = len(list(takewhile(lambda p: p in called.accesses[0], required)))
@@ -91,7 +91,7 @@ def fits(called: Called, given: Mapping[str, Any]) -> bool:
     )
 
 
-def ambiguous(called: Called, readings: list[list[str]], by_name: Mapping[str, Any]) -> TileError:
+def ambiguous(called: Called, readings: list[list[str]]) -> TileError:
     """The error for arguments that can be read in several ways."""
     absent = "" if not called.optional else "; None for an optional tensor that is absent"
     ways = [f"{called.name}({', '.join(reading)})" for reading in readings]

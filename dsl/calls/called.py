@@ -194,18 +194,13 @@ def deciding_names(program: Program, kernel: str) -> set[str]:
     """The names that decide how a kernel is compiled and launched. These are the names that the kernel's schedules, the
     defaults of its constants, its grid or its asserts read."""
     node = program.kernels[kernel]
-    said = [each for each in ast.walk(node.body) if isinstance(each, ast.Grid | ast.Assert)]
-    nodes = [*(c.default for c in node.constants), *(extent for each in said for extent in host_expressions(each))]
-    return program.read_by_schedules(kernel).union(*(names_in(each) for each in nodes if each is not None))
-
-
-def host_expressions(node: ast.Grid | ast.Assert) -> list[ast.Expr]:
-    return list(node.extents) if isinstance(node, ast.Grid) else [node.condition]
-
-
-def optional_tensors(program: Program, name: str) -> frozenset[str]:
-    """The arguments of a dispatch or kernel that a call may leave out."""
-    return program.once(Called, name).optional
+    nodes = [c.default for c in node.constants if c.default is not None]
+    for each in ast.walk(node.body):
+        if isinstance(each, ast.Grid):
+            nodes += each.extents
+        elif isinstance(each, ast.Assert):
+            nodes.append(each.condition)
+    return program.read_by_schedules(kernel).union(*map(names_in, nodes))
 
 
 def read_in_order(

@@ -111,13 +111,7 @@ class Plan:
 class BoundPlan:
     """A plan with compiled (or given) kernels. Workspaces are allocated at the first launch."""
 
-    def __init__(
-        self,
-        function: Callee,
-        plan: Plan,
-        kernels: list[Any] | None = None,
-        outputs: Sequence[Output] = (),
-    ):
+    def __init__(self, function: Callee, plan: Plan, kernels: list[Any] | None = None, outputs: Sequence[Output] = ()):
         self.plan, self.program, self.outputs = plan, function.module.program, outputs
         # Only workspaces and overlapping launches need the context manager `call`. Other plans skip it.
         self.shares = any(isinstance(a, Workspace) for step in plan.steps for a in step.arguments)

@@ -357,9 +357,8 @@ class Planner:
         branches are left out. If such a condition does not hold, only the condition's branch is left out."""
         if self.dispatch is None:
             known: list[str | None] = [*self.program.schedules_of(self.name)]
-            return [
-                (StepChoice(self.name, name, {}),) for name in known or [None] if not schedules or name in schedules
-            ]
+            asked = [name for name in known or [None] if not schedules or name in schedules]
+            return [(StepChoice(self.name, name, {}),) for name in asked]
         self.start(self.dispatch)
         out = []
         for branches in by_launch(self.dispatch.lines):
@@ -445,9 +444,8 @@ class Planner:
                     return plan
                 failed = True
         if self.schedule is not None and spare is not None:
-            self.reasons.append(
-                f"schedule {self.schedule} was requested, but no branch names it: the first branch of its kernel"
-            )
+            why = "but no branch names it: the first branch of its kernel"
+            self.reasons.append(f"schedule {self.schedule} was requested, {why}")
             plan = self.branch_plan([spare])
             assert plan is not None, "a single branch is taken in any case"
             return plan
@@ -508,9 +506,8 @@ class Planner:
             values = [evaluate(v) for v in line.values]
             chosen = one_of(values, self.options.get(line.name, values[0]))
             if chosen not in values:
-                raise TileError(
-                    "call", line.loc, f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
-                )
+                message = f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
+                raise TileError("call", line.loc, message)
             self.names[line.name] = chosen
         elif isinstance(line, ast.Require):
             if not evaluate(line.condition):

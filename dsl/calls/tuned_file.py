@@ -48,13 +48,10 @@ def read_tuned(path: Path) -> Tuned:
         record = json.loads(source.text, object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:  # ValueError: also for a number with too many digits
         at = getattr(error, "pos", 0)
-        raise BrokenError(
-            "tuned", Loc(source, at, at + 1), f"this is no JSON: {getattr(error, 'msg', error)}"
-        ) from None
+        message = f"this is no JSON: {getattr(error, 'msg', error)}"
+        raise BrokenError("tuned", Loc(source, at, at + 1), message) from None
     known = isinstance(record, dict) and record.keys() == {"schema", "entries"}
-    if not known or type(record["schema"]) is not int or record["schema"] != SCHEMA:
-        raise TileError("tuned", start, f'tuned data is {{"schema": {SCHEMA}, "entries": […]}}', AGAIN)
-    rows = record["entries"]
+    rows = record["entries"] if known and type(record["schema"]) is int and record["schema"] == SCHEMA else None
     if not isinstance(rows, list):
         raise TileError("tuned", start, f'tuned data is {{"schema": {SCHEMA}, "entries": […]}}', AGAIN)
     places = list(_places(source)) or [start] * len(rows)

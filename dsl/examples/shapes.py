@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from dsl.calls.called import optional_tensors, read_in_order
+from dsl.calls.called import Called, read_in_order
 from dsl.examples.overrides import Overrides
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import DTYPES, DType
@@ -222,7 +222,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     if len(values) > len(free):
         raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values) + len(named)}")
     # An example also passes outputs, so readings that leave out outputs do not count.
-    taken = read_in_order(free, optional_tensors(program, line.name), len(values))
+    taken = read_in_order(free, program.once(Called, line.name).optional, len(values))
     given = {**dict(zip(taken, values, strict=False)), **named}
     arguments = {p: given.get(p) for p in params}
     for p in program.kernels[line.name].params if line.name in program.kernels else ():

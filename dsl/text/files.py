@@ -36,8 +36,7 @@ def read_text(path: Path, most: int = MAX_BYTES) -> str:
             # The size from `stat` is not reliable: the file may have grown since, and files in /proc report 0.
             raw = file.read(most + 1)
     except (OSError, ValueError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise TileError("file", None, f"cannot read {path}: {why}", _with_suffix(path)) from None
+        raise _failed("read", path, error, _with_suffix(path)) from None
     if len(raw) > most:
         size = max(found.st_size, len(raw))
         raise TileError("limit", None, f"{path} has {size} bytes; the limit is {most}")
@@ -45,9 +44,13 @@ def read_text(path: Path, most: int = MAX_BYTES) -> str:
         # Editors on Windows put a byte order mark at the start of a file.
         return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise TileError(
-            "file", None, f"{path} is no UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"
-        ) from None
+        message = f"{path} is no UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"
+        raise TileError("file", None, message) from None
+
+
+def _failed(what: str, path: Path, error: Exception, hint: str | None = None) -> TileError:
+    why = getattr(error, "strerror", None) or error
+    return TileError("file", None, f"cannot {what} {path}: {why}", hint)
 
 
 def _with_suffix(path: Path) -> str | None:
@@ -62,8 +65,7 @@ def resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise TileError("file", None, f"cannot read {path}: {why}") from None
+        raise _failed("read", path, error) from None
 
 
 def is_file(path: Path) -> bool:
@@ -103,8 +105,7 @@ def write_text(path: Path, text: str) -> None:
             raise
         _sync_folder(target.parent)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise TileError("file", None, f"cannot write {path}: {why}") from None
+        raise _failed("write", path, error) from None
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -124,7 +125,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 while len(raw) == MAX_LINE and not raw.endswith(b"\n"):
                     raw = file.readline(MAX_LINE)
     except OSError as error:
-        raise TileError("file", None, f"cannot read {path}: {error.strerror}") from None
+        raise _failed("read", path, error) from None
 
 
 def append_line(path: Path, line: str) -> None:
@@ -174,8 +175,7 @@ def locked(path: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except (OSError, ValueError, NotImplementedError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise TileError("file", None, f"cannot write {path}: {why}") from None
+        raise _failed("write", path, error) from None
     try:
         yield
     finally:

@@ -57,18 +57,16 @@ def explain(source: Source, error: UnexpectedInput) -> TileError:
         # The next block is valid. An error located in the next block would drop the block and all names that it
         # defines. So the error is reported at the line before the block.
         if token.type in _FOUND or (str(token) in BLOCKS and source.position(at)[1] == 1):
-            return TileError(
-                "syntax", _line_before(source, at), "this line begins a block, but no indented lines follow", hint
-            )
+            message = "this line begins a block, but no indented lines follow"
+            return TileError("syntax", _line_before(source, at), message, hint)
         return TileError("syntax", where, f"unexpected {found}; expected an indented block", hint)
     # Within an open bracket, line breaks are ignored, so the parser may fail several lines below. The error is then
     # reported at the bracket.
     bracket = _bracket(source, at, str(token))
     if bracket is not None:
         return bracket
-    return TileError(
-        "syntax", where, f"unexpected {found}; expected {_words(expected)}", _hint(source, token, at, expected)
-    )
+    message = f"unexpected {found}; expected {_words(expected)}"
+    return TileError("syntax", where, message, _hint(source, token, at, expected))
 
 
 def _character(source: Source, at: int) -> TileError:
@@ -153,10 +151,7 @@ _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
     (lambda u: u.follows(r"\b0$") and u.word[0] in "bBoO", "integers are decimal or hexadecimal: 0xff"),
     (lambda u: u.follows(r"\d\.?$"), "a number has no suffix; .to(f32) converts"),
     (lambda u: u.word == ")" and u.before.rstrip().endswith(";"), "constants follow ';': without one it is left out"),
-    (
-        lambda u: u.word in (")", "]") and not _opened(u.source.text, u.at),
-        "no bracket is open here",
-    ),
+    (lambda u: u.word in (")", "]") and not _opened(u.source.text, u.at), "no bracket is open here"),
     (lambda u: u.kind == "OPTIONAL", "only tensors are optional: x: f32[n]?"),
 )
 """Pairs of a condition on the unexpected token and a hint. The hint of the first true condition is used. An empty hint
@@ -186,9 +181,8 @@ def _bracket(source: Source, at: int, found: str) -> TileError | None:
             return None
         line, column = source.position(last)
         hint = f"it was opened at {line}:{column}"
-        return TileError(
-            "syntax", Loc(source, at, at + 1), f"'{found}' does not close '{bracket}'; expected '{wanted}'", hint
-        )
+        message = f"'{found}' does not close '{bracket}'; expected '{wanted}'"
+        return TileError("syntax", Loc(source, at, at + 1), message, hint)
     # If the bracket is on the same line as the error, the error's own location is good enough.
     if source.position(last)[0] < source.position(at)[0]:
         line, column = source.position(at)

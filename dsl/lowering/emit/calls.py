@@ -38,9 +38,8 @@ class Calls:
         except UnknownInstruction as error:
             raise TileError("instruction", op.loc if op else None, f"there is no instruction '{name}'") from error
         if not row.available(self.target.arch):
-            raise TileError(
-                "target", op.loc if op else None, f"{self.target.arch} has no '{name}': it needs {row.target}"
-            )
+            message = f"{self.target.arch} has no '{name}': it needs {row.target}"
+            raise TileError("target", op.loc if op else None, message)
         return self.asm(row, inputs)
 
     def asm(self, row: Instruction, inputs: list[str]) -> list[str]:

@@ -86,9 +86,8 @@ def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
     because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
     # Registers with equal quotients stay together, because each group of registers would otherwise recompute the
     # quotient.
-    together = max(
-        AT_ONCE, *(max(map(sub, count(), equal_quotients(w, op))) + 1 for op in chain if op.spec.algebra.divides), 1
-    )
+    quotients = [equal_quotients(w, op) for op in chain if op.spec.algebra.divides]
+    together = max(AT_ONCE, *(max(map(sub, count(), each)) + 1 for each in quotients), 1)
     return w.switches.of(chain[-1], "chain", {str(together): together, "all": None}, because)
 
 

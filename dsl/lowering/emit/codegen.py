@@ -50,18 +50,13 @@ def _machine(arch: str, ptx: tuple[int, int], llvm_level: int) -> llvm.TargetMac
 def llvm_level_for(function: Function) -> int:
     """The optimisation level that LLVM's code generation uses for a kernel."""
     products = [op for op in walk(function.body) if op.spec.product]
+    levels, rule, why = LEVELS, CODEGEN_LEVEL, "no product on tensor cores"
+    if products:
+        rule, why = PRODUCT_LEVEL, "a product on tensor cores"
     if any(op.spec.wgmma for op in products):
-        llvm_levels = {name: llvm_level for name, llvm_level in LEVELS.items() if llvm_level}
-        why = "at 0 sums of products in flight are moved, and the assembler waits behind each"
-        return function.choices.choose("level", "llvm", llvm_levels, str(WARPGROUP_LEVEL), because=why)
-    product = bool(products)
-    return function.choices.choose(
-        "level",
-        "llvm",
-        LEVELS,
-        str(PRODUCT_LEVEL if product else CODEGEN_LEVEL),
-        because="a product on tensor cores" if product else "no product on tensor cores",
-    )
+        levels = {name: level for name, level in LEVELS.items() if level}
+        rule, why = WARPGROUP_LEVEL, "at 0 sums of products in flight are moved, and the assembler waits behind each"
+    return function.choices.choose("level", "llvm", levels, str(rule), because=why)
 
 
 @lru_cache(maxsize=128)

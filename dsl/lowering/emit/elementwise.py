@@ -249,7 +249,7 @@ def _cast(w: Writer, op: Op) -> None:
     x, out = w.registers[source], [""] * count_of(result)
     left = w.needed.of(result, len(out))
     four = None
-    if _saturates_bytes(w, source.dtype, op.attrs["to"], op.attrs["saturate"]):
+    if _saturates_bytes(source.dtype, op.attrs["to"], op.attrs["saturate"]):
         four = _four_bytes
     elif op.attrs["to"] in FP8 and source.dtype is not op.attrs["to"]:
         four = _four_of_fp8
@@ -264,7 +264,7 @@ def _cast(w: Writer, op: Op) -> None:
     w.registers[result] = out
 
 
-def _saturates_bytes(w: Writer, source: DType, to: DType, saturate: bool) -> bool:
+def _saturates_bytes(source: DType, to: DType, saturate: bool) -> bool:
     """Whether a conversion goes through s32, which `cvt.pack` saturates to a byte."""
     return to.is_int and to.bits == 8 and (source in (F16, BF16, F32) or (saturate and source is S32))
 
@@ -273,7 +273,7 @@ def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
     """Converts four elements to bytes by `cvt.pack`. ptxas merges `cvt.pack` with the preceding conversions from f32,
     so two bytes take one instruction."""
     source, to = op.operands[0].dtype, op.attrs["to"]
-    s32 = [x if source is S32 else _float_to_int(w, x, source, S32, op.attrs["rounding"], op) for x in x]
+    s32 = [x if source is S32 else _float_to_int(w, x, source, S32, op.attrs["rounding"]) for x in x]
     name = f"cvt.pack.sat.{to}.s32.b32"
     upper = w.template(name, [s32[3], s32[2], "0"], op)[0]
     word = w.template(name, [s32[1], s32[0], upper], op)[0]
@@ -335,7 +335,7 @@ def convert(
     if source.is_float and to.is_float:
         return _float_to_float(w, x, source, to, rounding, op)
     if source.is_float:
-        return _float_to_int(w, x, source, to, rounding, op)
+        return _float_to_int(w, x, source, to, rounding)
     if to.is_float:
         return _int_to_float(w, x, source, to, rounding, op)
     if to is I1:
@@ -378,9 +378,8 @@ def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str |
     if source is F64 and to.bits == 16:
         x, source = _cvt(w, x, source, F32, rounding), F32
     if to is BF16 and rounding != "rz":
-        raise TileError(
-            "type", op.loc if op else None, "bf16 is rounded to nearest or to zero: the hardware has no other"
-        )
+        message = "bf16 is rounded to nearest or to zero: the hardware has no other"
+        raise TileError("type", op.loc if op else None, message)
     return _cvt(w, x, source, to, rounding)
 
 
@@ -390,16 +389,15 @@ def _cvt(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> s
     of = kind.get(source.name) or ("l" if w.bits(source) == 64 else "r")
     name = source.name if source.is_float else f"{'s' if source.is_signed else 'u'}{w.bits(source)}"
     carrier = "i16" if to.bits == 16 else w.llvm(to)
-    made = w.let(
-        f'call {carrier} asm "cvt.{rounding}.{to}.{name} $0, $1;", "={kind[to.name]},{of}"({w.llvm(source)} {x})'
-    )
+    instruction, constraints = f"cvt.{rounding}.{to}.{name} $0, $1;", f"={kind[to.name]},{of}"
+    made = w.let(f'call {carrier} asm "{instruction}", "{constraints}"({w.llvm(source)} {x})')
     return w.let(f"bitcast i16 {made} to {w.llvm(to)}") if to.bits == 16 else made
 
 
 _INT_ROUNDING = {None: "rzi", "rz": "rzi", "rn": "rni", "rp": "rpi", "rm": "rmi"}
 
 
-def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
+def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
     """Converts a float to an integer. `cvt` saturates, and converts NaN to 0 (PTX ISA, cvt). Results of 8 and 16 bits
     are computed in 32 bits and then clamped."""
     if to is I1:
@@ -417,10 +415,7 @@ def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         is_nan = w.let(f"fcmp uno {w.llvm(source)} {x}, {x}")
         made = w.let(f"select i1 {is_nan}, i{bits} 0, i{bits} {made}")
     if w.bits(to) < 32:
-        low, high = (0, (1 << to.bits) - 1) if not to.is_signed else (-(1 << (to.bits - 1)), (1 << (to.bits - 1)) - 1)
-        made = w.intrinsic("llvm.smin.i32", "i32", [("i32", made), ("i32", str(high))])
-        made = w.intrinsic("llvm.smax.i32", "i32", [("i32", made), ("i32", str(low))])
-        made = w.let(f"trunc i32 {made} to {w.llvm(to)}")
+        made = w.let(f"trunc i32 {_clamp(w, made, S32, to)} to {w.llvm(to)}")
     return made
 
 
@@ -429,10 +424,8 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
     name = "sitofp" if source.is_signed else "uitofp"
     if rounding not in (None, "rn") and source is not I1:
         if w.bits(source) < 32:
-            x, source = (
-                w.let(f"{'sext' if source.is_signed else 'zext'} {a} {x} to i32"),
-                S32 if source.is_signed else U32,
-            )
+            x = w.let(f"{'sext' if source.is_signed else 'zext'} {a} {x} to i32")
+            source = S32 if source.is_signed else U32
         if to.bits >= 32:
             return _cvt(w, x, source, to, rounding)
         return _float_to_float(w, _cvt(w, x, source, F32, rounding), F32, to, rounding, op)

@@ -251,8 +251,5 @@ def _tma_copy(w: Writer, op: Op) -> None:
         target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")
         more = [mask]
     taps = [w.let(f"trunc i32 {narrow(w, walk.tap)} to i16") for walk in box.walks]
-    w.template(
-        copy_of(op),
-        [target, place, *corner, _place(w, pipeline, stage, stages, base_of(op)), *taps, *more],
-        op,
-    )
+    full = _place(w, pipeline, stage, stages, base_of(op))
+    w.template(copy_of(op), [target, place, *corner, full, *taps, *more], op)

@@ -68,21 +68,17 @@ def _reduce(w: Writer, op: Op) -> None:
     layout = op.operands[0].tile.layout
     assert layout is not None
     mask = layout.axis_mask(axis)
-    groups: dict[int, list[int]] = {}
-    for register, coordinate in enumerate(layout.offsets):
-        groups.setdefault(coordinate & ~mask, []).append(register)
+    groups, lanes = _groups(layout, mask)
     dtypes = [o.dtype for o in op.operands]
     region = op.regions[0]
-    lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
     # `redux.sync` reduces only the lanes of one mask. For several groups of lanes, each group would need its own
     # instruction.
     redux = _redux(op) if len(lanes) == 5 else None
     if redux is not None:
         costs = {"redux": 1, "shuffles": len(lanes)}
         because = "one instruction joins 32-bit integers of all lanes"
-        redux = w.switches.of(
-            op, "reduction", {"redux": redux, "shuffles": None}, because, costs=costs, unit="exchanges between lanes"
-        )
+        options, unit = {"redux": redux, "shuffles": None}, "exchanges between lanes"
+        redux = w.switches.of(op, "reduction", options, because, costs=costs, unit=unit)
     stored = op.name == "partial_reduce"  # one lane stores the result, so lanes need not agree
     agree = redux is not None or not lanes or stored or op.attrs.get("commutes", False) or commutes(region)
     done: dict[int, list[str]] = {}
@@ -101,6 +97,15 @@ def _reduce(w: Writer, op: Op) -> None:
             w.registers[result] = [next(iter(done.values()))[i]]
             continue
         w.registers[result] = [done[_widened(c, target, layout, axis)][i] for c in target.offsets]
+
+
+def _groups(layout: Layout, mask: int) -> tuple[dict[int, list[int]], list[int]]:
+    """The registers that are combined along an axis, by their coordinate along the other axes, and the lane bits that
+    change the index along the axis. `mask` has the bits of the axis."""
+    groups: dict[int, list[int]] = {}
+    for register, coordinate in enumerate(layout.offsets):
+        groups.setdefault(coordinate & ~mask, []).append(register)
+    return groups, [bit for bit, basis in enumerate(layout.lane) if basis & mask]
 
 
 def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
@@ -165,10 +170,7 @@ def _scan(w: Writer, op: Op) -> None:
     mask = layout.axis_mask(axis)
     region = op.regions[0]
     dtypes = [o.dtype for o in op.operands]
-    groups: dict[int, list[int]] = {}
-    for register, coordinate in enumerate(layout.offsets):
-        groups.setdefault(coordinate & ~mask, []).append(register)
-    lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
+    groups, lanes = _groups(layout, mask)
     out: list[list[str]] = [[""] * layout.count for _ in op.results]
 
     def join(first: list[str], second: list[str]) -> list[str]:

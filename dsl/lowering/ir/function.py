@@ -399,9 +399,8 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
             made.args.append(inner[arg])
         made.ops = [_copy(o, inner) for o in region.ops]
         regions.append(made)
-    out = Op(
-        op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
-    )
+    operands, types = [mapping.get(o, o) for o in op.operands], [r.type for r in op.results]
+    out = Op(op.spec, operands, types, dict(op.attrs), regions, op.loc)
     for old, new in zip(op.results, out.results, strict=True):
         new.stands_for(old, in_turn=True)  # most copies are iterations of an unrolled loop
         mapping[old] = new

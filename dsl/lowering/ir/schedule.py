@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.targets import WARP
-from dsl.lowering.layouts.layout import Layout, LayoutError
+from dsl.lowering.layouts.layout import Layout, LayoutError, row_major
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,7 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
     if raw:
         if parts.keys() != {"register", "lane", "warp"}:
             raise fail("raw bases need 'register', 'lane' and 'warp'")
-        strides = [1] * len(shape)
-        for i in range(len(shape) - 2, -1, -1):
-            strides[i] = strides[i + 1] * shape[i + 1]
-        flat = {}
+        strides, flat = row_major(shape), {}
         for key, bases in parts.items():
             for basis in bases:
                 if not isinstance(basis, list | tuple) or len(basis) != len(shape):
@@ -86,11 +84,8 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
             raise fail(f"a layout needs '{key}'", hint)
         rows[key] = extents_of(pin, key, len(shape))
     for key, wanted in (("lanes", WARP), ("warps", warps)):
-        product = 1
-        for extent in rows[key]:
-            product *= extent
-        if product != wanted:
-            raise fail(f"'{key}' multiply to {product}; there are {wanted}", WANTED[key])
+        if prod(rows[key]) != wanted:
+            raise fail(f"'{key}' multiply to {prod(rows[key])}; there are {wanted}", WANTED[key])
     for axis, extent in enumerate(rows["vector"]):
         if extent > shape[axis]:
             raise fail(f"a vector of {extent} along an axis of {shape[axis]} elements")

@@ -95,12 +95,9 @@ def fitting(
     if small:
         return small
     least_one = min(there, key=lambda i: i.m * i.n * i.k)
-    raise TileError(
-        "shape",
-        loc,
-        f"a product of {m} x {k} and {k} x {n} is smaller than mma.sync.{least_one.shape}",
-        f"tiles of at least {least_one.m} rows, {least_one.n} columns and {least_one.k} products a sum",
-    )
+    message = f"a product of {m} x {k} and {k} x {n} is smaller than mma.sync.{least_one.shape}"
+    hint = f"tiles of at least {least_one.m} rows, {least_one.n} columns and {least_one.k} products a sum"
+    raise TileError("shape", loc, message, hint)
 
 
 def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
@@ -189,15 +186,12 @@ def accumulator(
         left = bits_of(shape[axis]) - len(own) - len(lanes) - bits_of(warps[axis])
         if left < 0:
             extent = (instruction.m, instruction.n)[axis]
-            raise LayoutError(
-                f"{warps[axis]} warps of {instruction.shape} need {warps[axis] * extent} {('rows', 'columns')[axis]}; "
-                f"the tile has {shape[axis]}"
-            )
+            needs = f"{warps[axis] * extent} {('rows', 'columns')[axis]}; the tile has {shape[axis]}"
+            raise LayoutError(f"{warps[axis]} warps of {instruction.shape} need {needs}")
         near = bits_of(contiguous[axis])
         if near > len(own) + left:
-            raise LayoutError(
-                f"a thread holds {1 << len(own) + left} elements along axis {axis}; not {contiguous[axis]}"
-            )
+            held = f"{1 << len(own) + left} elements along axis {axis}"
+            raise LayoutError(f"a thread holds {held}; not {contiguous[axis]}")
         free = iter(1 << bit for bit in range(bits_of(shape[axis])))
         if near:
             neighbours = [next(free) for _ in range(near)]

@@ -7,31 +7,19 @@ initial value) and an argument of each region are names of the value, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from dsl.lowering.ir.function import Block, Op, Value
-from dsl.lowering.ir.types import Type
-from dsl.lowering.ops.spec import Control, nothing, row
-
-
-def _infer_for(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    return [o.type for o in operands[3:]]
-
-
-def _infer_carried(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    return [o.type for o in operands]
-
-
-def _infer_if(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    return list(attrs["types"])
-
+from dsl.lowering.ops.spec import Control, nothing, row, same_types
 
 # The operands of `for` are start, stop, step and the carried values. The operands of `while` are the carried values.
 # The regions of `while` are the condition and the body.
-row("for", (3, None), _infer_for, "unroll", operands="whole whole whole tile", control=Control("counts", 3))
-row("while", (0, None), _infer_carried, control=Control("repeats"))
-row("if", 1, _infer_if, "types", operands="flag", control=Control("chooses", 1))
+row(
+    "for", (3, None), lambda operands, attrs: [o.type for o in operands[3:]], "unroll",
+    operands="whole whole whole tile", control=Control("counts", 3),
+)  # fmt: skip
+row("while", (0, None), same_types, control=Control("repeats"))
+row("if", 1, lambda operands, attrs: list(attrs["types"]), "types", operands="flag", control=Control("chooses", 1))
 row("yield", (0, None), nothing, control=Control("ends"))
 # `condition` ends the condition region of a loop. Its operands are the flag and the arguments of the body.
 row("condition", (1, None), nothing, operands="flag tile", control=Control("ends", 1))
@@ -53,10 +41,8 @@ def names(op: Op) -> Iterator[tuple[Value, ...]]:
         return
     columns = [op.results, *(handed_on(region) for region in op.regions)]
     if op.spec.control.loops:
-        columns += [
-            op.operands[op.spec.control.leading :],
-            *(region.args[op.spec.control.counters :] for region in op.regions),
-        ]
+        columns.append(op.operands[op.spec.control.leading :])
+        columns += (region.args[op.spec.control.counters :] for region in op.regions)
     yield from zip(*columns, strict=True)
 
 

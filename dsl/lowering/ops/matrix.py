@@ -11,7 +11,16 @@ from dsl.lowering.ir.types import DType, SharedType, TileType, Type, ViewType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Product, product
 from dsl.lowering.ops.placing import Placed, Placing, alike
-from dsl.lowering.ops.spec import AccessEffect, Algebra, ElementFacts, MemoryAccess, Mismatch, Placement, row
+from dsl.lowering.ops.spec import (
+    AccessEffect,
+    Algebra,
+    ElementFacts,
+    MemoryAccess,
+    Mismatch,
+    Placement,
+    row,
+    same_types,
+)
 from dsl.ptx_templates import instruction
 
 
@@ -35,12 +44,9 @@ def product_of(op: Op, layout: Layout) -> Product:
     instruction = op.attrs["instruction"]
     spread = product(instruction, layout, op.operands[0].tile.shape[1])
     if spread is None:
-        raise TileError(
-            "layout",
-            op.loc,
-            f"the result of a product by {instruction.shape} cannot have this layout: {layout}",
-            "pin it as 'layout acc: warps [2, 4]'; the instruction says the rest",
-        )
+        message = f"the result of a product by {instruction.shape} cannot have this layout: {layout}"
+        hint = "pin it as 'layout acc: warps [2, 4]'; the instruction says the rest"
+        raise TileError("layout", op.loc, message, hint)
     return spread
 
 
@@ -65,14 +71,9 @@ def _along_dot(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
 
 # The operands are a, b and the accumulator.
 row(
-    "dot",
-    3,
-    _infer_dot,
-    "shape modifier instruction",
-    placement=Placement(_spread_dot, place=_place_dot, anywhere=False),
-    algebra=Algebra(sums=(2, "add")),
-    elements=ElementFacts(along=_along_dot),
-)
+    "dot", 3, _infer_dot, "shape modifier instruction", elements=ElementFacts(along=_along_dot),
+    placement=Placement(_spread_dot, place=_place_dot, anywhere=False), algebra=Algebra(sums=(2, "add")),
+)  # fmt: skip
 
 
 def _infer_view(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -134,6 +135,6 @@ row(
 )  # fmt: skip
 # Waits for all earlier wgmma. Operands and results are the accumulators, which are ready behind the wait.
 row(
-    "wgmma_wait", (1, None), lambda o, a: [each.type for each in o], acts="awaits", placement=Placement(alike),
+    "wgmma_wait", (1, None), same_types, acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),
 )  # fmt: skip

@@ -39,11 +39,7 @@ def leave_out(op: Op, *names: str) -> None:
     op.operands = [value for _, value in kept]
 
 
-def _infer_load(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    return [TileType(operands[attrs["has"].index("offset")].shape, operands[0].dtype)]
-
-
-def _infer_atomic(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+def _infer_moved(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return [TileType(operands[attrs["has"].index("offset")].shape, operands[0].dtype)]
 
 
@@ -205,7 +201,7 @@ ACCESS = Placement(alike, place=_place_access)
 _SAME_AXES = ElementFacts(along=same_axis)
 
 row(
-    "load", (2, 13), _infer_load, "has cache evict", becomes=_access_row("ld"), elements=_SAME_AXES,
+    "load", (2, 13), _infer_moved, "has cache evict", becomes=_access_row("ld"), elements=_SAME_AXES,
     access=MemoryAccess(_load_effects, "read", under_mask="convex"), placement=replace(ACCESS, exchange=_exchange_load),
     **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **BOX),
 )  # fmt: skip
@@ -215,7 +211,7 @@ row(
     **_takes("offset value", **_PLACED, value="tile", **_WHOLE, **BOX),
 )  # fmt: skip
 row(
-    "ldmatrix", (2, 3), _infer_load, "has trans", becomes="ldmatrix.sync.m8n8.x1.shared.b16",
+    "ldmatrix", (2, 3), _infer_moved, "has trans", becomes="ldmatrix.sync.m8n8.x1.shared.b16",
     access=MemoryAccess(of_instruction), **_takes("offset", memory="shared", stage="index", offset="places"),
 )  # fmt: skip
 row(
@@ -224,7 +220,7 @@ row(
     **_takes("offset value", memory="shared", stage="index", offset="places", value="tile"),
 )  # fmt: skip
 row(
-    "atomic", (3, 6), _infer_atomic, "has action order scope", becomes=atomic_row,
+    "atomic", (3, 6), _infer_moved, "has action order scope", becomes=atomic_row,
     access=MemoryAccess(of_instruction, "update"), placement=replace(ACCESS, exchange=lambda a, op: a.share(op)),
     **_takes("offset value", **_PLACED, value="tile", expected="tile"),
 )  # fmt: skip

@@ -411,9 +411,7 @@ row(
     placement=Placement(_spread_stack, _takes_stack, _place_stack, anywhere=False),
 )  # fmt: skip
 # Picks the elements of a tile that have a given index along an axis.
-row(
-    "pick", 1, _infer_pick, "axis index", placement=Placement(_spread_pick, _takes_pick, _place_pick, picks=_picked)
-)  # fmt: skip
+row("pick", 1, _infer_pick, "axis index", placement=Placement(_spread_pick, _takes_pick, _place_pick, picks=_picked))
 # Splits bytes into smaller elements along the last axis, with the lowest bits first.
 row(
     "split", 1, _infer_split, "to", elements=ElementFacts(along=_along_split),

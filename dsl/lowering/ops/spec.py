@@ -373,19 +373,14 @@ OPS: dict[str, OpSpec] = {}
 
 def row(
     name: str, arity: int | tuple[int, int | None], infer: Infer, attrs: str = "", *, operands: str = "tile",
-    named: Mapping[str, str] | None = None, needs: tuple[str, ...] = (), symbol: str = "", elementwise: bool = False,
-    becomes: str | Callable[[Op], str] | None = None, acts: Acts = "", control: Control = Control(),
-    access: MemoryAccess = MemoryAccess(), placement: Placement = Placement(), algebra: Algebra = Algebra(),
-    elements: ElementFacts = ElementFacts(),
+    placement: Placement = Placement(), elements: ElementFacts = ElementFacts(), **more: Any,
 ) -> None:  # fmt: skip
-    """Declares an operation. For an elementwise operation, all values have the same layout and the same axes."""
-    if elementwise:
-        placement = replace(placement, spread=alike)
-        elements = replace(elements, along=same_axis)
-    OPS[name] = OpSpec(
-        name, arity, infer, tuple(attrs.split()), tuple(operands.split()), named or {}, needs, symbol, elementwise,
-        becomes, acts, control, access, placement, algebra, elements,
-    )  # fmt: skip
+    """Declares an operation. `more` has further fields of `OpSpec`. For an elementwise operation, all values have the
+    same layout and the same axes."""
+    if more.get("elementwise"):
+        placement, elements = replace(placement, spread=alike), replace(elements, along=same_axis)
+    fields = (name, arity, infer, tuple(attrs.split()), tuple(operands.split()))
+    OPS[name] = OpSpec(*fields, placement=placement, elements=elements, **more)
 
 
 def same_axis(op: Op, value: Value, axis: int) -> dict[Value, int]:

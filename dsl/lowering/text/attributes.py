@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-Reads = Callable[[Any], bool]
-
-
-def _whole(least: int) -> Reads:
-    return lambda value: type(value) is int and least <= value < 1 << 31
-
-
-def _word(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool)
+from dsl.lowering.ops.kinds import COUNT, FLAG, TEXT, WHOLE, Reads
 
 
 def _by_subject(reads: Reads) -> Reads:
@@ -39,43 +26,41 @@ def _row(*kinds: Reads) -> Reads:
 
 
 def _extents(value: Any) -> bool:
-    return isinstance(value, tuple) and all(map(_whole(1), value))
+    return isinstance(value, tuple) and all(map(COUNT[0], value))
 
 
 def _power(value: Any) -> bool:
-    return type(value) is int and 0 < value < 1 << 31 and not value & (value - 1)
+    return COUNT[0](value) and not value & (value - 1)
 
 
-NUMBER = (_whole(0), "a whole number from 0 on")
-WORD, FLAG = (_word, "a text in quotes"), (_flag, "true or false")
-COUNTS = (_by_subject(_whole(0)), "whole numbers by name: {x: 4}")
-TEXTS = (_by_subject(_word), 'texts by name: {x: "shared"}')
-FLAGS = (_by_subject(_flag), "true or false by name: {x: true}")
+COUNTS = (_by_subject(WHOLE[0]), "whole numbers by name: {x: 4}")
+TEXTS = (_by_subject(TEXT[0]), 'texts by name: {x: "shared"}')
+FLAGS = (_by_subject(FLAG[0]), "true or false by name: {x: true}")
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "align": COUNTS,
     "backward": FLAGS,
-    "barriers": WORD,
-    "blocks_per_sm": NUMBER,
-    "cluster": (_row(_whole(1), _whole(1)), "blocks along two axes: (2, 1)"),
-    "contract": WORD,
-    "producers": NUMBER,
+    "barriers": TEXT,
+    "blocks_per_sm": WHOLE,
+    "cluster": (_row(COUNT[0], COUNT[0]), "blocks along two axes: (2, 1)"),
+    "contract": TEXT,
+    "producers": WHOLE,
     "follows": FLAGS,
     "prefetch_fragments": TEXTS,
-    "l2_group": NUMBER,
+    "l2_group": WHOLE,
     "leads": FLAG,
-    "loop": (_by_subject(_row(_whole(0), _whole(1), _flag)), "by name (axis, elements, static): {x: (1, 16, false)}"),
-    "marks": WORD,
+    "loop": (_by_subject(_row(WHOLE[0], COUNT[0], FLAG[0])), "by name (axis, elements, static): {x: (1, 16, false)}"),
+    "marks": TEXT,
     "math": TEXTS,
-    "maxnreg": NUMBER,
+    "maxnreg": WHOLE,
     "overlaps": FLAG,
     "subtile": (_by_subject(_extents), "extents by name: {x: (64, 64)}"),
     "peel": (_by_subject(lambda value: isinstance(value, int | str)), 'by name a number or "seen": {x: 1}'),
-    "persistent": NUMBER,
+    "persistent": WHOLE,
     "pipeline": COUNTS,
     "record": FLAG,
-    "require": WORD,
+    "require": TEXT,
     "shared_align": (_power, "a power of two"),
-    "shared_bytes": NUMBER,
+    "shared_bytes": WHOLE,
     "split": COUNTS,
     "stage": TEXTS,
     "strict_bounds": FLAG,

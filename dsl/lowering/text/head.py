@@ -11,7 +11,7 @@ from dsl.lowering.ir.location import Loc, Source, TileError, closest
 from dsl.lowering.ir.plugins import current
 from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import Target, target
-from dsl.lowering.ir.types import INDEX, TableType, TensorType, TileType, Type
+from dsl.lowering.ir.types import INDEX, DType, TableType, TensorType, TileType, Type
 from dsl.lowering.layouts.layout import Layout, LayoutError
 from dsl.lowering.text.attributes import ATTRIBUTES
 from dsl.lowering.text.level import LevelCondition
@@ -195,9 +195,7 @@ class FunctionHead(Values):
             row.fail(str(error), None, loc)
 
     def row_tensor(self, row: TextRow) -> None:
-        name = row.name()
-        row.need(":")
-        dtype = self.dtype(row)
+        name, dtype = self.typed(row)
         dims = row.several("[", "]", lambda: row.integer(1) if row.kind == "number" else row.name())
         p = Parameter("tensor", name, dtype, None, dims, row.has("strided"), row.has("optional"))
         row.need("align")
@@ -206,15 +204,11 @@ class FunctionHead(Values):
         self.parameter(row, p, TensorType(len(dims), dtype))
 
     def row_scalar(self, row: TextRow) -> None:
-        name = row.name()
-        row.need(":")
-        dtype = self.dtype(row)
+        name, dtype = self.typed(row)
         self.parameter(row, Parameter("scalar", name, dtype, None), TileType((), dtype))
 
     def row_table(self, row: TextRow) -> None:
-        name = row.name()
-        row.need(":")
-        dtype = self.dtype(row)
+        name, dtype = self.typed(row)
         row.need("[")
         length = row.integer(1)
         row.need("]")
@@ -234,9 +228,7 @@ class FunctionHead(Values):
         self.dims[name] = self.define(row, TileType((), INDEX))
 
     def row_workspace(self, row: TextRow) -> None:
-        name = row.name()
-        row.need(":")
-        dtype = self.dtype(row)
+        name, dtype = self.typed(row)
         row.need("each")
         each, zero = row.integer(1), row.has("zero")
         row.need("align")
@@ -244,6 +236,12 @@ class FunctionHead(Values):
         row.need("as")
         value = self.define(row, TensorType(1, dtype))
         self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value, align))
+
+    def typed(self, row: TextRow) -> tuple[str, DType]:
+        """Reads `NAME: TYPE`."""
+        name = row.name()
+        row.need(":")
+        return name, self.dtype(row)
 
     def new(self, row: TextRow, known: dict[str, Any]) -> str:
         """Reads a name that no earlier row has defined, and the following `=`."""

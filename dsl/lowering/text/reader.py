@@ -74,15 +74,8 @@ class _Reader(FunctionHead):
         function.in_branches = frozenset(rows.get("branches", ()))
         function.grid, function.constants, function.workspaces = rows["grid"], self.constants, self.workspaces
         function.holds = set(rows.get("holds", ()))
-        return Level(
-            function,
-            target,
-            self.sources[0],
-            rows.get("schedule"),
-            self.constants,
-            self.requires,
-            rows["passes"],
-        )
+        schedule, passes = rows.get("schedule"), rows["passes"]
+        return Level(function, target, self.sources[0], schedule, self.constants, self.requires, passes)
 
     # ---- the body ----
 

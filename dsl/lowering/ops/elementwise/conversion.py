@@ -19,9 +19,8 @@ def _infer_cast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     if small and {source.dtype, to} <= {F16, BF16, F32, *FP8}:
         return [source.with_dtype(to)]
     if small:
-        raise Mismatch(
-            f"no conversion from {source.dtype} to {to}; {FP8[0]} and {FP8[1]} are made of f16, bf16 and f32"
-        )
+        made = f"{FP8[0]} and {FP8[1]} are made of f16, bf16 and f32"
+        raise Mismatch(f"no conversion from {source.dtype} to {to}; {made}")
     if source.dtype.kind == "operand" or (to.kind == "operand" and (source.dtype, to) != (F32, TF32)):
         raise Mismatch(f"no conversion from {source.dtype} to {to}; bitcast(v, {to}) takes bits as they are")
     return [source.with_dtype(to)]

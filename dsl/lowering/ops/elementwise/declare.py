@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from dsl.lowering.ir.fold import computed, constant_of
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.types import F32, I1, DType, Type, nearest_number
-from dsl.lowering.ops.spec import OPS, Algebra, ElementFacts, Fold, Infer, Makes, Mismatch, row
+from dsl.lowering.ops.spec import OPS, Algebra, Fold, Infer, Makes, Mismatch, row
 
 CLASSES: dict[str, Callable[[DType], bool]] = {
     "a number": lambda d: d.kind not in ("bool", "operand"),
@@ -99,13 +99,13 @@ FUNCTIONS: dict[str, LanguageFunction] = {}
 def function(
     name: str, arity: int, of: str, usage: str, means: str, emit: Element, meaning: str | Callable[..., Any],
     *, bound: tuple[float, float] | None = None, numbers: Callable[..., Any] | None = None,
-    on_host: bool | None = None, shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(),
-    elements: ElementFacts = ElementFacts(),
+    on_host: bool | None = None, **more: Any,
 ) -> None:  # fmt: skip
-    """Declares a function of the language. By default, `on_host` is true if the function accepts only floats."""
+    """Declares a function of the language. By default, `on_host` is true if the function accepts only floats. `more` is
+    as in `elementwise`."""
     on_host = of in ("a float", "f32") if on_host is None else on_host
     FUNCTIONS[name] = LanguageFunction(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
-    elementwise(name, arity, of, shortcuts=shortcuts, algebra=algebra, elements=elements)
+    elementwise(name, arity, of, **more)
 
 
 def suffix(llvm: str) -> str:
@@ -143,8 +143,8 @@ its constant value or None. Returns None if there is no such value."""
 
 
 def elementwise(
-    name: str, arity: int, of: str, result: DType | None = None, *, symbol: str = "",
-    shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(), elements: ElementFacts = ElementFacts(),
+    name: str, arity: int, of: str, result: DType | None = None, *,
+    shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(), **more: Any,
 ) -> None:  # fmt: skip
     """Declares an operation. All operands have the same type, which belongs to the class `of`. The result has the type
     `result` if that is given, otherwise the type of the operands.
@@ -154,7 +154,7 @@ def elementwise(
     """
     if algebra.fold is None and (algebra.computes is not None or shortcuts):
         algebra = replace(algebra, fold=_of_integers(name, shortcuts))
-    row(name, arity, _alike(of, result), symbol=symbol, elementwise=True, algebra=algebra, elements=elements)
+    row(name, arity, _alike(of, result), elementwise=True, algebra=algebra, **more)
 
 
 def _alike(of: str, result: DType | None) -> Infer:

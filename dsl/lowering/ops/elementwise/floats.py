@@ -22,9 +22,7 @@ def _nearest(x: float) -> float:
     return float(round(x)) if isinstance(x, float) else x
 
 
-function(
-    "sqrt", 1, "a float", "sqrt(x)", "√x, rounded once", intrinsic_of_f32("sqrt"), "sqrt", numbers=math.sqrt
-)  # fmt: skip
+function("sqrt", 1, "a float", "sqrt(x)", "√x, rounded once", intrinsic_of_f32("sqrt"), "sqrt", numbers=math.sqrt)
 function(
     "fma", 3, "a float", "fma(a, b, c)", "a·b + c, rounded once", intrinsic("fma"), _fused, on_host=False,
     algebra=Algebra(sums=(2, "add")),

@@ -19,9 +19,7 @@ def _magnitude(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.intrinsic(f"llvm.smax.{llvm}", llvm, [(llvm, x[0]), (llvm, negative)])
 
 
-function(
-    "abs", 1, "a number", "abs(x)", "magnitude; NaN stays", _magnitude, "abs", numbers=abs
-)  # fmt: skip
+function("abs", 1, "a number", "abs(x)", "magnitude; NaN stays", _magnitude, "abs", numbers=abs)
 
 
 def _high_product(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:

@@ -19,9 +19,15 @@ from dsl.lowering.ops import operand, space_of
 from dsl.lowering.ops.memory import atomic_row
 
 
+def _mask_of(op: Op) -> Value | None:
+    """The mask of an access, or None if it is on for all elements."""
+    mask = operand(op, "mask")
+    return None if mask is None or constant_of(mask) is True else mask
+
+
 @rule("load")
 def _load(w: Writer, op: Op) -> None:
-    memory, offset, mask, other = op.operands[0], operand(op, "offset"), operand(op, "mask"), operand(op, "other")
+    memory, offset, mask, other = op.operands[0], operand(op, "offset"), _mask_of(op), operand(op, "other")
     assert offset is not None
     space = space_of(memory)
     if space == "param":
@@ -31,8 +37,6 @@ def _load(w: Writer, op: Op) -> None:
     way, count = w.accesses[op], count_of(op.result)
     width = way.width
     address = AccessAddress(w, op, memory, operand(op, "stage"), offset, space)
-    if mask is not None and constant_of(mask) is True:
-        mask = None
     fill = w.registers[other] if other is not None else [constant(0, dtype)] * count
     if mask is not None and way.partial:
         w.registers[op.result] = load_partly(w, op, address, mask, fill, width)
@@ -74,16 +78,13 @@ def _load_table(w: Writer, op: Op, memory: Value, offset: Value) -> None:
 
 @rule("store")
 def _store(w: Writer, op: Op) -> None:
-    memory, offset, mask = op.operands[0], operand(op, "offset"), operand(op, "mask")
-    value = operand(op, "value")
+    memory, offset, mask, value = op.operands[0], operand(op, "offset"), _mask_of(op), operand(op, "value")
     assert offset is not None and value is not None
     dtype, space = memory.dtype, space_of(memory)
     layout = value.tile.layout
     way = w.accesses[op]
     width = way.width
     address = AccessAddress(w, op, memory, operand(op, "stage"), offset, space)
-    if mask is not None and constant_of(mask) is True:
-        mask = None
     if mask is not None and way.partial:
         store_partly(w, op, address, mask, value, width)
         return
@@ -180,7 +181,7 @@ def _copy(w: Writer, op: Op) -> None:
     """Emits an asynchronous copy. Each thread copies 16, 8 or 4 bytes at a time. If the mask is off for the last of
     these bytes, the copy reads only the other bytes, and the hardware writes zeros for the rest."""
     shared, tensor = op.operands[0], operand(op, "tensor")
-    offset, source, mask = operand(op, "offset"), operand(op, "source"), operand(op, "mask")
+    offset, source, mask = operand(op, "offset"), operand(op, "source"), _mask_of(op)
     assert tensor is not None and offset is not None and source is not None
     layout = source.tile.layout
     size = shared.dtype.bytes
@@ -196,8 +197,6 @@ def _copy(w: Writer, op: Op) -> None:
     # 16-byte copies bypass the L1 cache (`.cg`). With `.ca`, matrix products are 3 to 12 % slower
     # (docs/measurements.md). Smaller copies have no `.cg`.
     level = "ca" if bytes < 16 else _level(w, op)
-    if mask is not None and constant_of(mask) is True:
-        mask = None
     sizes = source_bytes(w, op, mask, way) if mask is not None and way.partial else []
     for first in range(0, layout.count, width):
         name = f"cp.async.{level}.shared.global"

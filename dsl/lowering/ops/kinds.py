@@ -115,86 +115,47 @@ def words_or_none(*known: str) -> tuple[Reads, str]:
     return _or_none(_is_word(*known)), "none, or one of " + ", ".join(known)
 
 
-# Maps each attribute to a check and a description of the expected value.
+def each_is(kind: tuple[Reads, str], names: str) -> dict[str, tuple[Reads, str]]:
+    """Maps each of several attributes to the same kind."""
+    return dict.fromkeys(names.split(), kind)
+
+
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
-    # ---- attributes that rows of operations require ----
-    "axis": WHOLE,
-    "axes": WHOLES,
+    **each_is(WHOLE, "at axis base bytes groups index line nest number offset pingpong producers unroll"),
+    **each_is(COUNT, "apart blocks parts stages steps"),
+    **each_is(WHOLES, "axes outer pieces"),
+    **each_is(
+        FLAG,
+        "ahead anew begins besides commutes exact few from_zero goes_on matrix one_thread own resident "
+        "reverse saturate staged stepped tiles trans turned",
+    ),
+    **each_is(TEXT, "form format kind message modifier name no_box text"),
+    **each_is(TYPE, "dtype to"),
     "shape": SHAPE,
     "extent": (lambda value: _is_whole(value, 1) and value <= MAX_TILE, f"a whole number from 1 to {MAX_TILE}"),
     "value": (lambda value: isinstance(value, bool | int | float), "a number"),
-    "dtype": TYPE,
-    "to": TYPE,
-    "parts": COUNT,
-    "index": WHOLE,
     "layout": (lambda value: isinstance(value, Layout), "a layout"),
     "has": (_each(lambda name: isinstance(name, str), (list,)), "names of its operands: [memory, offset]"),
     "cache": words_or_none("all", "global", "streaming", "last_use", "write_back", "write_through", "volatile"),
     "evict": words_or_none("first", "last", "normal", "unchanged", "no_allocate"),
-    "trans": FLAG,
     "action": words("add", "min", "max", "and", "or", "xor", "exchange", "cas"),
     "order": words("none", "relaxed", "acquire", "release", "acq_rel"),
     "scope": words("warp", "block", "gpu", "system"),
-    "bytes": WHOLE,
-    "groups": WHOLE,
     "box": (_rows(4), "rows of four whole numbers: ((axis, extent, along, step), …)"),
-    "at": WHOLE,
     "type": (lambda value: isinstance(value, SharedType), "the type of a shared tile"),
-    "name": TEXT,
-    "stages": COUNT,
-    "producers": WHOLE,
     "registers": (_or_none(WHOLES[0]), "none, or whole numbers in brackets"),
-    "pingpong": WHOLE,
-    "unroll": WHOLE,
     "types": (_each(lambda each: isinstance(each, DType | TileType), (list, tuple)), "types in brackets"),
-    "message": TEXT,
-    "line": WHOLE,
-    "format": TEXT,
-    "number": WHOLE,
-    "begins": FLAG,
-    "kind": TEXT,
-    "saturate": FLAG,
     "rounding": words_or_none("rn", "rz", "rm", "rp"),
-    "text": TEXT,
-    "modifier": TEXT,
     "instruction": (_or_none(lambda value: isinstance(value, Mma)), 'none, or an instruction: mma("…")'),
-    "reverse": FLAG,
     "mode": words("xor", "up", "down", "idx", "any", "all", "ballot"),
     "width": (_or_none(lambda value: _is_whole(value, 1)), "none, or a whole number from 1 on"),
     "distance": (_or_none(lambda value: _is_whole(value)), "none, or a whole number from 0 on"),
-    "apart": COUNT,
-    "blocks": COUNT,
     "atoms": (_is_atoms, "(width, rows, across, base, eights)"),
-    "form": TEXT,
-    "steps": COUNT,
-    # ---- attributes that some operations have in addition ----
-    "ahead": FLAG,
-    "anew": FLAG,
-    "base": WHOLE,
-    "besides": FLAG,
-    "bulk": FLAG,
     "by": words("warp", "block"),
-    "commutes": FLAG,
-    "exact": FLAG,
-    "few": FLAG,
-    "from_zero": FLAG,
-    "goes_on": FLAG,
-    "resident": FLAG,
-    "matrix": FLAG,
-    "nest": WHOLE,
-    "no_box": TEXT,
-    "offset": WHOLE,
-    "one_thread": FLAG,
-    "outer": WHOLES,
-    "own": FLAG,
-    "pieces": WHOLES,
-    "staged": FLAG,
-    "stepped": FLAG,
-    "tiles": FLAG,
-    "turned": FLAG,
     "walks": (_rows(4), "rows of four whole numbers: ((lower, upper, step, count), …)"),
     "window": (lambda value: _each(_is_whole, (tuple,))(value) and len(value) == 2, "two whole numbers: (row, step)"),
 }
+"""Maps each attribute to a check and a description of the expected value."""
 
 OF_PRODUCTS = {"shape": (_or_none(lambda value: isinstance(value, str)), 'none, or an instruction\'s: "m16n8k16"')}
 """Attributes of matrix products. In other operations, attributes with these names have another meaning."""

@@ -82,6 +82,11 @@ def same(op: Op, value: Value, layout: Layout) -> Layout:
     return layout
 
 
+def spread_back(op: Op, value: Value, layout: Layout) -> Layout:
+    """An operand has the layout that follows for it from the layout of the result."""
+    return dict(op.spec.placement.spread(op, op.result, layout))[value]
+
+
 def in_one(op: Op, layout: Layout | None) -> Placed:
     """The layouts of the operands and results, if the operation is done in `layout`."""
     operands = [

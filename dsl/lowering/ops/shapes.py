@@ -11,7 +11,7 @@ from dsl.lowering.ir.types import INDEX, TileType, Type
 from dsl.lowering.known.facts import ANY, Analysis, Facts, start_of, unknown
 from dsl.lowering.layouts.layout import BasisSpan, Layout
 from dsl.lowering.ops.kinds import flaw_of_number
-from dsl.lowering.ops.placing import Placed, Placing, in_one
+from dsl.lowering.ops.placing import Placed, Placing, in_one, spread_back
 from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes, Mismatch, Placement, row, same_axis
 
 
@@ -214,24 +214,8 @@ def _place_split(a: Placing, op: Op) -> Placed:
     return [whole], [_split(whole, op.result.tile.shape)]
 
 
-def _takes_reshape(op: Op, value: Value, layout: Layout) -> Layout:
-    return layout.reshape(value.tile.shape)
-
-
-def _takes_transpose(op: Op, value: Value, layout: Layout) -> Layout:
-    return layout.transpose(_inverse(op.attrs["axes"]))
-
-
-def _takes_broadcast(op: Op, value: Value, layout: Layout) -> Layout:
-    return _narrowed(layout, value.tile.shape)
-
-
 def _takes_stack(op: Op, value: Value, layout: Layout) -> Layout:
     return layout.drop(len(layout.shape) - 1)
-
-
-def _takes_pick(op: Op, value: Value, layout: Layout) -> Layout:
-    return _unpicked(op, layout)
 
 
 # ---- axes ----
@@ -391,19 +375,19 @@ row(
 )  # fmt: skip
 row(
     "broadcast", 1, _infer_broadcast, "shape",
-    placement=Placement(_spread_broadcast, _takes_broadcast, picks=_repeated), algebra=Algebra(fold=_fold_broadcast),
+    placement=Placement(_spread_broadcast, spread_back, picks=_repeated), algebra=Algebra(fold=_fold_broadcast),
     elements=ElementFacts(
         _broadcast_facts, lambda forms, op: forms.repeated(op), _along_broadcast, kind="equal", reshapes=True
     ),
 )  # fmt: skip
 row(
     "reshape", 1, _infer_reshape, "shape",
-    placement=Placement(_spread_reshape, _takes_reshape, picks=_reshaped), algebra=Algebra(fold=_fold_reshape),
+    placement=Placement(_spread_reshape, spread_back, picks=_reshaped), algebra=Algebra(fold=_fold_reshape),
     elements=ElementFacts(_reshape_facts, lambda forms, op: forms.reshaped(op), _along_reshape, reshapes=True),
 )  # fmt: skip
 row(
     "transpose", 1, _infer_transpose, "axes",
-    placement=Placement(_spread_transpose, _takes_transpose, picks=_transposed),
+    placement=Placement(_spread_transpose, spread_back, picks=_transposed),
     elements=ElementFacts(_transpose_facts, lambda forms, op: forms.transposed(op), _along_transpose),
 )  # fmt: skip
 row(
@@ -411,7 +395,7 @@ row(
     placement=Placement(_spread_stack, _takes_stack, _place_stack, anywhere=False),
 )  # fmt: skip
 # Picks the elements of a tile that have a given index along an axis.
-row("pick", 1, _infer_pick, "axis index", placement=Placement(_spread_pick, _takes_pick, _place_pick, picks=_picked))
+row("pick", 1, _infer_pick, "axis index", placement=Placement(_spread_pick, spread_back, _place_pick, picks=_picked))
 # Splits bytes into smaller elements along the last axis, with the lowest bits first.
 row(
     "split", 1, _infer_split, "to", elements=ElementFacts(along=_along_split),

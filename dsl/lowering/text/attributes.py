@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsl.lowering.ops.kinds import COUNT, FLAG, TEXT, WHOLE, Reads
+from dsl.lowering.ops.kinds import COUNT, FLAG, TEXT, WHOLE, Reads, each_is
 
 
 def _by_subject(reads: Reads) -> Reads:
@@ -37,35 +37,16 @@ COUNTS = (_by_subject(WHOLE[0]), "whole numbers by name: {x: 4}")
 TEXTS = (_by_subject(TEXT[0]), 'texts by name: {x: "shared"}')
 FLAGS = (_by_subject(FLAG[0]), "true or false by name: {x: true}")
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
-    "align": COUNTS,
-    "backward": FLAGS,
-    "barriers": TEXT,
-    "blocks_per_sm": WHOLE,
+    **each_is(WHOLE, "blocks_per_sm l2_group maxnreg persistent producers shared_bytes"),
+    **each_is(COUNTS, "align pipeline split unroll"),
+    **each_is(FLAG, "leads overlaps record strict_bounds"),
+    **each_is(FLAGS, "backward follows pingpong"),
+    **each_is(TEXT, "barriers contract marks require"),
+    **each_is(TEXTS, "math precompute prefetch_fragments stage"),
     "cluster": (_row(COUNT[0], COUNT[0]), "blocks along two axes: (2, 1)"),
-    "contract": TEXT,
-    "producers": WHOLE,
-    "follows": FLAGS,
-    "prefetch_fragments": TEXTS,
-    "l2_group": WHOLE,
-    "leads": FLAG,
     "loop": (_by_subject(_row(WHOLE[0], COUNT[0], FLAG[0])), "by name (axis, elements, static): {x: (1, 16, false)}"),
-    "marks": TEXT,
-    "math": TEXTS,
-    "maxnreg": WHOLE,
-    "overlaps": FLAG,
     "subtile": (_by_subject(_extents), "extents by name: {x: (64, 64)}"),
     "peel": (_by_subject(lambda value: isinstance(value, int | str)), 'by name a number or "seen": {x: 1}'),
-    "persistent": WHOLE,
-    "pipeline": COUNTS,
-    "record": FLAG,
-    "require": TEXT,
     "shared_align": (_power, "a power of two"),
-    "shared_bytes": WHOLE,
-    "split": COUNTS,
-    "stage": TEXTS,
-    "strict_bounds": FLAG,
-    "precompute": TEXTS,
-    "pingpong": FLAGS,
-    "unroll": COUNTS,
 }
 """Maps each attribute to a check and a description of the expected value."""

@@ -30,7 +30,6 @@ from dsl.text.program import load as load_program
 
 if TYPE_CHECKING:
     from dsl.runtime import DeviceFacts, Kernel, LaunchResult
-    from dsl.runtime.header import Header
 
 MOST_PLANS = 1024
 """The greatest number of call classes whose plans a function keeps. A service may meet new shapes with every
@@ -264,7 +263,8 @@ class CompiledKernel:
 
         self.compiled, self.program = compiled, program
         self.kernel = Kernel(compiled.ptx, device=device)
-        self.bind = self.kernel.bind
+        self.llvm, self.ptx, self.header = compiled.llvm, compiled.ptx, compiled.header
+        self.bind, self.grid, self.check_numbers = self.kernel.bind, self.kernel.grid, self.kernel.check_numbers
         self.result: LaunchResult | None = None
         """The result of the last `run`."""
 
@@ -287,29 +287,9 @@ class CompiledKernel:
         return self.compiled.ir
 
     @property
-    def llvm(self) -> str:
-        return self.compiled.llvm
-
-    @property
-    def ptx(self) -> str:
-        return self.compiled.ptx
-
-    @property
-    def header(self) -> Header:
-        return self.compiled.header
-
-    @property
     def overlapping(self) -> Kernel:
         """The same kernel, for launches that may overlap the preceding launch of a call."""
         return self.kernel.overlapping
-
-    def grid(self, *arguments: Any) -> tuple[int, int, int]:
-        """The grid of a launch with these arguments. Checks the arguments, but launches nothing."""
-        return self.kernel.grid(*arguments)
-
-    def check_numbers(self, arguments: Sequence[Any]) -> None:
-        """Raises LaunchError for a scalar or table that has the wrong kind or is out of range."""
-        self.kernel.check_numbers(arguments)
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         self.kernel(*arguments, **named)

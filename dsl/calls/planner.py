@@ -158,20 +158,14 @@ def _fits(names: DispatchNames, node: ast.Call) -> bool:
     return names.planner.fits(node, names.branch)
 
 
-OWN = {
-    each.name: each
-    for each in (
-        Builtin("workspace(T[…], [zero|zeroed])", "scratch memory of the call", arrays=_workspace),
-        Builtin(
-            "workspace_like(x)",
-            "scratch memory that lies as an array, its rows at multiples of 64 bytes",
-            arrays=_workspace_like,
-            unread=True,
-        ),
-        Builtin("aligned(x)", "whether an array's rows begin at multiples of 16 bytes", arrays=_aligned, unread=True),
-        Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
-    )
-}
+_OWN = (
+    Builtin("workspace(T[…], [zero|zeroed])", "scratch memory of the call", arrays=_workspace),
+    Builtin("workspace_like(x)", "scratch memory that lies as an array, its rows at multiples of 64 bytes",
+            arrays=_workspace_like, unread=True),
+    Builtin("aligned(x)", "whether an array's rows begin at multiples of 16 bytes", arrays=_aligned, unread=True),
+    Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
+)  # fmt: skip
+OWN = {each.name: each for each in _OWN}
 """Functions that only dispatches have."""
 
 

@@ -30,6 +30,8 @@ IN_REGISTERS = (
     *("bytes", "precompute", "hoist", "address", "stage", "access", "pipeline", "index", "divisor", "level"),
 )
 """The kinds of choices that affect the number of registers or of instructions."""
+OF_SECTORS = ("vector", "access", "partial", "align", "layout", "stage", "divisor")
+OF_BARRIERS = ("barrier", "place", "convert_layout", "stage", "pipeline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,82 +60,45 @@ class Term:
         return self.name if self.of is None else f"{self.name}({self.of.upper()})"
 
 
-_ROWS = (
-    Term(
-        *("registers", None, "registers a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS),
-        *("Registers of a thread.", "registers <= 128", "registers"),
-    ),
-    Term(
-        *("spills", None, "bytes a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS),
-        *("What spills to local memory.", "spills == 0", "spills"),
-    ),
-    Term(
-        *("instructions", None, "machine instructions", ASSEMBLED, "nvdisasm", IN_REGISTERS),
-        *("Instructions in the machine code.", "instructions <= 500", "instructions"),
-    ),
-    Term(
-        *("occupancy", None, "of 1", ASSEMBLED, "registers, shared memory and threads; on a GPU its driver"),
-        ("place", *IN_REGISTERS),
-        "Threads that a multiprocessor holds at once, over its limit.",
-        *("occupancy >= 0.25", "occupancy"),
-    ),
-    Term(
-        *("shared", None, "bytes a block", COMPILED, "the kernel's header"),
-        ("place", "stage", "pipeline", "subtile", "split", "convert_layout"),
-        *("Dynamic shared memory.", "shared <= 49152", "shared"),
-    ),
-    Term(
-        *("conflicts", "tile", "passes", COMPILED, "offsets and swizzle, as `dsl layout` shows them"),
-        ("swizzle", "matrix", "vector", "access", "copy", "layout"),
-        "Passes over the banks, beyond one a phase, of the worst access to this shared tile.",
-        *("conflicts(sa) == 0", "conflicts_of"),
-    ),
-    Term(
-        *("conflicts", None, "a block", COUNTED, "the emulator"),
-        ("swizzle", "matrix", "vector", "access", "convert_layout", "layout"),
-        "Passes over the banks that only conflicts cause.",
-        *("conflicts == 0", "conflicts"),
-    ),
-    Term(
-        *("wavefronts", None, "times the fewest", COUNTED, "the emulator"),
-        ("swizzle", "matrix", "vector", "access", "convert_layout", "copy", "layout"),
-        "Passes over the banks, over those without conflicts: 1 where `conflicts` is 0.",
-        *("wavefronts <= 1.0", "wavefronts"),
-    ),
-    Term(
-        *("sectors", None, "times the fewest", COUNTED, "the emulator"),
-        ("vector", "access", "partial", "align", "layout", "stage", "divisor"),
-        "Sectors (32 bytes) of global memory that are moved, over as few as hold all distinct bytes accessed. "
-        "Neighbours that several instructions store count as one sector.",
-        *("sectors <= 1.05", "sectors"),
-    ),
-    Term(
-        *("sectors", "tensor", "times the fewest", COUNTED, "the emulator"),
-        ("vector", "access", "partial", "align", "layout", "stage", "divisor"),
-        *("Sectors of accesses to this tensor.", "sectors(y) <= 1.05", "sectors_of"),
-    ),
-    Term(
-        *("barriers", None, "a block", COUNTED, "the emulator"),
-        ("barrier", "place", "convert_layout", "stage", "pipeline"),
-        *("Block barriers executed.", "barriers == 2", "barriers"),
-    ),
-    Term(
-        *("barriers", "counter", "an iteration", COMPILED, "the code of the loop"),
-        ("barrier", "place", "convert_layout", "stage", "pipeline"),
-        *("Block barriers in this loop.", "barriers(k) == 1", "barriers_in"),
-    ),
-    Term(
-        *(CHOICE, "key", "option", COMPILED, "the record of choices, as `dsl why` lists it", ()),
-        "The option taken; of a key without a number, by all that have it.",
-        *("choice swizzle.sa == 3, 4, 4", "option"),
-    ),
-    Term(
-        *("time", None, "µs", TIMED, "events around the launch, the L2 cold: the median of 20", ()),
-        "Time of a launch line. `copy(BYTES)` is the time in which the device copies so much, read and written "
-        "together.",
-        *('time <= 1.05 * copy(bytes(x) + bytes(y)) on "H200"', "time"),
-    ),
-)
+_ROWS = tuple(Term(*row) for row in (
+    ("registers", None, "registers a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS,
+     "Registers of a thread.", "registers <= 128", "registers"),
+    ("spills", None, "bytes a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS,
+     "What spills to local memory.", "spills == 0", "spills"),
+    ("instructions", None, "machine instructions", ASSEMBLED, "nvdisasm", IN_REGISTERS,
+     "Instructions in the machine code.", "instructions <= 500", "instructions"),
+    ("occupancy", None, "of 1", ASSEMBLED, "registers, shared memory and threads; on a GPU its driver",
+     ("place", *IN_REGISTERS), "Threads that a multiprocessor holds at once, over its limit.",
+     "occupancy >= 0.25", "occupancy"),
+    ("shared", None, "bytes a block", COMPILED, "the kernel's header",
+     ("place", "stage", "pipeline", "subtile", "split", "convert_layout"),
+     "Dynamic shared memory.", "shared <= 49152", "shared"),
+    ("conflicts", "tile", "passes", COMPILED, "offsets and swizzle, as `dsl layout` shows them",
+     ("swizzle", "matrix", "vector", "access", "copy", "layout"),
+     "Passes over the banks, beyond one a phase, of the worst access to this shared tile.",
+     "conflicts(sa) == 0", "conflicts_of"),
+    ("conflicts", None, "a block", COUNTED, "the emulator",
+     ("swizzle", "matrix", "vector", "access", "convert_layout", "layout"),
+     "Passes over the banks that only conflicts cause.", "conflicts == 0", "conflicts"),
+    ("wavefronts", None, "times the fewest", COUNTED, "the emulator",
+     ("swizzle", "matrix", "vector", "access", "convert_layout", "copy", "layout"),
+     "Passes over the banks, over those without conflicts: 1 where `conflicts` is 0.",
+     "wavefronts <= 1.0", "wavefronts"),
+    ("sectors", None, "times the fewest", COUNTED, "the emulator", OF_SECTORS,
+     "Sectors (32 bytes) of global memory that are moved, over as few as hold all distinct bytes accessed. "
+     "Neighbours that several instructions store count as one sector.", "sectors <= 1.05", "sectors"),
+    ("sectors", "tensor", "times the fewest", COUNTED, "the emulator", OF_SECTORS,
+     "Sectors of accesses to this tensor.", "sectors(y) <= 1.05", "sectors_of"),
+    ("barriers", None, "a block", COUNTED, "the emulator", OF_BARRIERS,
+     "Block barriers executed.", "barriers == 2", "barriers"),
+    ("barriers", "counter", "an iteration", COMPILED, "the code of the loop", OF_BARRIERS,
+     "Block barriers in this loop.", "barriers(k) == 1", "barriers_in"),
+    (CHOICE, "key", "option", COMPILED, "the record of choices, as `dsl why` lists it", (),
+     "The option taken; of a key without a number, by all that have it.", "choice swizzle.sa == 3, 4, 4", "option"),
+    ("time", None, "µs", TIMED, "events around the launch, the L2 cold: the median of 20", (),
+     "Time of a launch line. `copy(BYTES)` is the time in which the device copies so much, read and written together.",
+     'time <= 1.05 * copy(bytes(x) + bytes(y)) on "H200"', "time"),
+))  # fmt: skip
 TERMS = {(row.name, row.of is not None): row for row in _ROWS}
 NAMES = tuple(dict.fromkeys(row.name for row in _ROWS))
 

@@ -11,7 +11,7 @@ from dsl.lowering.emit.maps import Maps
 from dsl.lowering.emit.switches import Switches
 from dsl.lowering.emit.words import count_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, subject_of, walk
-from dsl.lowering.ops import operand, space_of
+from dsl.lowering.ops import operand, required, space_of
 from dsl.lowering.ops.memory import by_threads
 from dsl.lowering.shared.access_width import access_width, is_partial
 from dsl.lowering.shared.shared_map import SharedMap
@@ -67,7 +67,7 @@ class Accesses(dict[Op, Way]):
             width = access_width(self.maps.facts, op)
             partial = is_partial(self.maps.facts, op, width)
         if partial:
-            count, options = count_of(_offset_of(op)), {"branches": True, "single": False}
+            count, options = count_of(required(op, "offset")), {"branches": True, "single": False}
             costs, unit = {"branches": count / width, "single": count}, "accesses a thread where the mask is on"
             because = "the mask may be on for a part of an access"
             branches = self._choose("partial", op, options, because, costs=costs, unit=unit)
@@ -91,12 +91,6 @@ def _last_first(block: Block) -> Iterator[Op]:
         for region in op.regions:
             yield from _last_first(region)
         yield op
-
-
-def _offset_of(op: Op) -> Value:
-    offset = operand(op, "offset")
-    assert offset is not None
-    return offset
 
 
 def _offset_in_tensor(op: Op) -> Value | None:

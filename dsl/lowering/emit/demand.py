@@ -12,7 +12,7 @@ from dsl.lowering.emit.words import count_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.types import TileType, ViewType
-from dsl.lowering.ops import operand, space_of
+from dsl.lowering.ops import operand, required, space_of
 from dsl.lowering.ops.memory import by_threads
 
 
@@ -89,9 +89,7 @@ def _access(w: Writer, op: Op) -> None:
     """Marks the registers that an access reads: the offset of its first element, and one mask if this is the same for
     all elements. If the mask may differ between elements, the branches of the access read the flags at the ends of
     runs. The branches recompute the masks of single elements."""
-    mask, offset = operand(op, "mask"), operand(op, "offset")
-    assert offset is not None
-    way, count = w.accesses[op], count_of(offset)
+    mask, way, count = operand(op, "mask"), w.accesses[op], count_of(required(op, "offset"))
     firsts = range(0, count, way.width)
     space = space_of(op.operands[0])
     for what, o in zip(op.attrs["has"], op.operands, strict=True):

@@ -61,17 +61,13 @@ for _function in FUNCTIONS.values():
     elementwise(_function.name)(_function.emit)
 
 
-_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-_INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
-
-
 @elementwise("add", "sub", "mul", "div", "and", "or", "xor")
 def _arithmetic(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float:
-        return w.let(f"{_FLOAT[op.name]}{w.contract} {llvm} {x[0]}, {x[1]}")
+        return w.let(f"f{op.name}{w.contract} {llvm} {x[0]}, {x[1]}")
     # `nsw` is correct for indices, because their width is chosen such that they do not overflow.
     flags = " nsw" if dtype.kind == "index" and op.name in ("add", "sub", "mul") else ""
-    return w.let(f"{_INT[op.name]}{flags} {llvm} {x[0]}, {x[1]}")
+    return w.let(f"{op.name}{flags} {llvm} {x[0]}, {x[1]}")
 
 
 _plain_and = RULES["and"]

@@ -128,18 +128,12 @@ class Head:
         groups: list[tuple[int, int, int]] = []
         bit = 0
         while bit < len(bases):
-            basis = bases[bit]
-            if not basis:
-                bit += 1
-                continue
-            if basis & (basis - 1):  # a basis with several set bits is multiplied by one bit of the index
-                groups.append((bit, 1, basis))
-                bit += 1
-                continue
-            run = 1
-            while bit + run < len(bases) and bases[bit + run] == basis << run:
+            basis, run = bases[bit], 1
+            # A basis with several set bits is multiplied by one bit of the index, so it is in a group of its own.
+            while not basis & (basis - 1) and bit + run < len(bases) and bases[bit + run] == basis << run:
                 run += 1
-            groups.append((bit, run, basis))
+            if basis:
+                groups.append((bit, run, basis))
             bit += run
         total: str | None = None
         thread = self.thread()

@@ -15,7 +15,7 @@ from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Op, Value, subject_of
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import BF16, I1, DType
-from dsl.lowering.ops import operand, space_of
+from dsl.lowering.ops import operand, required, space_of
 from dsl.lowering.ops.memory import atomic_row
 
 
@@ -27,8 +27,7 @@ def _mask_of(op: Op) -> Value | None:
 
 @rule("load")
 def _load(w: Writer, op: Op) -> None:
-    memory, offset, mask, other = op.operands[0], operand(op, "offset"), _mask_of(op), operand(op, "other")
-    assert offset is not None
+    memory, offset, mask, other = op.operands[0], required(op, "offset"), _mask_of(op), operand(op, "other")
     space = space_of(memory)
     if space == "param":
         _load_table(w, op, memory, offset)
@@ -78,8 +77,7 @@ def _load_table(w: Writer, op: Op, memory: Value, offset: Value) -> None:
 
 @rule("store")
 def _store(w: Writer, op: Op) -> None:
-    memory, offset, mask, value = op.operands[0], operand(op, "offset"), _mask_of(op), operand(op, "value")
-    assert offset is not None and value is not None
+    memory, offset, mask, value = op.operands[0], required(op, "offset"), _mask_of(op), required(op, "value")
     dtype, space = memory.dtype, space_of(memory)
     layout = value.tile.layout
     way = w.accesses[op]
@@ -98,9 +96,6 @@ def _store(w: Writer, op: Op) -> None:
         w.template(name, inputs, op)
 
 
-_ACTIONS = {"exchange": "exch", "cas": "cas"}
-
-
 def _atomic_type(w: Writer, dtype: DType, action: str) -> str:
     bits = w.bits(dtype)
     if action in ("and", "or", "xor", "exchange", "cas"):
@@ -114,9 +109,8 @@ def _atomic_type(w: Writer, dtype: DType, action: str) -> str:
 
 @rule("atomic")
 def _atomic(w: Writer, op: Op) -> None:
-    memory, offset, mask = op.operands[0], operand(op, "offset"), operand(op, "mask")
-    value, expected = operand(op, "value"), operand(op, "expected")
-    assert offset is not None and value is not None
+    memory, offset, mask = op.operands[0], required(op, "offset"), operand(op, "mask")
+    value, expected = required(op, "value"), operand(op, "expected")
     dtype, space = memory.dtype, space_of(memory)
     layout, action = value.tile.layout, op.attrs["action"]
     address = AccessAddress(w, op, memory, operand(op, "stage"), offset, space)
@@ -128,7 +122,7 @@ def _atomic(w: Writer, op: Op) -> None:
         w.registers[op.result] = [_added(w, op, address.of(i), added[i], chosen[i]) for i in range(len(added))]
         return
     row_type = _atomic_type(w, dtype, action)
-    name = atomic_row(op, f"{_ACTIONS.get(action, action)}.{row_type}")
+    name = atomic_row(op, f"{'exch' if action == 'exchange' else action}.{row_type}")
     # asm has no f16 and bf16 operands, so these are passed as i16. f32 and f64 are passed unchanged.
     carrier = f"i{max(w.bits(dtype), 16)}" if row_type.startswith(("b", "noftz")) or not dtype.is_float else llvm
     out = []
@@ -180,9 +174,8 @@ def _level(w: Writer, op: Op) -> str:
 def _copy(w: Writer, op: Op) -> None:
     """Emits an asynchronous copy. Each thread copies 16, 8 or 4 bytes at a time. If the mask is off for the last of
     these bytes, the copy reads only the other bytes, and the hardware writes zeros for the rest."""
-    shared, tensor = op.operands[0], operand(op, "tensor")
-    offset, source, mask = operand(op, "offset"), operand(op, "source"), _mask_of(op)
-    assert tensor is not None and offset is not None and source is not None
+    shared, tensor = op.operands[0], required(op, "tensor")
+    offset, source, mask = required(op, "offset"), required(op, "source"), _mask_of(op)
     layout = source.tile.layout
     size = shared.dtype.bytes
     way = w.accesses[op]

@@ -14,7 +14,7 @@ from dsl.lowering.hopper.boxes import CopiedBox, map_of
 from dsl.lowering.hopper.warpgroup import WARPS
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.targets import WARP
-from dsl.lowering.ops import operand
+from dsl.lowering.ops import required
 from dsl.lowering.ops.pipelines import base_of, copy_of, is_read_by_threads, rings_of
 
 BARRIER = 8
@@ -232,8 +232,7 @@ def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -
 
 @rule("tma_copy")
 def _tma_copy(w: Writer, op: Op) -> None:
-    memory, pipeline, stage = op.operands[0], operand(op, "pipeline"), operand(op, "stage")
-    assert pipeline is not None and stage is not None
+    memory, pipeline, stage = op.operands[0], required(op, "pipeline"), required(op, "stage")
     stages, map = memory.type.shape[0], map_of(op)  # type: ignore[union-attr]
     number = w.let(f"urem i32 {narrow(w, stage)}, {stages}")
     size = memory.type.bytes // stages  # type: ignore[union-attr]

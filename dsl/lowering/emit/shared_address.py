@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.layouts.layout import apply
-from dsl.lowering.ops import operand
+from dsl.lowering.ops import required
 from dsl.lowering.shared.access_width import stage_bytes
 from dsl.lowering.shared.shared_map import MOST_ALIGNMENT, SharedMap, Swizzle, matrix_lanes, period, swizzled
 
@@ -35,9 +35,7 @@ class SharedAddress:
         assert isinstance(self.memory.type, SharedType)
         self.type = self.memory.type
         self.swizzle: Swizzle = self.type.swizzle
-        offset = operand(op, "offset")
-        assert offset is not None
-        self.offset = offset
+        self.offset = required(op, "offset")
         self.stage = stage
         self.map = map
         self.is_late = self.map is None or (bool(self.swizzle) and self.map.aligned % period(self.swizzle) != 0)

@@ -13,7 +13,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DType
 from dsl.lowering.layouts.layout import Layout, apply
 from dsl.lowering.machine.tensor_cores import accumulator_registers, product
-from dsl.lowering.ops import operand
+from dsl.lowering.ops import operand, required
 from dsl.lowering.shared.shared_map import SharedMap, matrix_registers, word_bits
 from dsl.ptx_templates import Operand
 
@@ -151,8 +151,8 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
 
 @rule("stmatrix")
 def _stmatrix(w: Writer, op: Op) -> None:
-    value = operand(op, "value")
-    assert value is not None and value.tile.layout is not None
+    value = required(op, "value")
+    assert value.tile.layout is not None
     address, map = _address(w, op)
     data, bits = w.words.of(value), word_bits(op)
     groups, trans = _matrices(op, value.tile.layout)

@@ -85,14 +85,8 @@ def _signed_zeros(dtype: DType, a: Array, b: Array, out: Array, least: bool) -> 
     return np.where(zeros, np.where(sign, a.dtype.type(-0.0), a.dtype.type(0.0)), out)
 
 
-@elementwise("minimum")
-def _minimum(dtype: DType, a: Array, b: Array) -> Array:
-    return _signed_zeros(dtype, a, b, np.minimum(a, b), least=True)
-
-
-@elementwise("maximum")
-def _maximum(dtype: DType, a: Array, b: Array) -> Array:
-    return _signed_zeros(dtype, a, b, np.maximum(a, b), least=False)
+elementwise("minimum")(lambda dtype, a, b: _signed_zeros(dtype, a, b, np.minimum(a, b), least=True))
+elementwise("maximum")(lambda dtype, a, b: _signed_zeros(dtype, a, b, np.maximum(a, b), least=False))
 
 
 def _shift(a: Array, b: Array, left: bool) -> Array:
@@ -107,11 +101,7 @@ def _shift(a: Array, b: Array, left: bool) -> Array:
 
 elementwise("shl")(lambda dtype, a, b: _shift(a, b, left=True))
 elementwise("shr")(lambda dtype, a, b: _shift(a, b, left=False))
-
-
-@elementwise("select")
-def _select(dtype: DType, condition: Array, yes: Array, no: Array) -> Array:
-    return np.where(condition, yes, no)
+elementwise("select")(lambda dtype, condition, yes, no: np.where(condition, yes, no))
 
 
 # ---- the hardware's approximations ----

@@ -16,7 +16,7 @@ from dsl.lowering.machine.formats import Array, held, load, spread, stored, to_b
 from dsl.lowering.machine.formats import store as to_memory
 from dsl.lowering.meaning.boxes import dims_of, of_box
 from dsl.lowering.meaning.run import MeaningMemory, Outside, Run, meaning, wider
-from dsl.lowering.ops import operand
+from dsl.lowering.ops import operand, required
 
 
 @dataclass
@@ -114,8 +114,7 @@ def _note(run: Run, op: Op, a: ElementAccess) -> None:
 def _copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """Copies elements. Elements whose mask is off become zeros, and so do elements of a TMA box outside of the
     tensor."""
-    shared, tensor = op.operands[0], operand(op, "tensor")
-    assert tensor is not None
+    shared, tensor = op.operands[0], required(op, "tensor")
     target = access(run, op, shared, masked=False)
     if operand(op, "source") is None:
         data = of_box(run, op, tensor)
@@ -148,8 +147,7 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 def _tma_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """A TMA store. It reads shared memory as late as possible, when the kernel waits for the store. So a kernel that
     overwrites the tile too early gets wrong results. Elements outside of the tensor are not stored."""
-    memory, tensor, mask = run.memory(op.operands[0]), operand(op, "tensor"), _named(run, op, "mask")
-    assert tensor is not None
+    memory, tensor, mask = run.memory(op.operands[0]), required(op, "tensor"), _named(run, op, "mask")
     if mask is not None and not mask:
         return []
     box, target = CopiedBox.of(op), run.memory(tensor)

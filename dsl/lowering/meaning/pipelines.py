@@ -14,7 +14,7 @@ from dsl.lowering.ir.types import SharedType
 from dsl.lowering.machine.formats import Array
 from dsl.lowering.meaning.boxes import of_box
 from dsl.lowering.meaning.run import Filled, Outside, Run, Undecided, meaning
-from dsl.lowering.ops import operand
+from dsl.lowering.ops import required
 from dsl.lowering.ops.pipelines import base_of
 
 POISON = 0xA5  # the byte that fills released stages and unwritten memory
@@ -48,9 +48,8 @@ def _fill(run: Run, op: Op, x: list[Array]) -> list[Array]:
 @meaning("tma_copy")
 def _tma_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """A TMA copy. Elements outside of the tensor are zeros."""
-    memory, tensor, pipeline = op.operands[0], operand(op, "tensor"), operand(op, "pipeline")
-    stage = operand(op, "stage")
-    assert tensor is not None and pipeline is not None and stage is not None and isinstance(memory.type, SharedType)
+    memory, (tensor, pipeline, stage) = op.operands[0], (required(op, name) for name in ("tensor", "pipeline", "stage"))
+    assert isinstance(memory.type, SharedType)
     box, data = CopiedBox.of(op), of_box(run, op, tensor)
     target, stages = run.memory(memory), memory.type.shape[0]
     if box.at + data.size > target.size // stages:

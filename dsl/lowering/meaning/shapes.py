@@ -50,19 +50,15 @@ def _pick(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [np.take(x[0], op.attrs["index"], op.attrs["axis"])]
 
 
-@meaning("block_id")
-def _block_id(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    return [run.index.type(run.block[op.attrs["axis"]])]
-
-
-@meaning("grid_size")
-def _grid_size(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    return [run.index.type(run.grid[op.attrs["axis"]])]
+@meaning("block_id", "grid_size")
+def _of_grid(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    numbers = run.block if op.name == "block_id" else run.grid
+    return [run.index.type(numbers[op.attrs["axis"]])]
 
 
 @meaning("cluster_id")
 def _cluster_id(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    return [run.index.type(run.block[op.attrs["axis"]] // op.attrs["blocks"])]
+    return [run.index.type(run.block[0] // op.attrs["blocks"])]
 
 
 @meaning("cluster_rank")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsl.lowering.ops import control, elementwise, matrix, memory, pipelines, shapes, threads  # noqa: F401 (the rows)
 from dsl.lowering.ops.elementwise import CLASSES
-from dsl.lowering.ops.memory import operand, space_of
+from dsl.lowering.ops.memory import operand, required, space_of
 from dsl.lowering.ops.spec import OPS, Mismatch
 
-__all__ = ["CLASSES", "OPS", "Mismatch", "operand", "space_of"]
+__all__ = ["CLASSES", "OPS", "Mismatch", "operand", "required", "space_of"]

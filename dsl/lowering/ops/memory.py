@@ -32,6 +32,11 @@ def operand(op: Op, name: str) -> Value | None:
     return op.operands[names.index(name)] if name in names else None
 
 
+def required(op: Op, name: str) -> Value:
+    """The operand with this name of a memory operation that always has it."""
+    return op.operands[op.attrs["has"].index(name)]
+
+
 def leave_out(op: Op, *names: str) -> None:
     """Removes the operands with these names from a memory operation."""
     kept = [(name, value) for name, value in zip(op.attrs["has"], op.operands, strict=True) if name not in names]
@@ -125,16 +130,10 @@ def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
     `target`. A wgmma reads at the offsets of its views."""
     op = effect.view or op
     if op.spec.leaves:
-        there = operand(op, "place" if effect.space == "shared" else "target")
-        assert there is not None
-        return there, None
+        return required(op, "place" if effect.space == "shared" else "target"), None
     if op.spec.in_flight and effect.kind == "read":
-        source = operand(op, "source")
-        assert source is not None
-        return source, None
-    offset = operand(op, "offset")
-    assert offset is not None
-    return offset, operand(op, "stage")
+        return required(op, "source"), None
+    return required(op, "offset"), operand(op, "stage")
 
 
 def commutes(op: Op, used: Collection[Value]) -> str | None:
@@ -155,9 +154,7 @@ def counts_iterations(op: Op) -> bool:
 
 def moved_by(op: Op) -> Value:
     """The tile that an access loads or stores."""
-    value = op.results[0] if op.results else operand(op, "value")
-    assert value is not None
-    return value
+    return op.results[0] if op.results else required(op, "value")
 
 
 def _place_access(a: Placing, op: Op) -> Placed:

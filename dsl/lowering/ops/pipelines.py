@@ -17,7 +17,7 @@ warps of all blocks.
 from __future__ import annotations
 
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
-from dsl.lowering.ops.memory import BOX, operand
+from dsl.lowering.ops.memory import BOX, operand, required
 from dsl.lowering.ops.spec import AccessEffect, Control, MemoryAccess, nothing, row
 from dsl.ptx_templates import instruction
 
@@ -62,9 +62,7 @@ def copy_of(op: Op) -> str:
 
 def _effects(op: Op) -> list[AccessEffect]:
     """The effects of a TMA copy: the read of the box in the tensor, and the write to the shared tile."""
-    tensor = operand(op, "tensor")
-    assert tensor is not None
-    of: dict[str | None, Value] = {"global": tensor, "shared": op.operands[0]}
+    of: dict[str | None, Value] = {"global": required(op, "tensor"), "shared": op.operands[0]}
     kinds = {"reads": "read", "writes": "write"}
     return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(copy_of(op)).effects]
 

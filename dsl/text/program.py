@@ -483,12 +483,9 @@ def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.K
     None."""
     if example is None:
         return list(program.kernels.values())
-    found: dict[str, ast.KernelDef] = {}
-    for line in example.lines:
-        if isinstance(line, ast.Launch):
-            for name in launched_kernels(program, line.name):
-                found[name] = program.kernels[name]
-    return list(found.values())
+    launches = [line for line in example.lines if isinstance(line, ast.Launch)]
+    names = dict.fromkeys(name for launch in launches for name in launched_kernels(program, launch.name))
+    return [program.kernels[name] for name in names]
 
 
 def launched_kernels(program: Program, name: str) -> list[str]:

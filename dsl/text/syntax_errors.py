@@ -122,38 +122,28 @@ class _Unexpected:
 
 _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
     (lambda u: u.word == "//" or u.follows(r"//\s+\w+\s+$"), "a comment begins with '#'"),
-    (
-        lambda u: u.first == "return" and u.is_in("kernel"),
-        "a kernel has no 'return': put the rest of its body in an 'if'",
-    ),
-    (
-        lambda u: u.first in ("for", "while", "if", "else") and u.is_in("example"),
-        "an example has no loops and branches; a def that it calls may have",
-    ),
+    (lambda u: u.first == "return" and u.is_in("kernel"),
+     "a kernel has no 'return': put the rest of its body in an 'if'"),
+    (lambda u: u.first in ("for", "while", "if", "else") and u.is_in("example"),
+     "an example has no loops and branches; a def that it calls may have"),
     (lambda u: u.kind == "NAME" and not u.before, ""),
     (lambda u: u.kind == "EQUAL" and (u.first in _CONDITIONS or "OPERATOR" in u.expected), "'==' compares"),
     (lambda u: u.word in ("&", "|") and u.before.endswith(u.word), "'and', 'or' and 'not' join conditions"),
     (lambda u: u.word in ("+", "-") and u.before.endswith(u.word), "write '{}= 1'"),
     (lambda u: u.word == "if" and u.before.strip() != "", "where(condition, a, b) chooses a value"),
     (lambda u: u.word == ";" and "_NL" in u.expected, "a line holds one statement"),
-    (
-        lambda u: u.kind == "COLON" and u.is_in("schedule") and u.before.strip() == u.first,
-        "a property is '{first} VALUE', a constant '{first} = VALUE'",
-    ),
-    (
-        lambda u: u.expected == {"EQUAL"} and u.is_in("schedule") and u.follows(r"^\s*\w+\s+[-~]", "_NL"),
-        "a value that begins with a sign stands in brackets: {first} (…)",
-    ),
-    (
-        lambda u: u.kind == "COLON" and "RSQB" in u.expected,
-        "a slice has no step: index by a tile, start + STEP * arange(N)",
-    ),
+    (lambda u: u.kind == "COLON" and u.is_in("schedule") and u.before.strip() == u.first,
+     "a property is '{first} VALUE', a constant '{first} = VALUE'"),
+    (lambda u: u.expected == {"EQUAL"} and u.is_in("schedule") and u.follows(r"^\s*\w+\s+[-~]", "_NL"),
+     "a value that begins with a sign stands in brackets: {first} (…)"),
+    (lambda u: u.kind == "COLON" and "RSQB" in u.expected,
+     "a slice has no step: index by a tile, start + STEP * arange(N)"),
     (lambda u: u.follows(r"\b0$") and u.word[0] in "bBoO", "integers are decimal or hexadecimal: 0xff"),
     (lambda u: u.follows(r"\d\.?$"), "a number has no suffix; .to(f32) converts"),
     (lambda u: u.word == ")" and u.before.rstrip().endswith(";"), "constants follow ';': without one it is left out"),
     (lambda u: u.word in (")", "]") and not _opened(u.source.text, u.at), "no bracket is open here"),
     (lambda u: u.kind == "OPTIONAL", "only tensors are optional: x: f32[n]?"),
-)
+)  # fmt: skip
 """Pairs of a condition on the unexpected token and a hint. The hint of the first true condition is used. An empty hint
 stands for the block keyword that is closest to the token."""
 

@@ -106,12 +106,8 @@ def poisoned(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     out = np.empty(shape, numpy_type(dtype))
     if dtype.kind == "bool":
         out[...] = True
-    elif dtype.name == "bf16":
-        out["bf16"] = 0x7FC0
-    elif dtype.name in FP8:
-        out[dtype.name] = 0x7F
-    elif dtype.is_float:
-        out[...] = np.nan
+    elif dtype.has_fractions:
+        out[...] = narrow(np.array(np.nan), dtype)
     else:
         out.reshape(-1).view(np.uint8)[...] = POISON
     return out

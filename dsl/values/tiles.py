@@ -16,6 +16,7 @@ from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Value
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import DTYPES, I1, OPERAND_TYPES, DType
+from dsl.lowering.ops import OPS
 from dsl.text import tree as ast
 from dsl.values.access import PassedPart, index_tile, narrow, read, read_for_def, subscripts
 from dsl.values.arithmetic import ConstantError
@@ -127,10 +128,7 @@ class Tiles(Building):
             self.error("type", loc, f"'not' takes i1; this is {value.tile}", "compare with '== 0'")
         return self.ir.value("neg" if op == "-" else "not", value)
 
-    _OPS: ClassVar[dict[str, str]] = {
-        "+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "&": "and", "|": "or", "^": "xor",
-        "<<": "shl", ">>": "shr", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
-    }  # fmt: skip
+    _OPS: ClassVar[dict[str, str]] = {s.symbol: name for name, s in OPS.items() if s.symbol and s.arity == 2}
 
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Binding:
         self.place(loc)

@@ -20,20 +20,12 @@ def like_the_first(domain: Any, loc: Loc, first: Any, *rest: Any, **more: Any) -
     return ArrayFacts(first.shape, first.dtype.name) if isinstance(first, Shaped) else UNKNOWN
 
 
-def _randn(host: Host, loc: Loc, given: Any) -> Any:
-    return on_arrays.drawn(host, loc, given, "randn", host.random.standard_normal)
-
-
 def _uniform(host: Host, loc: Loc, given: Any) -> Any:
     if not isinstance(given, DType) and isinstance(given, np.ndarray | int):
         # As in kernels, `uniform(bits)` turns the upper 24 of 32 bits into a number in [0, 1). An f32 holds 24 bits
         # exactly.
         return on_arrays.either(host, "*", on_arrays.either(host, ">>", given, 8, loc), 2.0**-24, loc)
     return on_arrays.drawn(host, loc, given, "uniform", host.random.random)
-
-
-def _randint(host: Host, loc: Loc, given: Any, low: Any, high: Any) -> Any:
-    return on_arrays.integers_drawn(host, loc, given, low, high)
 
 
 def _philox(host: Host, loc: Loc, seed: Any, offset: Any) -> Any:
@@ -49,9 +41,11 @@ def _philox(host: Host, loc: Loc, seed: Any, offset: Any) -> Any:
     return tuple(on_arrays.plain(c.astype(np.uint32)) for c in (c0, c1, c2, c3))
 
 
-row("randn(T[…])", "normal, the same for each --seed", "floats", arrays=_randn, shapes=like_the_first)
+row("randn(T[…])", "normal, the same for each --seed", "floats", shapes=like_the_first,
+    arrays=lambda host, loc, x: on_arrays.drawn(host, loc, x, "randn", host.random.standard_normal))  # fmt: skip
 row("uniform(T[…])", "from 0 to below 1; in kernels `uniform(bits)` of u32, f32 with 24 bits", "floats",
     arrays=_uniform, shapes=like_the_first)  # fmt: skip
-row("randint(T[…], low, high)", "integers from low to below high", "any", arrays=_randint, shapes=like_the_first)
+row("randint(T[…], low, high)", "integers from low to below high", "any", shapes=like_the_first,
+    arrays=lambda host, loc, *given: on_arrays.integers_drawn(host, loc, *given))  # fmt: skip
 row("philox(seed, offset)", "four u32 of Philox 4x32-10 with a 64-bit key and counter", "integers",
     arrays=_philox)  # fmt: skip

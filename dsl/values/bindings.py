@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,30 +108,23 @@ def elements(binding: Binding, most: int) -> int:
     return count
 
 
+_IN_WORDS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
+    (Value, lambda value: f"{'a tile' if value.tile.shape else 'a scalar'} {value.tile}"),
+    (bool, lambda flag: str(flag).lower()),
+    (int | float, lambda number: f"the number {number}"),
+    (str, lambda text: "a string"),
+    (tuple, lambda parts: f"a tuple of {len(parts)}" if parts else "the result of a def without 'return'"),
+    (DType | Shaped, lambda type: f"the type {type}"),
+    (Builtin, lambda function: f"the function '{function.name}'"),
+    (Closure, lambda function: f"the function '{function.node.name}'"),
+    (Absent, lambda tensor: f"the absent tensor '{tensor.name}'"),
+    (Tensor, lambda tensor: f"the tensor '{tensor.parameter.name}'"),
+    (SharedTile, lambda tile: f"the shared tile '{tile.value.name}'"),
+    (Table, lambda table: f"the table '{table.value.name}'"),
+    (Access, lambda access: f"a part of {describe(access.memory)}"),
+)
+
+
 def describe(binding: Binding) -> str:
     """A binding in words, for error messages."""
-    if isinstance(binding, Value):
-        return ("a scalar " if not binding.tile.shape else "a tile ") + str(binding.tile)
-    if isinstance(binding, bool):
-        return str(binding).lower()
-    if isinstance(binding, int | float):
-        return f"the number {binding}"
-    if isinstance(binding, str):
-        return "a string"
-    if isinstance(binding, tuple):
-        return f"a tuple of {len(binding)}" if binding else "the result of a def without 'return'"
-    if isinstance(binding, DType | Shaped):
-        return f"the type {binding}"
-    if isinstance(binding, Closure | Builtin):
-        return f"the function '{binding.name if isinstance(binding, Builtin) else binding.node.name}'"
-    if isinstance(binding, Absent):
-        return f"the absent tensor '{binding.name}'"
-    if isinstance(binding, Tensor):
-        return f"the tensor '{binding.parameter.name}'"
-    if isinstance(binding, SharedTile):
-        return f"the shared tile '{binding.value.name}'"
-    if isinstance(binding, Table):
-        return f"the table '{binding.value.name}'"
-    if isinstance(binding, Access):
-        return f"a part of {describe(binding.memory)}"
-    return "this"
+    return next((said(binding) for kind, said in _IN_WORDS if isinstance(binding, kind)), "this")

@@ -9,7 +9,7 @@ from dsl.lowering.emit.control import close_phi, meet
 from dsl.lowering.emit.partial import load_partly, source_bytes, store_partly
 from dsl.lowering.emit.pipelines import OF_ROLE
 from dsl.lowering.emit.rules import rule
-from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Op, Value, subject_of
@@ -176,8 +176,7 @@ def _copy(w: Writer, op: Op) -> None:
     these bytes, the copy reads only the other bytes, and the hardware writes zeros for the rest."""
     shared, tensor = op.operands[0], required(op, "tensor")
     offset, source, mask = required(op, "offset"), required(op, "source"), _mask_of(op)
-    layout = source.tile.layout
-    size = shared.dtype.bytes
+    layout, size = layout_of(source), shared.dtype.bytes
     way = w.accesses[op]
     width = way.width
     bytes = op.attrs["bytes"]
@@ -186,7 +185,6 @@ def _copy(w: Writer, op: Op) -> None:
         raise TileError("ir", op.loc, f"copies of {bytes} bytes each, where {width * size} fit", hint)
     to = AccessAddress(w, op, shared, operand(op, "stage"), offset, "shared")
     origin = AccessAddress(w, op, tensor, None, source, "global")
-    assert layout is not None
     # 16-byte copies bypass the L1 cache (`.cg`). With `.ca`, matrix products are 3 to 12 % slower
     # (docs/measurements.md). Smaller copies have no `.cg`.
     level = "ca" if bytes < 16 else _level(w, op)

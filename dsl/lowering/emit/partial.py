@@ -13,7 +13,7 @@ from functools import reduce
 from dsl.lowering.emit.access import AccessAddress, access_name, guard
 from dsl.lowering.emit.accesses import Way
 from dsl.lowering.emit.masks import Flags, anew, ends, span
-from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.layouts.layout import Layout
@@ -22,8 +22,7 @@ from dsl.lowering.ops import space_of
 
 def whole_flags(w: Writer, mask: Value) -> Flags:
     """The flags that a thread checks first. If all of them are on, the mask is on for all elements of the thread."""
-    assert mask.tile.layout is not None
-    count, step = count_of(mask), span(w, mask, mask.tile.layout)
+    count, step = count_of(mask), span(w, mask, layout_of(mask))
     return [f for first in range(0, count, step) for f in ends(w, mask, first, first + step - 1).all]
 
 

@@ -8,7 +8,7 @@ from operator import or_
 
 from dsl.lowering.emit.constants import constant
 from dsl.lowering.emit.rules import rule
-from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Op
 from dsl.lowering.layouts.layout import BasisSpan, Layout, apply
@@ -45,8 +45,7 @@ def _constant(w: Writer, op: Op) -> None:
 
 @rule("arange")
 def _arange(w: Writer, op: Op) -> None:
-    layout = op.result.tile.layout
-    assert layout is not None
+    layout = layout_of(op.result)
     part = w.head.coordinate(layout)
     out = [""] * layout.count
     disjoint = _disjoint(layout)
@@ -93,12 +92,7 @@ def _rename(w: Writer, op: Op) -> None:
 
 @rule("stack")
 def _stack(w: Writer, op: Op) -> None:
-    layout = op.result.tile.layout
-    assert layout is not None
-    count = len(op.operands)
-    source = op.operands[0].tile.layout
-    assert source is not None
-    span = BasisSpan(source.register)
+    layout, count, span = layout_of(op.result), len(op.operands), BasisSpan(layout_of(op.operands[0]).register)
     out = []
     for r in range(layout.count):
         coordinate = apply(layout.register, r)

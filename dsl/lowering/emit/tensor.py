@@ -6,7 +6,7 @@ from itertools import chain
 
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import SharedAddress
-from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.location import TileError
@@ -34,9 +34,7 @@ def _dot(w: Writer, op: Op) -> None:
     """Emits one instruction for each repeat along M, N and K. Each accumulator adds its products along K in order."""
     instruction = op.attrs["instruction"]
     a, b, c = op.operands
-    layout = op.result.tile.layout
-    assert layout is not None and a.tile.layout is not None and b.tile.layout is not None
-    spread = product(instruction, layout, a.tile.shape[1])
+    spread = product(instruction, layout_of(op.result), a.tile.shape[1])
     assert spread is not None and (spread.a, spread.b) == (a.tile.layout, b.tile.layout)
     row = instruction.row
     left, right = _registers(w, a, row["a"]), _registers(w, b, row["b"])
@@ -106,11 +104,9 @@ def _address(w: Writer, op: Op) -> tuple[SharedAddress, SharedMap]:
 
 @rule("ldmatrix")
 def _ldmatrix(w: Writer, op: Op) -> None:
-    layout = op.result.tile.layout
-    assert layout is not None
     address, map = _address(w, op)
     out: list[str] = []
-    groups, trans = _matrices(op, layout)
+    groups, trans = _matrices(op, layout_of(op.result))
     if trans and word_bits(op) == 2:
         w.words.held[op.result] = _transposed_bytes(w, op, address)
         return
@@ -152,10 +148,9 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
 @rule("stmatrix")
 def _stmatrix(w: Writer, op: Op) -> None:
     value = required(op, "value")
-    assert value.tile.layout is not None
     address, map = _address(w, op)
     data, bits = w.words.of(value), word_bits(op)
-    groups, trans = _matrices(op, value.tile.layout)
+    groups, trans = _matrices(op, layout_of(value))
     for first, count in groups:
         place = address.at(apply(map.register, first))
         moved = data[first >> bits : (first >> bits) + count]

@@ -7,7 +7,7 @@ from math import prod
 from dsl.lowering.building.builder import attribute_key
 from dsl.lowering.emit.carriers import from_carrier, into_carrier
 from dsl.lowering.emit.rules import inline, rule
-from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Block, Op
 from dsl.lowering.ir.location import TileError
@@ -65,8 +65,7 @@ def _reduce(w: Writer, op: Op) -> None:
     """Reduces the registers of each lane pairwise, and then the lanes by butterfly shuffles. Afterwards, each lane has
     the result."""
     axis = op.attrs["axis"]
-    layout = op.operands[0].tile.layout
-    assert layout is not None
+    layout = layout_of(op.operands[0])
     mask = layout.axis_mask(axis)
     groups, lanes = _groups(layout, mask)
     dtypes = [o.dtype for o in op.operands]
@@ -165,8 +164,7 @@ def _scan(w: Writer, op: Op) -> None:
     """Scans the registers of each thread in order. Then, for each lane bit, the later half of the lanes adds the total
     of the earlier half."""
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
-    layout = op.operands[0].tile.layout
-    assert layout is not None
+    layout = layout_of(op.operands[0])
     mask = layout.axis_mask(axis)
     region = op.regions[0]
     dtypes = [o.dtype for o in op.operands]
@@ -228,8 +226,7 @@ def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
 def _shuffle(w: Writer, op: Op) -> None:
     """Emits one `shfl.sync` for each element, or only renames registers. Raises TileError `layout` if neither is
     possible. The hint of the error lists which lane and register bits contain the index."""
-    layout = op.operands[0].tile.layout
-    assert layout is not None
+    layout = layout_of(op.operands[0])
     axis, mode, width, distance = (op.attrs[k] for k in ("axis", "mode", "width", "distance"))
     stride = layout.axis_mask(axis) & -layout.axis_mask(axis) or 1
     bits = width.bit_length() - 1

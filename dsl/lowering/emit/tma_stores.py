@@ -9,12 +9,13 @@ from operator import or_
 from dsl.lowering.emit.pipelines import narrow
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
+from dsl.lowering.emit.words import layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.hopper.boxes import CopiedBox, map_of, shape_of
 from dsl.lowering.ir.function import Op
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.layouts.layout import row_major
-from dsl.lowering.ops import operand
+from dsl.lowering.ops import operand, required
 
 LANES = WARP.bit_length() - 1
 
@@ -23,9 +24,8 @@ LANES = WARP.bit_length() - 1
 def _tma_store(w: Writer, op: Op) -> None:
     """Stores a tile, one swizzle atom after another. Either one lane of each warp stores the warp's part, or one thread
     stores the whole tile."""
-    memory, place, mask = op.operands[0], operand(op, "place"), operand(op, "mask")
-    assert place is not None and place.tile.layout is not None
-    map, box, size, layout = map_of(op), CopiedBox.of(op), memory.dtype.bytes, place.tile.layout
+    memory, place, mask = op.operands[0], required(op, "place"), operand(op, "mask")
+    map, box, size, layout = map_of(op), CopiedBox.of(op), memory.dtype.bytes, layout_of(place)
     shape, run, is_of_warps = shape_of(box), place.tile.shape[-1], op.attrs["by"] == "warp"
     inside = reduce(or_, (*layout.lane, *layout.register), 0)
     firsts = [basis & ~inside for basis in layout.warp] if is_of_warps else []

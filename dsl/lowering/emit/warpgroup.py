@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import SharedAddress, shared_base
+from dsl.lowering.emit.words import layout_of
 from dsl.lowering.hopper.warpgroup import WARPS, SwizzleAtoms, atoms_of
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.types import ViewType
@@ -37,9 +38,7 @@ def _view(w: Writer, op: Op) -> None:
 @rule("wgmma")
 def _wgmma(w: Writer, op: Op) -> None:
     """Emits acc + a @ b. With several b, each b has its own acc."""
-    layout = op.results[0].tile.layout
-    assert layout is not None
-    spread = product(op.attrs["instruction"], layout, op.operands[0].tile.shape[1])
+    spread = product(op.attrs["instruction"], layout_of(op.results[0]), op.operands[0].tile.shape[1])
     assert spread is not None
     (eights,) = accumulator_registers(spread)
     order = [register for registers in eights for register in registers]

@@ -7,6 +7,14 @@ from dsl.lowering.emit.carriers import from_carrier, into_carrier
 from dsl.lowering.emit.text import Text
 from dsl.lowering.ir.function import Value
 from dsl.lowering.ir.types import I1, DType
+from dsl.lowering.layouts.layout import Layout
+
+
+def layout_of(value: Value) -> Layout:
+    """The layout of a tile."""
+    layout = value.tile.layout
+    assert layout is not None
+    return layout
 
 
 def count_of(value: Value) -> int:

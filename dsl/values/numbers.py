@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import dsl.values.functions  # noqa: F401 (the rows)
-from dsl.lowering.ir.location import Loc
 from dsl.values.scope import Scope
 from dsl.values.walk import Walk
 
@@ -18,6 +17,3 @@ class Numbers(Walk):
 
     def __init__(self, names: Mapping[str, Any]):
         super().__init__(Scope(None, names))  # type: ignore[arg-type]
-
-    def joined(self, op: str, left: Any, right: Any, loc: Loc) -> NoReturn:
-        raise AssertionError("operators take numbers alone")

@@ -11,23 +11,8 @@ import numpy as np
 
 from dsl.lowering.ir.function import Op
 from dsl.lowering.ir.types import BF16, F32, F64, FP8, I1, TF32, DType
-from dsl.lowering.machine.formats import (
-    Array,
-    as_float,
-    float_to_int,
-    from_fp8,
-    held,
-    int_to_float,
-    int_to_int,
-    nearest,
-    round_to,
-    store,
-    stored,
-    to_bf16,
-    to_fp8,
-    to_tf32,
-)
-from dsl.lowering.machine.formats import load as load_bits
+from dsl.lowering.machine import formats
+from dsl.lowering.machine.formats import Array
 from dsl.lowering.meaning.run import Run, Undecided, meaning, wider
 from dsl.lowering.ops.elementwise import FUNCTIONS
 
@@ -49,7 +34,7 @@ def elementwise(*names: str) -> Callable[[Element], Element]:
             out = function(op.operands[0].dtype, *x)
             dtype = op.result.dtype
             if dtype is BF16 and op.operands[0].dtype is BF16:
-                out = to_bf16(out)
+                out = formats.to_bf16(out)
             if run.noise is not None and dtype.is_float:
                 if run.contracts and op.name in CONTRACTED:
                     out = run.shaken(out, dtype)
@@ -138,7 +123,7 @@ for _each in FUNCTIONS.values():
 @meaning("cast")
 def _cast(run: Run, op: Op, x: list[Array]) -> list[Array]:
     source, to = op.operands[0].dtype, op.attrs["to"]
-    return [converted(x[0], source, to, held(to, run.index_bits), op.attrs["saturate"], op.attrs["rounding"])]
+    return [converted(x[0], source, to, formats.held(to, run.index_bits), op.attrs["saturate"], op.attrs["rounding"])]
 
 
 def converted(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool, rounding: str | None) -> Array:
@@ -146,20 +131,22 @@ def converted(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool
     if source is to:
         return x
     if to is TF32:
-        return to_tf32(x)
+        return formats.to_tf32(x)
     if to in FP8:  # through f32, because the hardware converts from f32
-        return to_fp8(nearest(as_float(x, source), F32), to)
+        return formats.to_fp8(formats.nearest(formats.as_float(x, source), F32), to)
     if source in FP8:
-        return nearest(from_fp8(x, source), to)
+        return formats.nearest(formats.from_fp8(x, source), to)
     if to is I1:
         return np.not_equal(x, 0)
+    if source.is_float and to.is_float:
+        return formats.round_to(formats.as_float(x, source), to, rounding)
     if source.is_float:
-        return round_to(as_float(x, source), to, rounding) if to.is_float else float_to_int(x, kind, rounding)
+        return formats.float_to_int(x, kind, rounding)
     if source is I1:
         return np.asarray(x).astype(kind)
     if to.is_float:
-        return int_to_float(x, to, rounding)
-    return int_to_int(x, to, kind, saturate)
+        return formats.int_to_float(x, to, rounding)
+    return formats.int_to_int(x, to, kind, saturate)
 
 
 @meaning("bitcast")
@@ -167,11 +154,11 @@ def _bitcast(run: Run, op: Op, x: list[Array]) -> list[Array]:
     source, to = op.operands[0].dtype, op.attrs["to"]
     if {source.name, to.name} <= {"tf32", "f32"} or source is to:
         return [x[0]]
-    bits = np.ascontiguousarray(store(x[0], source) if source.kind != "index" else x[0])
-    other = held(to, run.index_bits) if to.kind == "index" else stored(to)
+    bits = np.ascontiguousarray(formats.store(x[0], source) if source.kind != "index" else x[0])
+    other = formats.held(to, run.index_bits) if to.kind == "index" else formats.stored(to)
     if bits.dtype.itemsize != other.itemsize:  # an index of 64 bits viewed as 32 bits, or vice versa
         bits = bits.astype(f"i{other.itemsize}")
-    return [load_bits(bits.reshape(np.shape(x[0])).view(other), to)]
+    return [formats.load(bits.reshape(np.shape(x[0])).view(other), to)]
 
 
 @meaning("split")
@@ -183,7 +170,7 @@ def _split(run: Run, op: Op, x: list[Array]) -> list[Array]:
     out = np.stack(parts, -1).reshape(*source.shape[:-1], -1)
     if to.name == "s4":  # flipping the sign bit (3) and subtracting 8 extends the sign
         return [((out ^ np.uint8(8)).astype(np.int8) - np.int8(8)).astype(np.int8)]
-    return [out.astype(held(to))]
+    return [out.astype(formats.held(to))]
 
 
 @meaning("asm")

@@ -440,12 +440,8 @@ class Allowed:
         wide = np.float64 if self.wanted.dtype.kind == "f" else np.longdouble
         with np.errstate(all="ignore"):
             near = np.abs(made.astype(wide) - self.wanted.astype(wide)) <= self.bound
-        return ~(near | equal_values(made, self.wanted))
-
-
-def equal_values(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Like `equal`, except that zeros with different signs are equal."""
-    return np.asarray((a == b) | (np.isnan(a) & np.isnan(b))) if a.dtype.kind == "f" else np.asarray(a == b)
+        # Unlike for `equal`, zeros with different signs are equal.
+        return ~(near | equal(made, self.wanted) | (made == self.wanted))
 
 
 def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inexact: bool) -> Allowed:

@@ -79,11 +79,9 @@ class Called:
 
     def _pass_on(self, launch: ast.Launch) -> None:
         head = self.program.head(launch.name)
-        for i, p in enumerate(head.names):
-            if launch.args is None:
-                argument: ast.Expr | str | None = p
-            else:
-                argument = launch.args[i] if i < len(launch.args) else launch.keywords.get(p)
+        given = launch.keywords | dict(zip(head.names, launch.args or (), strict=False))
+        for p in head.names:
+            argument = p if launch.args is None else given.get(p)
             name = argument.id if isinstance(argument, ast.Name) else argument
             # Only a bare name passes an argument on. The type and shape of any other expression say nothing about the
             # call's arrays.

@@ -31,9 +31,6 @@ class Callee(Protocol):
     @property
     def module(self) -> Compiles: ...
 
-    @property
-    def params(self) -> list[str]: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Workspace:

@@ -40,7 +40,7 @@ from dsl.runtime.numbers import exact_key
 from dsl.schedules import target_facts
 from dsl.schedules.cheapest import Points
 from dsl.text import tree as ast
-from dsl.text.branches import by_launch, named_ways, names_of_branch
+from dsl.text.branches import by_launch, given_by_name, named_ways, names_of_branch
 from dsl.text.heads import KernelHead
 from dsl.text.program import Program
 from dsl.text.tree import names_in
@@ -582,15 +582,7 @@ class Planner:
                 message = f"'{head.name}' needs '{missing[0]}', which the dispatch does not have"
                 raise TileError("call", launch.loc, message)
             return [passed.get(name) for name in params]
-        if len(launch.args) > len(params):
-            message = f"'{head.name}' takes {len(params)} arguments; got {len(launch.args)}"
-            raise TileError("call", launch.loc, message)
-        given: dict[str, ast.Expr] = dict(zip(params, launch.args, strict=False))
-        for key, node in launch.keywords.items():
-            if key not in params or key in given:
-                message = f"'{head.name}' has no free parameter '{key}'"
-                raise TileError("call", node.loc, message, closest(key, params))
-            given[key] = node
+        given = given_by_name(launch, params)
         out: list[Any] = []
         evaluate = DispatchNames(names, self)
         for name in params:

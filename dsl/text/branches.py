@@ -4,7 +4,7 @@ each schedule. So plans, tuning and checks see only branches that launch kernels
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, product
 from typing import Any, Protocol
@@ -158,24 +158,30 @@ def _inlined(
 def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) -> dict[str, ast.Expr]:
     """The arguments of a call of `inner`, keyed by parameter name. Raises TileError `call` if the arguments do not
     match the parameters."""
-    given: dict[str, ast.Expr]
-    if call.args is None:
-        given = {name: ast.Name(call.loc, name) for name in inner.params if name in dispatch.params}
-    else:
-        if len(call.args) > len(inner.params):
-            count = len(inner.params)
-            message = f"'{inner.name}' takes {count} argument{'s' * (count != 1)}; got {len(call.args)}"
-            raise TileError("call", call.loc, message)
-        given = dict(zip(inner.params, call.args, strict=False))
-    for key, node in call.keywords.items():
-        if key not in inner.params or key in given:
-            hint = closest(key, inner.params)
-            raise TileError("call", node.loc, f"'{inner.name}' has no free parameter '{key}'", hint)
-        given[key] = node
+    passed_on = {name: ast.Name(call.loc, name) for name in inner.params if name in dispatch.params}
+    given = given_by_name(call, inner.params, passed_on if call.args is None else {})
     for node in given.values():
         if not isinstance(node, ast.Name):
             raise TileError("call", node.loc, "an argument of a dispatch is a name, or None", "NAME = … above")
     return {name: given.get(name, ast.Name(call.loc, "None")) for name in inner.params}
+
+
+def given_by_name(
+    launch: ast.Launch, params: Sequence[str], implied: Mapping[str, ast.Expr] | None = None
+) -> dict[str, ast.Expr]:
+    """The arguments that a launch gives, and those that are `implied`, keyed by parameter name. Raises TileError `call`
+    if the arguments do not match the parameters."""
+    args = launch.args or []
+    if len(args) > len(params):
+        message = f"'{launch.name}' takes {len(params)} argument{'s' * (len(params) != 1)}; got {len(args)}"
+        raise TileError("call", launch.loc, message)
+    given = {**(implied or {}), **dict(zip(params, args, strict=False))}
+    for key, node in launch.keywords.items():
+        if key not in params or key in given:
+            message = f"'{launch.name}' has no free parameter '{key}'"
+            raise TileError("call", node.loc, message, closest(key, params))
+        given[key] = node
+    return given
 
 
 def _launch(

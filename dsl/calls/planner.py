@@ -265,12 +265,9 @@ class Planner:
             self.reasons.append(f"no tuned entry for {device} serves this call{absent}{under}")
             return None
         steps = found.entry.steps
-        differing = {
-            k
-            for s in steps
-            for k, v in self.constants.items()
-            if k in s.constants and exact_key(s.constants[k]) != exact_key(v)
-        }
+        given = {name: exact_key(value) for name, value in self.constants.items()}
+        tuned_to = ((name, exact_key(value)) for step in steps for name, value in step.constants.items())
+        differing = {name for name, key in tuned_to if given.get(name, key) != key}
         # The entry was measured with another value, so its other constants need not be good for the given value.
         if differing:
             self.reasons.append(f"the tuned entry is left out: {', '.join(sorted(differing))} was given")

@@ -378,11 +378,13 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
 
 def _unread(program: Program) -> list[TileError]:
     """Errors for names that a schedule sets but that neither its kernels nor their schedules read."""
-    errors: dict[int, TileError] = {}
+    errors: list[TileError] = []
+    # A schedule of several kernels has an entry for each of them.
+    schedules = {id(each): each for each in (*program.schedules.values(), *program.parts.values())}
     read_by: dict[int, set[str]] = {}  # id of a schedule → the names that it reads
     users: dict[int, list[ast.KernelDef]] = {}  # id of a schedule → the kernels whose schedules include it
-    for schedule in [*program.schedules.values(), *program.parts.values()]:
-        read_by[id(schedule)] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
+    for at, schedule in schedules.items():
+        read_by[at] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
     read_of: dict[str, set[str]] = {}
     for kernel in program.kernels.values():
         family = program.family_of(kernel.name)
@@ -390,25 +392,20 @@ def _unread(program: Program) -> list[TileError]:
         read_of[kernel.name] = set().union(*defaults, *(read_by[id(schedule)] for schedule in family))
         for schedule in family:
             users.setdefault(id(schedule), []).append(kernel)
-    for schedule in [*program.schedules.values(), *program.parts.values()]:
-        kernels = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
-        if len(kernels) < len(schedule.kernels):
+    for at, schedule in schedules.items():
+        known = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
+        # A part that this file does not use may be meant for files that import this file.
+        kernels = known if schedule.kernels else users.get(at, [])
+        if not kernels or len(known) < len(schedule.kernels):
             continue
-        if not schedule.kernels:
-            kernels = users.get(id(schedule), [])
-            if not kernels:  # A part that this file does not use may be meant for files that import this file.
-                continue
         constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
-        read = set().union(*(read_of[kernel.name] for kernel in kernels))
-        for line in schedule.lines:
-            for target in _set_by(line):
-                if is_key(target.id):
-                    continue
-                if target.id not in constants | read:
-                    message = f"nothing reads '{target.id}': {_listed(kernels)} no such constant, and no line needs it"
-                    hint = ELSEWHERE.get(target.id) or closest(target.id, constants)
-                    errors[id(target)] = TileError("name", target.loc, message, hint)
-    return list(errors.values())
+        read = constants.union(*(read_of[kernel.name] for kernel in kernels))
+        for target in (target for line in schedule.lines for target in _set_by(line)):
+            if not is_key(target.id) and target.id not in read:
+                message = f"nothing reads '{target.id}': {_listed(kernels)} no such constant, and no line needs it"
+                hint = ELSEWHERE.get(target.id) or closest(target.id, constants)
+                errors.append(TileError("name", target.loc, message, hint))
+    return errors
 
 
 ELSEWHERE = {

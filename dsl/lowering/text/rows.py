@@ -103,6 +103,13 @@ class TextRow:
         self.next()
         return number
 
+    def bracketed(self, item: Callable[[], T]) -> T:
+        """Consumes and returns an item in parentheses."""
+        self.need("(")
+        made = item()
+        self.need(")")
+        return made
+
     def several(self, open: str, close: str, item: Callable[[], T]) -> list[T]:
         """Consumes and returns items separated by commas. A comma after the last item is allowed."""
         self.need(open)

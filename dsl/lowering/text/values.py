@@ -109,15 +109,14 @@ class Values:
                 row.next()
                 return WORDS[token]
             case "word", "bits":
-                return self.bits(row)
+                row.next()
+                return row.bracketed(lambda: self.bits(row))
             case "word", "mma":
-                return self.mma(row)
+                row.next()
+                return row.bracketed(lambda: self.mma(row))
             case "word", "tile":
                 row.next()
-                row.need("(")
-                type = self.type(row)
-                row.need(")")
-                return type
+                return row.bracketed(lambda: self.type(row))
             case "word", ("shared" | "tensor" | "table" | "view"):
                 return self.type(row)
             case "word", _:
@@ -146,22 +145,16 @@ class Values:
         return value
 
     def bits(self, row: TextRow) -> float:
-        row.next()
-        row.need("(")
         if len(row.token) != 18:
             row.wanted("0x and 16 digits, the bits of an f64,")
         (number,) = struct.unpack(">d", bytes.fromhex(row.take("bits", "hexadecimal digits")[2:]))
-        row.need(")")
         return float(number)
 
     def mma(self, row: TextRow) -> Mma:
-        row.next()
-        row.need("(")
         loc, name = row.loc, row.string()
         found = next((i for i in instructions() if i.name == name), None)
         if found is None:
             row.fail(f"there is no instruction '{name}'", closest(name, [i.name for i in instructions()]), loc)
-        row.need(")")
         return found
 
     def dtype(self, row: TextRow) -> DType:
@@ -198,10 +191,7 @@ class Values:
             row.need(")")
             return made
         if row.has("view"):
-            row.need("(")
-            view = ViewType(dtype=self.dtype(row), shape=self.shape(row))
-            row.need(")")
-            return view
+            return row.bracketed(lambda: ViewType(dtype=self.dtype(row), shape=self.shape(row)))
         if row.has("tensor"):
             dtype, rank = self.counted(row, "rank")
             return TensorType(rank, dtype)

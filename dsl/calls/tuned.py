@@ -41,9 +41,8 @@ class StepChoice:
     fixed: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"kernel": self.kernel, "schedule": self.schedule}
-        out["constants"] = dict(sorted(self.constants.items()))
-        return out | ({"fixed": list(self.fixed)} if self.fixed else {})
+        constants, fixed = dict(sorted(self.constants.items())), {"fixed": list(self.fixed)} if self.fixed else {}
+        return {"kernel": self.kernel, "schedule": self.schedule, "constants": constants, **fixed}
 
 
 @dataclass(frozen=True, slots=True)

@@ -355,17 +355,12 @@ def _assert(w: Writer, op: Op) -> None:
     first = w.let(f"extractvalue {{i32, i1}} {taken}, 1")
     w.do(f"br i1 {first}, label %{claim}, label %{done}")
     w.start(claim)
-    narrow = [_narrow_special(w, f"ctaid.{axis}") for axis in "xyz"]
+    narrow = [w.head.narrow_special(f"ctaid.{axis}") for axis in "xyz"]
     for i, value in enumerate([str(op.attrs["line"]), *narrow, w.head.thread()], 1):
         place = w.let(f"getelementptr i32, ptr addrspace(1) %record, i32 {i}")
         w.do(f"store i32 {value}, ptr addrspace(1) {place}")
     w.do(f"br label %{done}")
     w.start(done)
-
-
-def _narrow_special(w: Writer, register: str) -> str:
-    value = w.head.special(register)
-    return value if w.index == "i32" else w.head.once(f"trunc i64 {value} to i32")
 
 
 _FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "index": "%lld"}

@@ -87,7 +87,7 @@ class GlobalAddress:
         # If there are no carries between axes, shifts and masks of the thread's index compute the sum over all axes
         # together.
         if sum(bases) == reduce(or_, bases, 0):
-            total = self._index(w.head.linear(bases))
+            total = w.head.index(w.head.linear(bases))
         else:
             along = [self._along(axis) for axis in axes]
             total = reduce(lambda a, b: w.head.once(f"add {w.index} {a}, {b}"), along)
@@ -99,7 +99,7 @@ class GlobalAddress:
         """The amount that the thread's index adds along one axis: the coordinate times its coefficient. The coordinate
         alone has no carries."""
         scale = max(1, gcd(*axis))
-        coordinate = self._index(self.w.head.linear(tuple(base // scale for base in axis)))
+        coordinate = self.w.head.index(self.w.head.linear(tuple(base // scale for base in axis)))
         if scale == 1 or coordinate == "0":
             return coordinate
         return self.w.head.once(f"mul {self.w.index} {coordinate}, {scale}")
@@ -127,10 +127,6 @@ class GlobalAddress:
 
     def _times(self, name: str, factor: int) -> str:
         return name if factor == 1 else self.w.let(f"mul {self.w.index} {name}, {factor}")
-
-    def _index(self, name: str) -> str:
-        w = self.w
-        return name if w.index == "i32" or not name.startswith("%") else w.head.once(f"zext i32 {name} to i64")
 
     def _wide(self, name: str) -> str:
         w = self.w

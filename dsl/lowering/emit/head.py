@@ -107,8 +107,17 @@ class Head:
 
     def special(self, register: str) -> str:
         """The value of a special register, in the type of indices."""
-        value = self._read(register)
-        return value if self.text.index == "i32" else self.once(f"zext i32 {value} to i64")
+        return self.index(self._read(register))
+
+    def narrow_special(self, register: str) -> str:
+        """The value of a special register, as i32."""
+        value = self.special(register)
+        return value if self.text.index == "i32" else self.once(f"trunc i64 {value} to i32")
+
+    def index(self, number: str) -> str:
+        """An i32 that is not negative, in the type of indices."""
+        is_index = self.text.index == "i32" or not number.startswith("%")
+        return number if is_index else self.once(f"zext i32 {number} to i64")
 
     def _read(self, register: str) -> str:
         name = f"llvm.nvvm.read.ptx.sreg.{register}"
@@ -118,8 +127,7 @@ class Head:
     def coordinate(self, layout: Layout) -> str:
         """The part of an element's coordinate that depends on the thread, in the type of indices. The coordinate is the
         XOR of this part and the register's part."""
-        total = self.linear(layout.thread)
-        return total if total == "0" or self.text.index == "i32" else self.once(f"zext i32 {total} to i64")
+        return self.index(self.linear(layout.thread))
 
     def linear(self, bases: tuple[int, ...]) -> str:
         """The XOR of the bases of all set bits of the thread's index, as i32."""

@@ -61,15 +61,9 @@ def _blocks(op: Op) -> int:
     return blocks
 
 
-def _rank(w: Writer) -> str:
-    """The rank of this block in its cluster, as i32."""
-    rank = w.head.special("cluster.ctarank")
-    return rank if w.index == "i32" else w.head.once(f"trunc i64 {rank} to i32")
-
-
 def _sharing(w: Writer, copy: Op) -> tuple[str, str]:
     """The number of this block among the blocks that share a copy, as i32, and the mask of their ranks, as i16."""
-    rank, blocks, apart = _rank(w), _blocks(copy), copy.attrs["apart"]
+    rank, blocks, apart = w.head.narrow_special("cluster.ctarank"), _blocks(copy), copy.attrs["apart"]
     ranks = sum(1 << number * apart for number in range(blocks))
     if blocks == w.function.blocks_of_cluster:
         return rank, str(ranks)

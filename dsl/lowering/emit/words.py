@@ -78,10 +78,8 @@ class Words:
             if whole:
                 return [let(f"trunc i32 {let(f'lshr i32 {whole}, {below}') if below else whole} to i16")]
             return [let(f"bitcast <2 x i8> {self._vector(elements, 'i8')} to i16")]
-        if bits == 64:
-            return [e if llvm == "i64" else let(f"bitcast {llvm} {e} to i64") for e in elements]
-        if bits == 32:
-            return [e if llvm == "i32" else let(f"bitcast {llvm} {e} to i32") for e in elements]
+        if bits >= 32:
+            return [e if llvm == f"i{bits}" else let(f"bitcast {llvm} {e} to i{bits}") for e in elements]
         per = 32 // bits
         out = []
         for i in range(0, len(elements), per):
@@ -110,10 +108,8 @@ class Words:
             else:
                 pair = let(f"bitcast i16 {registers[0]} to <2 x i8>")
                 out = [let(f"extractelement <2 x i8> {pair}, i32 {k}") for k in (0, 1)]
-        elif bits == 64:
-            out = [r if llvm == "i64" else let(f"bitcast i64 {r} to {llvm}") for r in registers]
-        elif bits == 32:
-            out = [r if llvm == "i32" else let(f"bitcast i32 {r} to {llvm}") for r in registers]
+        elif bits >= 32:
+            out = [r if llvm == f"i{bits}" else let(f"bitcast i{bits} {r} to {llvm}") for r in registers]
         else:
             per = 32 // bits
             out = []

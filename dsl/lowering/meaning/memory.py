@@ -33,6 +33,14 @@ class ElementAccess:
         flat = spread(value, self.shape).reshape(-1)
         return flat if self.on is None else flat[self.on]
 
+    def result(self, values: np.ndarray, others: np.ndarray | None = None) -> list[Array]:
+        """The result of the access: `values` where the mask is on, and `others` where it is off."""
+        out = values
+        if self.on is not None and others is not None:
+            out = others.reshape(-1)
+            out[self.on] = values
+        return [out.reshape(self.shape) if self.shape else out[0]]
+
 
 def _named(run: Run, op: Op, name: str) -> Array | None:
     value = operand(op, name)
@@ -77,12 +85,10 @@ def _load(run: Run, op: Op, x: list[Array]) -> list[Array]:
     a = access(run, op, memory)
     got = load(a.memory.data[a.at], dtype)
     if a.on is None:
-        return [got.reshape(a.shape) if a.shape else got[0]]
+        return a.result(got)
     other = _named(run, op, "other")
     kind = held(dtype, run.index_bits)
-    out = np.zeros(a.on.shape, kind) if other is None else np.array(np.broadcast_to(other, a.shape)).reshape(-1)
-    out[a.on] = got
-    return [out.reshape(a.shape) if a.shape else out[0]]
+    return a.result(got, np.zeros(a.shape, kind) if other is None else np.array(np.broadcast_to(other, a.shape)))
 
 
 @meaning("store", "stmatrix")
@@ -237,8 +243,4 @@ def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
         a.memory.write(a.at[now], to_memory(made, dtype))
         left = np.delete(left, np.sort(first))
     _note(run, op, a)
-    if a.on is None:
-        return [old.reshape(a.shape) if a.shape else old[0]]
-    out = np.zeros(a.on.shape, old.dtype)
-    out[a.on] = old
-    return [out.reshape(a.shape) if a.shape else out[0]]
+    return a.result(old, np.zeros(a.shape, old.dtype))

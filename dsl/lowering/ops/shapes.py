@@ -124,18 +124,18 @@ def in_registers(layout: Layout, axis: int) -> bool:
     return layout.is_pure(axis) and not any(b & layout.axis_mask(axis) for b in layout.thread)
 
 
-def stacked(layout: Layout, count: int) -> Layout:
-    """Adds a last axis to a layout. The elements along the new axis are in registers of the same thread."""
+def stacked(layout: Layout, count: int, axis: int | None = None) -> Layout:
+    """Adds an axis to a layout, by default the last one. The elements along the new axis are in registers of the same
+    thread."""
     bases = tuple(1 << i for i in range(count.bit_length() - 1))
-    return layout.expand(len(layout.shape), count, bases)
+    return layout.expand(len(layout.shape) if axis is None else axis, count, bases)
 
 
 def _unpicked(op: Op, layout: Layout) -> Layout:
     """A layout of the whole tile, derived from the layout of the picked part. Each thread has the same elements of all
     parts."""
     axis = op.attrs["axis"]
-    count = op.operands[0].tile.shape[axis]
-    return layout.expand(axis, count, tuple(1 << i for i in range(count.bit_length() - 1)))
+    return stacked(layout, op.operands[0].tile.shape[axis], axis)
 
 
 def _spread_stack(op: Op, value: Value, layout: Layout) -> Spreading:

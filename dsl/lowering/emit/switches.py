@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dsl.lowering.ir.choices import Choices, Costs
+from dsl.lowering.ir.choices import Choices
 from dsl.lowering.ir.function import Op
 
 
@@ -25,16 +25,13 @@ class Switches:
         because: str,
         rule: str | None = None,
         subject: Callable[[Op], str] | None = None,
-        costs: Costs | None = None,
-        unit: str = "",
+        **more: Any,
     ) -> Any:
         """The chosen option: the forced option if there is one, otherwise `rule`. By default, `rule` is the first
-        option, and `subject` is the name of the operation's result."""
+        option, and `subject` is the name of the operation's result. `more` is as in `Choices.choose`."""
         key = kind, op  # once per operation, because a reduction's function is emitted many times
         if key not in self._taken:
             name = subject(op) if subject else op.result.name or op.name
             rule = rule or next(iter(options))
-            self._taken[key] = self._choices.choose(
-                kind, name, options, rule, loc=op.loc, because=because, costs=costs, unit=unit
-            )
+            self._taken[key] = self._choices.choose(kind, name, options, rule, loc=op.loc, because=because, **more)
         return self._taken[key]

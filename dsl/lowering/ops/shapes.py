@@ -366,12 +366,8 @@ row(
 )  # fmt: skip
 row(
     "arange", 0, _infer_arange, "extent",
-    elements=ElementFacts(
-        facts=lambda an, op, shape: Facts(1, shape, (ANY,), (1,), 0, shape[0] - 1),
-        form=lambda forms, op: forms.counted(op),
-        along=same_axis,
-        kind="places",
-    ),
+    elements=ElementFacts(lambda an, op, shape: Facts(1, shape, (ANY,), (1,), 0, shape[0] - 1),
+                          lambda forms, op: forms.counted(op), same_axis, kind="places"),
 )  # fmt: skip
 row(
     "broadcast", 1, _infer_broadcast, "shape",

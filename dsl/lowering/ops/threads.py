@@ -178,9 +178,6 @@ row(
 )  # fmt: skip
 row(
     "convert_layout", 1, same_types, "layout", elements=ElementFacts(form=lambda forms, op: forms.moved(op)),
-    placement=Placement(
-        anywhere=False,
-        exchange=lambda a, op: a.convert(op),
-        picks=lambda op, source, result: source.registers_of(result),
-    ),
+    placement=Placement(anywhere=False, exchange=lambda a, op: a.convert(op),
+                        picks=lambda op, source, result: source.registers_of(result)),
 )  # fmt: skip

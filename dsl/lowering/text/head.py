@@ -171,16 +171,11 @@ class FunctionHead(Values):
         row.need("=")
         loc, shape = row.loc, self.shape(row)
         row.need(":")
-        places: list[tuple[str, tuple[int, ...]]] = []
-        while True:
-            place, bases = row.name(), self.value(row)
-            if not isinstance(bases, list) or any(not inside(basis, shape) for basis in bases):
-                row.fail(f"bases are coordinates in {list(shape)}", None, loc)
-            places.append((place, tuple(flat(basis, shape) for basis in bases)))
-            if not row.has(","):
-                break
-        found = tuple(place for place, _ in places)
-        if found != ("register", "lane", "warp"):
+        said = row.listed(lambda: (row.name(), self.value(row)))
+        if any(not isinstance(bases, list) or any(not inside(each, shape) for each in bases) for _, bases in said):
+            row.fail(f"bases are coordinates in {list(shape)}", None, loc)
+        places = [(place, tuple(flat(basis, shape) for basis in bases)) for place, bases in said]
+        if [place for place, _ in places] != ["register", "lane", "warp"]:
             row.fail("a layout says register, lane and warp", None, loc)
         # The row `kernel` states the number of warps, so it must come first.
         bits = self.rows["kernel"][2].bit_length() - 1 if "kernel" in self.rows else row.fail("'kernel' stands first")

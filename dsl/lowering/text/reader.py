@@ -131,12 +131,8 @@ class _Reader(FunctionHead):
     def op(self, row: TextRow) -> tuple[Op, list[tuple[str, Value]]]:
         """Reads an operation without its regions. Returns the operation and a list of its results with their names in
         the text."""
-        results: list[str] = []
-        if row.kind == "value":
-            while True:
-                results.append(self.new_value(row))
-                if not row.has(","):
-                    break
+        results = row.listed(lambda: self.new_value(row)) if row.kind == "value" else []
+        if results:
             row.need("=")
         loc, name = row.loc, row.take("word", "an operation")
         if name not in OPS:
@@ -149,9 +145,7 @@ class _Reader(FunctionHead):
         types: list[Type] = []
         if results:
             row.need(":")
-            types.append(self.type(row))
-            while row.has(","):
-                types.append(self.type(row))
+            types = row.listed(lambda: self.type(row))
             if len(types) != len(results):  # checked here, because building the operation uses the number of types
                 row.fail(f"{len(results)} results and {len(types)} types", None, loc)
         op = Op(OPS[name], operands, types, attrs, (), self.place_or_none(row))

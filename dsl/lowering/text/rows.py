@@ -110,6 +110,13 @@ class TextRow:
         self.need(")")
         return made
 
+    def listed(self, item: Callable[[], T]) -> list[T]:
+        """Consumes and returns one or more items separated by commas."""
+        out = [item()]
+        while self.has(","):
+            out.append(item())
+        return out
+
     def several(self, open: str, close: str, item: Callable[[], T]) -> list[T]:
         """Consumes and returns items separated by commas. A comma after the last item is allowed."""
         self.need(open)

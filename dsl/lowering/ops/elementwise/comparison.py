@@ -112,20 +112,14 @@ def _extreme(dtype: DType, end: int) -> int | float | bool | None:
     return None if dtype is INDEX else bool(number) if dtype is I1 else number
 
 
-elementwise(
-    "minimum", 2, "a number or i1", shortcuts=(same_operands,),
-    algebra=Algebra(
-        min, commutes=True, sums=(None, "minimum"), idempotent=True, starts=lambda d: _extreme(d, 1)
-    ),
-    elements=ElementFacts(_extreme_facts, lambda forms, op: forms.lesser(op)),
-)  # fmt: skip
-elementwise(
-    "maximum", 2, "a number or i1", shortcuts=(same_operands,),
-    algebra=Algebra(
-        max, commutes=True, sums=(None, "maximum"), idempotent=True, starts=lambda d: _extreme(d, 0)
-    ),
-    elements=ElementFacts(_extreme_facts, lambda forms, op: forms.greater(op)),
-)  # fmt: skip
+for _name, _picks, _starts, _form in (
+    ("minimum", min, lambda dtype: _extreme(dtype, 1), lambda forms, op: forms.lesser(op)),
+    ("maximum", max, lambda dtype: _extreme(dtype, 0), lambda forms, op: forms.greater(op)),
+):
+    elementwise(
+        _name, 2, "a number or i1", shortcuts=(same_operands,), elements=ElementFacts(_extreme_facts, _form),
+        algebra=Algebra(_picks, commutes=True, sums=(None, _name), idempotent=True, starts=_starts),
+    )  # fmt: skip
 
 
 def _infer_select(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:

@@ -166,9 +166,7 @@ class Choices:
         self.made.append(Choice(*decided, unit, unsafe, line, costs, because, added, retreats))
         return options[taken]
 
-    def _forced(
-        self, keys: Iterable[str], options: Mapping[str, Any], unsafe: tuple[str, ...]
-    ) -> Forced | None:  # fmt: skip
+    def _forced(self, keys: Iterable[str], options: Mapping[str, Any], unsafe: tuple[str, ...]) -> Forced | None:
         """Returns the first forced option for one of these keys that is among the options, or None. Raises TileError
         `choice` if a tune set forces an unsafe option."""
         for key in keys:

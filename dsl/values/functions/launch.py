@@ -59,8 +59,7 @@ def _dtype_arrays(host: Host, loc: Loc, value: Any) -> DType:
 
 
 def _given_name(domain: Walk, node: ast.Call) -> Any:
-    (asked,) = node.args
-    name = asked.id if isinstance(asked, ast.Name) else ""
+    name = getattr(node.args[0], "id", "")
     known = domain.scope.find(f"given({name})")
     if known is None:
         domain.error("name", node.loc, f"'{name}' is no optional tensor here")
@@ -68,8 +67,7 @@ def _given_name(domain: Walk, node: ast.Call) -> Any:
 
 
 def _contiguous(domain: Walk, node: ast.Call) -> Any:
-    asked, axis = node.args
-    name = f"contiguous({asked.id if isinstance(asked, ast.Name) else ''}, {domain.expr(axis)})"
+    name = f"contiguous({getattr(node.args[0], 'id', '')}, {domain.expr(node.args[1])})"
     known = domain.scope.find(name)
     if known is None:
         domain.error("name", node.loc, f"schedules know no '{name}'", "a strided tensor, and one of its axes from 0 on")

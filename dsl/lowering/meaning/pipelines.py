@@ -48,7 +48,8 @@ def _fill(run: Run, op: Op, x: list[Array]) -> list[Array]:
 @meaning("tma_copy")
 def _tma_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """A TMA copy. Elements outside of the tensor are zeros."""
-    memory, (tensor, pipeline, stage) = op.operands[0], (required(op, name) for name in ("tensor", "pipeline", "stage"))
+    memory = op.operands[0]
+    tensor, pipeline, stage = (required(op, name) for name in ("tensor", "pipeline", "stage"))
     assert isinstance(memory.type, SharedType)
     box, data = CopiedBox.of(op), of_box(run, op, tensor)
     target, stages = run.memory(memory), memory.type.shape[0]

@@ -68,7 +68,7 @@ def index(shape: tuple[int, ...], coordinates: tuple[int, ...]) -> int:
 
 def test_examples_in_docstrings() -> None:
     assert doctest.testmod(layout) == (0, doctest.testmod(layout).attempted)
-    assert doctest.testmod(layout).attempted >= 10
+    assert doctest.testmod(layout).attempted >= 8
 
 
 # ---- spans -------------------------------------------------------------------------------------------------------
@@ -211,17 +211,6 @@ def test_ordered_means_that_places_count_upwards(layout: Layout) -> None:
 # ---- algebra ---------------------------------------------------------------------------------------------------------
 
 
-@given(layouts(shapes=[(8, 8)]), permutations())
-def test_compose_is_one_map_after_the_other(inner: Layout, outer: Layout) -> None:
-    both = inner.compose(outer)
-    assert all(both.place(**at) == outer.place(offset=inner.place(**at)) for at in places(inner))
-
-
-def test_compose_refuses_maps_that_do_not_meet() -> None:
-    with pytest.raises(LayoutError, match="cannot compose"):
-        Layout.default((32,), 1).compose(Layout((4, 4), (("offset", (1, 2, 4, 8)),)))
-
-
 @given(layouts(onto=True))
 def test_a_place_after_the_inverse_is_the_element(layout: Layout) -> None:
     inverse = layout.invert()
@@ -245,45 +234,6 @@ def test_only_layouts_that_reach_every_element_have_an_inverse(layout: Layout) -
     else:
         with pytest.raises(LayoutError, match="lies nowhere"):
             layout.invert()
-
-
-@st.composite
-def factors(draw: st.DrawFn) -> tuple[Layout, Layout]:
-    """Two tiles of equal rank with places of their own and in common."""
-
-    def one(names: list[str]) -> Layout:
-        shape = tuple(draw(st.sampled_from([1, 2, 4])) for _ in range(2))
-        basis = st.integers(0, prod(shape) - 1)
-        return Layout(shape, tuple((n, tuple(draw(st.lists(basis, max_size=2)))) for n in names))
-
-    return one(["register", "lane"]), one(["lane", "warp"])
-
-
-@given(factors())
-def test_a_product_repeats_the_inner_tile_as_the_outer_says(pair: tuple[Layout, Layout]) -> None:
-    inner, outer = pair
-    both = inner.product(outer)
-    assert both.shape == tuple(a * b for a, b in zip(inner.shape, outer.shape, strict=True))
-    for a, b in product(places(inner), places(outer)):
-        at = {n: a.get(n, 0) | b.get(n, 0) << len(inner.bases.get(n, ())) for n, _ in both.places}
-        small, large = inner.coordinates(inner.place(**a)), outer.coordinates(outer.place(**b))
-        wanted = tuple(s + e * l for s, e, l in zip(small, inner.shape, large, strict=True))
-        assert both.coordinates(both.place(**at)) == wanted
-
-
-@given(factors())
-def test_dividing_a_product_gives_the_other_factor(pair: tuple[Layout, Layout]) -> None:
-    inner, outer = pair
-    rest = inner.product(outer).divide(inner)
-    assert rest is not None and rest.shape == outer.shape
-    assert {n: b for n, b in rest.places if b} == {n: b for n, b in outer.places if b}
-
-
-@given(layouts(), layouts())
-def test_a_quotient_times_the_divisor_is_the_whole(whole: Layout, inner: Layout) -> None:
-    rest = whole.divide(inner)
-    if rest is not None:
-        assert inner.product(rest) == whole
 
 
 @given(layouts(), st.booleans(), st.data())
@@ -365,20 +315,6 @@ def test_registers_of_finds_each_element_in_its_own_thread(pair: tuple[Layout, L
 
     renamings = [{r for r in range(have.count) if same(r, i)} for i in range(wanted.count)]
     assert not all(renamings), "there is a renaming"
-
-
-@given(relatives())
-def test_same_threads_means_one_owner_each_and_the_same(pair: tuple[Layout, Layout]) -> None:
-    def owners(layout: Layout) -> dict[int, set[Thread]]:
-        out: dict[int, set[Thread]] = {}
-        for thread, elements in held(layout).items():
-            for element in elements:
-                out.setdefault(element, set()).add(thread)
-        return out
-
-    a, b = (owners(layout) for layout in pair)
-    if pair[0].same_threads(pair[1]):
-        assert a == b and all(len(t) == 1 for t in a.values())
 
 
 def test_text_shows_coordinates() -> None:

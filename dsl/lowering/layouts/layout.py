@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 
 class LayoutError(ValueError):
@@ -89,6 +89,14 @@ class BasisSpan:
     @property
     def rank(self) -> int:
         return len(self.rows)
+
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def _cached(method: M) -> M:
+    """A method of layouts with cached results. Layouts are never freed, so the cache keeps nothing else alive."""
+    return lru_cache(maxsize=8192)(method)  # type: ignore[return-value]
 
 
 class _Interned(type):
@@ -272,10 +280,12 @@ class Layout(metaclass=_Interned):
     def coordinates(self, index: int) -> tuple[int, ...]:
         return tuple([index // s % e for s, e in zip(_strides(self.shape), self.shape, strict=True)])
 
+    @_cached
     def weighed(self, coefficients: tuple[int, ...]) -> tuple[int, ...]:
         """The weighted sum of the coordinates of each basis, in the order of `flat`. `coefficients` contains the weight
         of each axis."""
-        return _weighed(self, coefficients)
+        places = (self.coordinates(b) for b in self.flat)
+        return tuple([sum([c * x for c, x in zip(coefficients, at, strict=True)]) for at in places])
 
     def axis_mask(self, axis: int) -> int:
         """The bits of a coordinate that belong to `axis`."""
@@ -350,18 +360,6 @@ class Layout(metaclass=_Interned):
 
     # ---- algebra ----
 
-    def compose(self, outer: Layout) -> Layout:
-        """The composition: this map is applied first, then `outer`. The inputs of `outer` must have as many bits in
-        total as this layout's coordinates.
-
-        >>> swizzle = Layout((4, 4), (("offset", (1, 2, 5, 10)),))
-        >>> Layout((4, 4), (("offset", (4, 8)),)).compose(swizzle).places
-        (('offset', (5, 10)),)
-        """
-        if len(outer.flat) != bits_of(prod(self.shape)):
-            raise LayoutError(f"cannot compose: {prod(self.shape)} coordinates into {1 << len(outer.flat)} places")
-        return Layout(outer.shape, tuple((n, tuple(outer.apply(b) for b in bases)) for n, bases in self.places))
-
     def invert(self) -> Layout:
         """The map from coordinates back to the bits of the inputs. For a replicated element, the map returns one of its
         positions.
@@ -380,54 +378,25 @@ class Layout(metaclass=_Interned):
             out.append(combination)
         return Layout((1 << len(self.flat),), (("coordinate", tuple(out)),))
 
-    def product(self, outer: Layout) -> Layout:
-        """Repeats this layout: `outer` distributes the repetitions. The extents of each axis are multiplied, and inputs
-        with equal names are joined.
-
-        >>> pair = Layout((2,), (("register", (1,)),))
-        >>> row = Layout((32,), (("lane", (1, 2, 4, 8, 16)),))
-        >>> pair.product(row).places
-        (('register', (1,)), ('lane', (2, 4, 8, 16, 32)))
-
-        The numbers of bits of an input are added: two factors with 32 lanes make 10 lane bits. Raises LayoutError if
-        the ranks differ.
-        """
-        if len(self.shape) != len(outer.shape):
-            raise LayoutError(f"product of rank {len(self.shape)} and rank {len(outer.shape)}")
-        shape = tuple(a * b for a, b in zip(self.shape, outer.shape, strict=True))
-        inner = tuple(_move(b, self.shape, shape, (1,) * len(shape)) for _, bs in self.places for b in bs)
-        names = [n for n, _ in self.places] + [n for n, _ in outer.places if n not in self.bases]
-        moved = iter(inner)
-        mine = {n: tuple(next(moved) for _ in bs) for n, bs in self.places}
-        theirs = {n: tuple(_move(b, outer.shape, shape, self.shape) for b in bs) for n, bs in outer.places}
-        return Layout(shape, tuple((n, mine.get(n, ()) + theirs.get(n, ())) for n in names))
-
-    def divide(self, inner: Layout) -> Layout | None:
-        """The layout `outer` for which `inner.product(outer)` equals this layout. Returns None if there is no such
-        layout."""
-        if len(self.shape) != len(inner.shape) or any(a % b for a, b in zip(self.shape, inner.shape, strict=True)):
-            return None
-        shape = tuple(a // b for a, b in zip(self.shape, inner.shape, strict=True))
-        places = []
-        for name, bases in self.places:
-            head = inner.bases.get(name, ())
-            expected = tuple(_move(b, inner.shape, self.shape, (1,) * len(shape)) for b in head)
-            if bases[: len(head)] != expected:
-                return None
-            rest = []
-            for basis in bases[len(head) :]:
-                coordinates = self.coordinates(basis)
-                if any(c % e for c, e in zip(coordinates, inner.shape, strict=True)):
-                    return None
-                outer = tuple(c // e for c, e in zip(coordinates, inner.shape, strict=True))
-                rest.append(sum(c * s for c, s in zip(outer, _strides(shape), strict=True)))
-            places.append((name, tuple(rest)))
-        return Layout(shape, tuple(places))
-
+    @_cached
     def drop(self, axis: int, keep: bool = False) -> Layout:
         """Removes an axis. The bits of the axis are removed from all bases, and then redundant register bits are
         removed. With `keep`, the axis stays, with extent 1."""
-        return _drop(self, axis, keep)
+        strides = _strides(self.shape)
+        extent, inner = self.shape[axis], strides[axis]
+        shape = (*self.shape[:axis], *((1,) if keep else ()), *self.shape[axis + 1 :])
+
+        def image(basis: int) -> int:
+            return basis // (inner * extent) * inner + basis % inner
+
+        places = []
+        for name, bases in self.places:
+            new = [image(b) for b in bases]
+            if name == "register":  # lanes and warps keep bits with a zero basis, as there are always 32 lanes
+                span = BasisSpan()
+                new = [b for b in new if span.add(b)]
+            places.append((name, tuple(new)))
+        return Layout(shape, tuple(places))
 
     def reshape(self, shape: tuple[int, ...]) -> Layout:
         """The same elements in another shape. Row-major indices do not change, so the bases stay the same."""
@@ -435,9 +404,17 @@ class Layout(metaclass=_Interned):
             raise LayoutError(f"cannot reshape {self.shape} to {shape}")
         return Layout(tuple(shape), self.places)
 
+    @_cached
     def transpose(self, axes: tuple[int, ...]) -> Layout:
         """The layout whose axis i is axis `axes[i]` of this layout."""
-        return _transpose(self, axes)
+        shape = tuple(self.shape[a] for a in axes)
+        strides = _strides(shape)
+
+        def image(basis: int) -> int:
+            coordinates = self.coordinates(basis)
+            return sum(coordinates[a] * s for a, s in zip(axes, strides, strict=True))
+
+        return Layout(shape, tuple((n, tuple(image(b) for b in bases)) for n, bases in self.places))
 
     def expand(self, axis: int, extent: int, bases: tuple[int, ...]) -> Layout:
         """Inserts an axis of `extent`. New highest register bits count along this axis, with the given `bases`, in
@@ -446,18 +423,32 @@ class Layout(metaclass=_Interned):
         narrow = (*self.shape[:axis], 1, *self.shape[axis:])
         places = []
         for name, old in self.places:
-            moved = tuple(_move(b, narrow, shape, (1,) * len(shape)) for b in old)
+            moved = tuple(moved_index(b, narrow, shape) for b in old)
             if name == "register":
                 moved += tuple(b * _strides(shape)[axis] for b in bases)
             places.append((name, moved))
         return Layout(shape, tuple(places))
 
+    @_cached
     def repeated_in(self, wide: Layout) -> list[int] | None:
         """Returns, for each register of `wide`, the register of this layout with the same value. This layout is that of
         the source of a broadcast, and `wide` is that of the result. Returns None if a thread would need an element that
         another thread has."""
-        return _repeated_in(self, wide)
+        span, strides = BasisSpan(self.register), zip(_strides(self.shape), self.shape, strict=True)
+        kept = [stride if extent > 1 else 0 for stride, extent in strides]
 
+        def image(basis: int) -> int:
+            return sum([x * s for x, s in zip(wide.coordinates(basis), kept, strict=True)])
+
+        if tuple(map(image, wide.thread)) != tuple(self.thread):
+            return None
+        solved = [span.solve(image(basis)) for basis in wide.register]
+        known = [each for each in solved if each is not None]
+        # The solution is linear, so it is computed only for the bases. A tile of a TMA copy counts as up to 32,768
+        # registers here.
+        return [apply(known, register) for register in range(wide.count)] if None not in solved else None
+
+    @_cached
     def registers_of(self, wanted: Layout) -> list[int] | None:
         """Returns, for each register of `wanted`, the register of this layout that has the same element in the same
         thread.
@@ -465,13 +456,16 @@ class Layout(metaclass=_Interned):
         Returns None if an element is in another thread, or if its register differs between threads. The shapes must be
         equal.
         """
-        return _registers_of(self, wanted)
-
-    def same_threads(self, other: Layout) -> bool:
-        """Whether each element is in exactly one thread, which is the same thread in both layouts."""
-        if self.is_replicated or other.is_replicated:
-            return False
-        return _registers_of(self, other) is not None and _registers_of(other, self) is not None
+        span = BasisSpan(self.register)
+        if self.thread != wanted.thread:  # some element would move to another thread
+            return None
+        out = []
+        for coordinate in wanted.offsets:
+            register = span.solve(coordinate)
+            if register is None:
+                return None
+            out.append(register)
+        return out
 
     # ---- text ----
 
@@ -495,78 +489,6 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(row_major(shape))
 
 
-def _move(index: int, old: tuple[int, ...], new: tuple[int, ...], scale: tuple[int, ...]) -> int:
-    """Converts a row-major index of shape `old` to an index of shape `new`. The coordinate along each axis is
-    multiplied by that axis's `scale`."""
-    out = 0
-    for s, e, t, k in zip(_strides(old), old, _strides(new), scale, strict=True):
-        out += (index // s % e) * k * t
-    return out
-
-
-@lru_cache(maxsize=8192)
-def _drop(layout: Layout, axis: int, keep: bool) -> Layout:
-    strides = _strides(layout.shape)
-    extent, inner = layout.shape[axis], strides[axis]
-    shape = (*layout.shape[:axis], *((1,) if keep else ()), *layout.shape[axis + 1 :])
-
-    def image(basis: int) -> int:
-        return basis // (inner * extent) * inner + basis % inner
-
-    places = []
-    for name, bases in layout.places:
-        new = [image(b) for b in bases]
-        if name == "register":  # lanes and warps keep bits with a zero basis, as there are always 32 lanes
-            span = BasisSpan()
-            new = [b for b in new if span.add(b)]
-        places.append((name, tuple(new)))
-    return Layout(shape, tuple(places))
-
-
-@lru_cache(maxsize=4096)
-def _transpose(layout: Layout, axes: tuple[int, ...]) -> Layout:
-    shape = tuple(layout.shape[a] for a in axes)
-    strides = _strides(shape)
-
-    def image(basis: int) -> int:
-        coordinates = layout.coordinates(basis)
-        return sum(coordinates[a] * s for a, s in zip(axes, strides, strict=True))
-
-    return Layout(shape, tuple((n, tuple(image(b) for b in bases)) for n, bases in layout.places))
-
-
-@lru_cache(maxsize=4096)
-def _weighed(layout: Layout, coefficients: tuple[int, ...]) -> tuple[int, ...]:
-    places = (layout.coordinates(b) for b in layout.flat)
-    return tuple([sum([c * x for c, x in zip(coefficients, at, strict=True)]) for at in places])
-
-
-@lru_cache(maxsize=4096)
-def _repeated_in(narrow: Layout, wide: Layout) -> list[int] | None:
-    span, strides = BasisSpan(narrow.register), zip(_strides(narrow.shape), narrow.shape, strict=True)
-    kept = [stride if extent > 1 else 0 for stride, extent in strides]
-
-    def image(basis: int) -> int:
-        return sum([x * s for x, s in zip(wide.coordinates(basis), kept, strict=True)])
-
-    if tuple(map(image, wide.thread)) != tuple(narrow.thread):
-        return None
-    solved = [span.solve(image(basis)) for basis in wide.register]
-    known = [each for each in solved if each is not None]
-    # The solution is linear, so it is computed only for the bases. A tile of a TMA copy counts as up to 32,768
-    # registers here.
-    return [apply(known, register) for register in range(wide.count)] if None not in solved else None
-
-
-@lru_cache(maxsize=4096)
-def _registers_of(have: Layout, wanted: Layout) -> list[int] | None:
-    span = BasisSpan(have.register)
-    if have.thread != wanted.thread:  # some element would move to another thread
-        return None
-    out = []
-    for coordinate in wanted.offsets:
-        register = span.solve(coordinate)
-        if register is None:
-            return None
-        out.append(register)
-    return out
+def moved_index(index: int, old: tuple[int, ...], new: tuple[int, ...]) -> int:
+    """Converts a row-major index of shape `old` to the index of the same coordinates in shape `new`."""
+    return sum(index // s % e * t for s, e, t in zip(_strides(old), old, _strides(new), strict=True))

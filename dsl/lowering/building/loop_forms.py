@@ -16,6 +16,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, carried_integer
 from dsl.lowering.ir.types import INDEX, S32, TileType
 from dsl.lowering.known.facts import Analysis, in_order
 from dsl.lowering.known.forms import linear
+from dsl.lowering.known.forms import plus as terms_plus
 
 Form = tuple[dict[int, int], int]
 """Σ factor · value + constant, as ({identity of a value: factor}, constant)."""
@@ -29,10 +30,7 @@ def number(constant: int) -> Form:
 
 
 def plus(a: Form, b: Form, times: int = 1) -> Form:
-    out = dict(a[0])
-    for value, factor in b[0].items():
-        out[value] = out.get(value, 0) + factor * times
-    return {v: k for v, k in out.items() if k}, a[1] + b[1] * times
+    return terms_plus(a[0], b[0], times), a[1] + b[1] * times
 
 
 def reduced(form: Form, modulus: int) -> Form:

@@ -11,14 +11,14 @@ therefore have no sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, Protocol
 
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.types import INDEX
-from dsl.lowering.known.forms import Forms
+from dsl.lowering.known.forms import Forms, plus
 
 Product = tuple[int, ...]
 """A product of unknowns, given by their numbers, sorted. () is the product 1."""
@@ -36,13 +36,6 @@ reaches the limit, the statement counts as not proved."""
 
 def number(value: int) -> Sum:
     return {(): value} if value else {}
-
-
-def plus(a: Sum, b: Sum, times: int = 1) -> Sum:
-    out = dict(a)
-    for product, factor in b.items():
-        out[product] = out.get(product, 0) + factor * times
-    return {p: k for p, k in out.items() if k}
 
 
 def multiplied(a: Sum, b: Sum) -> Sum:
@@ -102,6 +95,10 @@ class UnknownScalar:
     lowers: list[LinearBound] = field(default_factory=list)
     cases: tuple[Sum, Sum] | None = None
     quotient: tuple[Sum, Sum] | None = None
+
+    def __post_init__(self) -> None:
+        if self.low is not None:
+            self.lowers.append(LinearBound(number(self.low)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +258,6 @@ class Bounds(Forms[Elements]):
         bounds of the loop."""
         facts = self.analysis.of(value)
         out = UnknownScalar(self.analysis.divisor(value), facts.low)
-        if facts.low is not None:
-            out.lowers.append(LinearBound(number(facts.low)))
         if facts.high is not None:
             out.uppers.append(LinearBound(number(facts.high)))
         loop = self.analysis.counters.get(value)
@@ -294,14 +289,12 @@ class Bounds(Forms[Elements]):
         grid."""
         extent = self.extent(axis)
         most = [] if extent is None else [LinearBound(extent)]
-        return self.made(("blocks", axis), lambda: UnknownScalar(low=1, uppers=most, lowers=[LinearBound(number(1))]))
+        return self.made(("blocks", axis), lambda: UnknownScalar(low=1, uppers=most))
 
     def block_number(self, axis: int) -> Sum:
         """The index of a block along an axis, from 0 to the number of blocks minus 1."""
         below = plus(self.block_count(axis), number(-1))
-        return self.made(
-            ("block", axis), lambda: UnknownScalar(low=0, uppers=[LinearBound(below)], lowers=[LinearBound({})])
-        )
+        return self.made(("block", axis), lambda: UnknownScalar(low=0, uppers=[LinearBound(below)]))
 
     def extent(self, axis: int) -> Sum | None:
         """The extent of the grid as a sum. Returns None if the extent is unknown."""
@@ -366,17 +359,14 @@ class Bounds(Forms[Elements]):
         spare = a.get((), 0)
         step = gcd(by, self.divisor({p: k for p, k in a.items() if p}))
         least = spare % step  # the least remainder (the greatest is by - step + least)
-        low = 0 if self._is_not_negative(a) else None
-        lowers = [LinearBound(plus(a, number(step - by - least)), by)]
-        upper = LinearBound(plus(a, number(-least)), by)
-        return UnknownScalar(1, low, [upper], lowers + [LinearBound({})] * (low == 0), quotient=(a, number(by)))
+        lower, upper = (LinearBound(plus(a, number(rest)), by) for rest in (step - by - least, -least))
+        return UnknownScalar(1, self._low(a), [upper], [lower], quotient=(a, number(by)))
 
     def _ratio(self, a: Sum, by: Sum) -> UnknownScalar:
         """The unknown a // by, where `by` is not constant."""
         if not by or not self._is_not_negative(by):  # division by 0 is undefined, so there are no bounds
             return UnknownScalar()
-        low = 0 if self._is_not_negative(a) else None
-        out = UnknownScalar(1, low, [], [LinearBound({})] * (low == 0), quotient=(a, by))
+        out = UnknownScalar(1, self._low(a), quotient=(a, by))
         ((product, factor), *more) = by.items()
         if not more and factor > 0:
             out.uppers.append(LinearBound(a, factor, product))
@@ -389,46 +379,44 @@ class Bounds(Forms[Elements]):
             if not self._is_not_negative(by):
                 return UnknownScalar()
             uppers = [LinearBound(plus(by, number(-1))), LinearBound(plus(a, times, -1))]
-            return UnknownScalar(max(1, gcd(self.divisor(a), self.divisor(by))), 0, uppers, [LinearBound({})])
+            return UnknownScalar(self._common(a, by), 0, uppers)
 
         return self.made(("mod", frozen(a), frozen(by)), left)
 
     # Both operands of a minimum are upper bounds of it, and both operands of a maximum are lower bounds of it. The
     # opposite bounds follow from `cases`.
     def least(self, a: Sum, b: Sum) -> Sum:
-        if a == b:
-            return a
-
-        def either() -> UnknownScalar:
-            low = 0 if self._is_not_negative(a) and self._is_not_negative(b) else None
-            return UnknownScalar(
-                self._common(a, b), low, [LinearBound(a), LinearBound(b)], [LinearBound({})] * (low == 0), (a, b)
-            )
-
-        return self.made(("minimum", frozen(a), frozen(b)), either)
+        return self._either(("minimum", frozen(a), frozen(b)), a, b, all, uppers=(a, b))
 
     def greatest(self, a: Sum, b: Sum) -> Sum:
-        if a == b:
-            return a
-
-        def either() -> UnknownScalar:
-            low = 0 if self._is_not_negative(a) or self._is_not_negative(b) else None
-            return UnknownScalar(
-                self._common(a, b), low, [], [LinearBound(a), LinearBound(b), *[LinearBound({})] * (low == 0)], (a, b)
-            )
-
-        return self.made(("maximum", frozen(a), frozen(b)), either)
+        return self._either(("maximum", frozen(a), frozen(b)), a, b, any, lowers=(a, b))
 
     def one_of(self, key: Value, a: Sum, b: Sum) -> Sum:
         """An unknown that equals one of two sums. It is not known which of them."""
-        if a == b:
-            return a
+        return self._either(("select", key), a, b, all)
 
-        def either() -> UnknownScalar:
-            low = 0 if self._is_not_negative(a) and self._is_not_negative(b) else None
-            return UnknownScalar(self._common(a, b), low, [], [LinearBound({})] * (low == 0), (a, b))
+    def _either(
+        self,
+        key: Any,
+        a: Sum,
+        b: Sum,
+        among: Callable[[Iterable[bool]], bool],
+        uppers: Iterable[Sum] = (),
+        lowers: Iterable[Sum] = (),
+    ) -> Sum:
+        """An unknown that equals one of two sums. It is not negative if all of them or any of them, as `among` says,
+        are not negative."""
 
-        return self.made(("select", key), either)
+        def unknown() -> UnknownScalar:
+            low = 0 if among(map(self._is_not_negative, (a, b))) else None
+            bounds = [*map(LinearBound, uppers)], [*map(LinearBound, lowers)]
+            return UnknownScalar(self._common(a, b), low, *bounds, (a, b))
+
+        return a if a == b else self.made(key, unknown)
+
+    def _low(self, sum: Sum) -> int | None:
+        """The lower bound 0 if a sum is known not to be negative, otherwise None."""
+        return 0 if self._is_not_negative(sum) else None
 
     def _common(self, a: Sum, b: Sum) -> int:
         return max(1, gcd(self.divisor(a), self.divisor(b)))

@@ -6,7 +6,8 @@ method for this operation.
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Op, Value
@@ -97,6 +98,50 @@ class Forms(Generic[F]):
         return None
 
 
+class ValueOrder(NamedTuple):
+    """States that low + apart <= high for each element."""
+
+    low: Value
+    high: Value
+    apart: int
+
+
+class ValueOrders(Forms[ValueOrder]):
+    """The comparisons of two values."""
+
+    def ordered(self, op: Op, low: int, apart: int) -> ValueOrder:
+        return ValueOrder(op.operands[low], op.operands[1 - low], apart)
+
+
+class ScalableForms(Forms[F]):
+    """Descriptions that stay of the same kind if a value is multiplied by a constant."""
+
+    def times(self, value: Value, factor: int) -> F | None:
+        """The description of a value times a constant."""
+        raise NotImplementedError
+
+    def multiplied(self, op: Op) -> F | None:
+        for value, other in (op.operands, op.operands[::-1]):
+            factor = constant_of(other)
+            if factor is not None:
+                return self.times(value, int(factor))
+        return None
+
+    def scaled(self, op: Op, factor: int) -> F | None:
+        return self.times(op.operands[0], factor)
+
+
+K = TypeVar("K")
+
+
+def plus(a: Mapping[K, int], b: Mapping[K, int], times: int = 1) -> dict[K, int]:
+    """`a` plus `times` · `b`, where both map terms to their factors. No factor of the result is 0."""
+    out = dict(a)
+    for term, factor in b.items():
+        out[term] = out.get(term, 0) + factor * times
+    return {term: factor for term, factor in out.items() if factor}
+
+
 Linear = tuple[dict[Value, int], int]
 """Σ coefficient · value + constant."""
 
@@ -115,26 +160,13 @@ def linear(value: Value) -> Linear:
     return ({value: 1}, 0) if form is None else form
 
 
-class _LinearForms(Forms[Linear]):
+class _LinearForms(ScalableForms[Linear]):
     def added(self, op: Op, sign: int) -> Linear:
         terms, constant = linear(op.operands[0])
         more, extra = linear(op.operands[1])
-        out = dict(terms)
-        for base, k in more.items():
-            out[base] = out.get(base, 0) + sign * k
-        return {b: k for b, k in out.items() if k}, constant + sign * extra
+        return plus(terms, more, sign), constant + sign * extra
 
-    def multiplied(self, op: Op) -> Linear | None:
-        for i in (0, 1):
-            factor = constant_of(op.operands[i])
-            if factor is not None:
-                return self._times(op.operands[1 - i], int(factor))
-        return None
-
-    def scaled(self, op: Op, factor: int) -> Linear:
-        return self._times(op.operands[0], factor)
-
-    def _times(self, value: Value, factor: int) -> Linear:
+    def times(self, value: Value, factor: int) -> Linear:
         terms, constant = linear(value)
         return {b: k * factor for b, k in terms.items() if factor}, constant * factor
 

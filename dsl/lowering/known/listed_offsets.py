@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import NamedTuple
 
 from dsl.lowering.ir.fold import computed
@@ -10,6 +11,7 @@ from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.types import S32, TileType, int_range
 from dsl.lowering.known.affine import Terms
 from dsl.lowering.known.forms import Forms, linear
+from dsl.lowering.layouts.layout import row_major
 
 MOST_LISTED = 1 << 12  # the maximum number of elements of a tile: for 4096, each operation takes about a millisecond
 
@@ -129,19 +131,14 @@ def _spread(elements: list[int], old: tuple[int, ...], new: tuple[int, ...]) -> 
     out = elements
     for axis in reversed(range(len(new))):
         extent = old[axis] if old else 1
-        inner = 1
-        for e in new[axis + 1 :]:
-            inner *= e
+        inner = prod(new[axis + 1 :])
         if extent != new[axis]:
             out = [x for i in range(0, len(out), inner) for x in out[i : i + inner] * new[axis]]
     return out
 
 
 def _transposed(elements: list[int], shape: tuple[int, ...], axes: tuple[int, ...]) -> list[int]:
-    strides = [1] * len(shape)
-    for axis in reversed(range(len(shape) - 1)):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    out = [0]
+    out, strides = [0], row_major(shape)
     for axis in axes:
         out = [i + x * strides[axis] for i in out for x in range(shape[axis])]
     return [elements[i] for i in out]

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from dsl.lowering.ir.budget import Budget
-from dsl.lowering.ir.function import Block, Op, Value, uses, walk
+from dsl.lowering.ir.function import Block, Op, Value, blocks_of, uses
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.nesting import MAX_REGIONS
 from dsl.lowering.ir.types import INDEX, DType, TileType
@@ -28,6 +28,28 @@ def attribute_key(attrs: dict[str, Any]) -> tuple:
             for k, v in attrs.items()
         ]
     )
+
+
+def made_as(op: Op) -> tuple:
+    """What equal operations have in common, apart from their operands."""
+    return op.name, len(op.operands), attribute_key(op.attrs)
+
+
+def equal(a: Value, b: Value) -> bool:
+    """Whether two values are the same, or equal pure operations compute them from equal operands."""
+    todo, seen = [(a, b)], set[tuple[Value, Value]]()
+    while todo:
+        pair = todo.pop()
+        if pair[0] is pair[1] or pair in seen:  # several paths may lead to one pair
+            continue
+        seen.add(pair)
+        one, other = (value.op for value in pair)
+        if one is None or other is None or not one.spec.pure or made_as(one) != made_as(other):
+            return False
+        if pair[0].type != pair[1].type:
+            return False
+        todo += zip(one.operands, other.operands, strict=True)
+    return True
 
 
 MAX_TILE = 1 << 20
@@ -151,7 +173,7 @@ class Builder:
         for op, others in reversed(self._spare):
             if all(user in gone for result in op.results for user in users.get(result, ())):
                 gone |= {op, *others}
-        for block in [body, *(region for op in walk(body) for region in op.regions)] if gone else ():
+        for block in blocks_of(body) if gone else ():
             block.ops = [op for op in block.ops if op not in gone]
         return gone
 
@@ -183,6 +205,11 @@ class Builder:
                 return self.value("broadcast", value, shape=shape)
             raise TileError("type", self.loc, f"{value.tile} cannot become a scalar")
         return self.value("reshape", value, shape=shape)
+
+    def cdiv(self, number: Value, divisor: Value) -> Value:
+        """The quotient of two numbers, rounded up."""
+        less = self.value("sub", divisor, self.constant(1, divisor.dtype))
+        return self.value("floordiv", self.value("add", number, less), divisor)
 
     def same_shape(self, values: Sequence[Value]) -> list[Value]:
         """The values broadcast to their common shape. Raises TileError `shape` if the values have no common shape."""

@@ -27,6 +27,14 @@ def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: i
     return main
 
 
+def copied_region(region: Block) -> Block:
+    """A copy of a region, such as that of a reduction."""
+    made = Block([Value(a.type, name=a.name) for a in region.args])
+    results = clone(region, made.args, made.ops)
+    made.ops.append(Op(region.ops[-1].spec, results, [], {}, (), region.ops[-1].loc))
+    return made
+
+
 def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | None]) -> list[Value]:
     """Makes values loop-carried in nested loops. `loops` starts with the outermost loop. Returns the values as
     arguments of the innermost body. The caller must then call `hand_on` to set the values for the next iteration."""

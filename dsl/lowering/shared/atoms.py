@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from dsl.lowering.building.builder import Builder, attribute_key
+from dsl.lowering.building.builder import Builder, equal
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Value
 from dsl.lowering.ir.location import Loc, Source
@@ -64,26 +64,9 @@ def start_of_whole(offset: Value, shape: tuple[int, ...], run: int, rows: int) -
     b = Builder(Loc(Source("", ""), 0, 0))
     with b.region(Block()):
         whole = offsets_within(b, shape, run, rows)
-        if _same(offset, whole, set()):
+        if equal(offset, whole):
             return 0
         parts = offset.op.operands if offset.op is not None and offset.op.spec.algebra.sums == (None, "add") else []
         starts = [start for start in map(constant_of, parts) if start is not None]
-        is_moved = len(starts) == 1 and any(_same(part, whole, set()) for part in parts)
+        is_moved = len(starts) == 1 and any(equal(part, whole) for part in parts)
         return int(starts[0]) if is_moved else None
-
-
-def _same(a: Value, b: Value, seen: set[tuple[Value, Value]]) -> bool:
-    """Whether two values are computed from constants by the same operations."""
-    if (a, b) in seen:
-        return True
-    seen.add((a, b))  # compare each pair only once, even if several paths lead to it
-    one, other = a.op, b.op
-    return (
-        one is not None
-        and other is not None
-        and one.name == other.name
-        and a.type == b.type
-        and attribute_key(one.attrs) == attribute_key(other.attrs)
-        and len(one.operands) == len(other.operands)
-        and all(_same(x, y, seen) for x, y in zip(one.operands, other.operands, strict=True))
-    )

@@ -20,9 +20,10 @@ By default, rows that are reduced are accessed 16 bytes at a time.
 from __future__ import annotations
 
 from dsl.lowering.directives.kept import Kept, kept_of, words_of
-from dsl.lowering.directives.loop import in_parts, named_tiles, unknown_tile, usual_part, way_of
+from dsl.lowering.directives.loop import in_parts, tile_names, usual_part, way_of
 from dsl.lowering.directives.rows import AnyRows, is_aligned, rows_of
 from dsl.lowering.directives.stage import unstage
+from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.wide import (
     Surroundings,
     Wide,
@@ -59,7 +60,7 @@ def align(function: Function, target: Target) -> None:
             raise about.refused(f"{step} elements are no power of two", f"align {name}: {1 << step.bit_length() - 1}")
         tiles = named_tiles(function, name)
         if not tiles:
-            unknown_tile(function, about, "align")
+            unknown(function, "align", name, tile_names(function))
         for value in tiles if step > 1 else ():
             if any(value.op in block.ops for block in blocks_of(function.body)):  # else an earlier region contained it
                 if not value.shape:
@@ -106,15 +107,11 @@ def _by_itself(function: Function, target: Target) -> None:
 def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows, because: str) -> None:
     """Aligns the rows of a region, unless all rows begin at multiples of `rows.step`."""
     about = region.about
-    if is_aligned(function, rows) or not function.choices.choose(
-        "align",
-        about.name,
-        WAYS,
-        "at multiples",
-        loc=about.loc or function.loc,
-        because=because,
-        pinned=about.loc,
-        line=f"align {about.name}: {rows.step}",
+    if is_aligned(function, rows):
+        return
+    loc, line = about.loc or function.loc, f"align {about.name}: {rows.step}"
+    if not function.choices.choose(
+        "align", about.name, WAYS, "at multiples", loc=loc, because=because, pinned=about.loc, line=line
     ):
         return
     way = _parts(function, target, region, rows)

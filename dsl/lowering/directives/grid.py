@@ -36,18 +36,18 @@ from typing import Any
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.places import also
-from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.slices import located, reached
 from dsl.lowering.directives.tile_order import TileOrder
 from dsl.lowering.directives.tma import LEAST_ROW, TMA
 from dsl.lowering.hopper.warpgroup import chain
 from dsl.lowering.ir.choices import Forced
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.plugins import Opening
 from dsl.lowering.ir.types import INDEX, TileType
 from dsl.lowering.known.facts import facts_now
-from dsl.lowering.known.forms import Forms
+from dsl.lowering.known.forms import ScalableForms
 from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
 from dsl.lowering.plan.products import are_nested, flaw_of_loops, has_wgmma, is_wgmma
@@ -86,9 +86,9 @@ def grid(function: Function) -> None:
 
 def may_deal(function: Function) -> bool:
     """Whether this pass may change which tiles blocks take. `dsl verify` then compares the results of all blocks."""
-    is_named = bool(function.number("persistent", 0)) or prod(_cluster(function)) > 1
-    is_named = is_named or _wished(function, "tile_columns") is not None or _growth(function) < 0
-    return is_named or _may_group(function) or _may_descend(function)
+    is_named = bool(function.number("persistent", 0)) or _wished(function, "tile_columns") is not None
+    may_order = _growth(function) < 0 or _may_group(function) or _may_descend(function)
+    return is_named or may_order or prod(_cluster(function)) > 1
 
 
 # ---- choices ----
@@ -105,7 +105,7 @@ def _rows_of_group(function: Function) -> int:
         return 1
     usual = USUAL_OF_WGMMA if has_wgmma(function) else USUAL
     rule = named or (1 if _wished(function, "tile_columns") else usual)  # groups of rows exclude groups of columns
-    group: int = function.choices.choose(
+    return function.choices.choose(
         "l2_group",
         "grid",
         {str(each): each for each in dict.fromkeys((*GROUPS, rule))},
@@ -116,7 +116,6 @@ def _rows_of_group(function: Function) -> int:
         line="l2_group {option}",
         opening=Opening(function, _no_group),
     )
-    return group
 
 
 def _columns_of_group(function: Function, falls: bool) -> int:
@@ -127,7 +126,7 @@ def _columns_of_group(function: Function, falls: bool) -> int:
     goes_abreast = _may_go_abreast(function, falls)
     if wished is None and not goes_abreast:
         return 1
-    columns: int = function.choices.choose(
+    return function.choices.choose(
         "tile_columns",
         "grid",
         {str(each): each for each in GROUPS},
@@ -136,7 +135,6 @@ def _columns_of_group(function: Function, falls: bool) -> int:
         because="the longest blocks of several columns start first, not those of one" if goes_abreast else "",
         opening=Opening(function, _no_group),
     )
-    return columns
 
 
 def _may_go_abreast(function: Function, falls: bool) -> bool:
@@ -148,15 +146,9 @@ def _deals_pairs(function: Function, falls: bool) -> bool:
     """Whether a persistent block takes a long and a short tile alternately."""
     if not _may_go_abreast(function, falls):
         return False
-    deals: bool = function.choices.choose(
-        "deal",
-        "grid",
-        {"pairs": True, "round_robin": False},
-        "pairs",
-        loc=_line(function, "persistent"),
-        because="trip counts differ from tile to tile: each pair of a long and a short one has about as many",
-    )
-    return deals
+    why = "trip counts differ from tile to tile: each pair of a long and a short one has about as many"
+    ways, loc = {"pairs": True, "round_robin": False}, _line(function, "persistent")
+    return function.choices.choose("deal", "grid", ways, "pairs", loc=loc, because=why)
 
 
 def _no_group(value: Any) -> str:
@@ -171,15 +163,10 @@ def _descends(function: Function) -> bool:
     grows, wished = _growth(function) > 0 and not _asks(function), _wished(function, "tile_order")
     if wished is not None and wished.option == "descending":
         _check_order(function, wished, {0})
-    falls: bool = function.choices.choose(
-        "tile_order",
-        "grid",
-        ORDERS,
-        "descending" if grows else "ascending",
-        loc=function.loc,
-        because="a loop has more iterations the greater block(0) is: the longest blocks start first" if grows else "",
-    )
-    return falls
+    rule, why = "ascending", ""
+    if grows:
+        rule, why = "descending", "a loop has more iterations the greater block(0) is: the longest blocks start first"
+    return function.choices.choose("tile_order", "grid", ORDERS, rule, loc=function.loc, because=why)
 
 
 def _wished(function: Function, kind: str) -> Forced | None:
@@ -205,11 +192,6 @@ def _may_descend(function: Function) -> bool:
     return _wished(function, "tile_order") is not None or (_growth(function) > 0 and not _asks(function))
 
 
-def _is_first(op: Op) -> bool:
-    """Whether an operation reads `block(0)`."""
-    return op.spec.elements.of_grid == "block" and op.attrs["axis"] == 0
-
-
 def _growth(function: Function) -> int:
     """Returns 1 if some trip count grows with `block(0)` and none shrinks. Returns -1 in the opposite case, otherwise
     0."""
@@ -218,7 +200,7 @@ def _growth(function: Function) -> int:
     return slopes.pop() or 0 if len(slopes) == 1 else 0
 
 
-class _Slopes(Forms[int]):
+class _Slopes(ScalableForms[int]):
     """The sign of a scalar's slope in `block(0)`: 1, -1, or 0 if the scalar does not depend on `block(0)`. An unknown
     sign is None."""
 
@@ -236,33 +218,23 @@ class _Slopes(Forms[int]):
         return self.known[value]
 
     def of_iterations(self, loop: Op) -> int | None:
-        return self._joined(self.of(loop.operands[1]), self._times(self.of(loop.operands[0]), -1))
+        return self._joined(self.of(loop.operands[1]), self.times(loop.operands[0], -1))
 
     def number(self, op: Op) -> int:
         return 0
 
     def block(self, op: Op) -> int:
-        return int(_is_first(op))
+        return int(op.attrs["axis"] == 0)
 
     def blocks(self, op: Op) -> int:
         return 0
 
     def added(self, op: Op, sign: int) -> int | None:
-        return self._joined(self.of(op.operands[0]), self._times(self.of(op.operands[1]), sign))
-
-    def multiplied(self, op: Op) -> int | None:
-        for value, other in (op.operands, op.operands[::-1]):
-            factor = constant_of(other)
-            if factor is not None:
-                return self._times(self.of(value), int(factor))
-        return None
-
-    def scaled(self, op: Op, factor: int) -> int | None:
-        return self._times(self.of(op.operands[0]), factor)
+        return self._joined(self.of(op.operands[0]), self.times(op.operands[1], sign))
 
     def divided(self, op: Op) -> int | None:
         by = constant_of(op.operands[1])
-        return None if by is None else self._times(self.of(op.operands[0]), int(by))
+        return None if by is None else self.times(op.operands[0], int(by))
 
     def lesser(self, op: Op) -> int | None:
         return self._joined(*(self.of(each) for each in op.operands))
@@ -272,7 +244,8 @@ class _Slopes(Forms[int]):
     def converted(self, op: Op) -> int | None:
         return self.of(op.operands[0])
 
-    def _times(self, slope: int | None, factor: int) -> int | None:
+    def times(self, value: Value, factor: int) -> int | None:
+        slope = self.of(value)
         return None if slope is None else slope * (factor > 0) - slope * (factor < 0)
 
     def _joined(self, a: int | None, b: int | None) -> int | None:
@@ -314,16 +287,8 @@ def _crosses(function: Function) -> bool:
 
 def _axes_of(values: list[Value]) -> set[int]:
     """The grid axes whose block number affects `values`."""
-    todo, seen, found = list(values), set(values), set[int]()
-    while todo:
-        op = todo.pop().op
-        if op is None:
-            continue
-        if op.spec.elements.of_grid == "block":
-            found.add(op.attrs["axis"])
-        todo += [v for v in op.operands if v not in seen]
-        seen.update(op.operands)
-    return found
+    makers = [value.op for value in reached(values, lambda value: value.op.operands if value.op is not None else ())]
+    return {op.attrs["axis"] for op in makers if op is not None and op.spec.elements.of_grid == "block"}
 
 
 def _bond(function: Function) -> str | None:
@@ -331,7 +296,7 @@ def _bond(function: Function) -> str | None:
     such operation."""
     for op in walk(function.body):
         if any(e.kind in BONDS for e in op.spec.access.effects(op)):
-            return f"'{op.name}'" + ("" if op.loc is None else f" in line {op.loc.line}")
+            return f"'{op.name}'{in_line(op)}"
     return None
 
 
@@ -375,8 +340,7 @@ def may_persist(function: Function) -> bool:
         _boxes_feed_wgmma(function)
         and all(parts == 1 for parts in function.by_subject("split", int).values())
         and function.number("blocks_per_sm", 0) < 2
-        and any(op.spec.elements.of_grid == "block" for op in walk(function.body))
-        and _bond(function) is None
+        and bool(_axes_read(function))
         and not _asks(function)
     )
 
@@ -394,7 +358,7 @@ def _blocks_at_once(function: Function, blocks: int) -> int:
         raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
     if function.blocks_of_cluster > blocks:
         raise TileError("schedule", loc, "blocks of a cluster are launched together, tile by tile", "cluster 1")
-    at_once: int = function.choices.choose(
+    return function.choices.choose(
         "persistent",
         "grid",
         {str(each): each for each in dict.fromkeys((*AT_ONCE, named))},
@@ -405,7 +369,6 @@ def _blocks_at_once(function: Function, blocks: int) -> int:
         line="persistent {option}",
         retreats=(("persistent", "0", ("schedule",)),),
     )
-    return at_once
 
 
 # ---- the rewrite ----
@@ -440,9 +403,7 @@ def _make_ordered(function: Function, order: TileOrder, cluster: tuple[int, int]
 
 def _clusters(b: Builder, tiles: Value, blocks: int) -> Value:
     """Number of clusters for `tiles` tiles along an axis, of which each cluster takes `blocks`."""
-    if blocks == 1:
-        return tiles
-    return b.value("floordiv", b.value("add", tiles, b.index(blocks - 1)), b.index(blocks))
+    return tiles if blocks == 1 else b.cdiv(tiles, b.index(blocks))
 
 
 def _take_ranks(
@@ -487,7 +448,7 @@ def _write_where(function: Function, there: Value | None) -> None:
     if there is None:
         return
     written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
-    for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
+    for block in blocks_of(function.body):
         for op in list(block.ops):
             if not by_threads(op) or op.operands[0] not in written:
                 continue
@@ -574,8 +535,7 @@ def in_ir(b: Builder, function: Function, tree: Any, loc: Loc | None) -> Value:
     if isinstance(tree, list):
         parts = [in_ir(b, function, each, loc) for each in tree[1:]]
         if tree[0] == "cdiv":
-            above = b.value("add", parts[0], b.value("sub", parts[1], b.index(1)))
-            return b.value("floordiv", above, parts[1])
+            return b.cdiv(parts[0], parts[1])
         if tree[0] in IN_IR and len(parts) > 1:
             made = parts[0]
             for part in parts[1:]:

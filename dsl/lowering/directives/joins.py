@@ -14,11 +14,12 @@ are then as small as the results of the reduction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dsl.lowering.building.builder import Builder, attribute_key
-from dsl.lowering.directives.slices import located, slice_of
+from dsl.lowering.building.builder import Builder, equal, made_as
+from dsl.lowering.directives.slices import inside, located, reached, reads, slice_of
+from dsl.lowering.directives.wide import is_join
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, uses, walk
 from dsl.lowering.ir.location import Loc
@@ -48,11 +49,6 @@ class PartialSums:
     join: Block
     name: str
     alone: list[Op] = field(default_factory=list)
-
-
-def inside(op: Op) -> Iterator[Op]:
-    for region in op.regions:
-        yield from walk(region)
 
 
 def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
@@ -86,7 +82,7 @@ def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[O
     is no such reduction."""
     readers = {op for value in sums.values for op in users.get(value, ())}
     op = next(iter(readers), None)
-    if op is None or len(readers) > 1 or op not in behind or not _reduces(op) or op.operands != sums.values:
+    if op is None or len(readers) > 1 or op not in behind or not is_join(op) or op.operands != sums.values:
         return None
     half = len(sums.join.args) // 2
     return op if RegionMatch(op.regions[0]).of(sums.join.ops[-1].operands, sums.join.args[:half]) else None
@@ -95,10 +91,6 @@ def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[O
 def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
     """The operations after the loop that the region of a reduction depends on. These operations compute scalars."""
     return slice_of(behind, {v for op in inside(reduction) for v in op.operands})
-
-
-def _reduces(op: Op) -> bool:
-    return bool(op.spec.algebra.unordered)
 
 
 # ---- sums of operations that add ----
@@ -162,16 +154,7 @@ class LoopSum:
 
 def _leads(value: Value, first: Value) -> bool:
     """Whether a value is computed from `first`."""
-    todo, seen = [value], {value}
-    while todo:
-        value = todo.pop()
-        if value is first:
-            return True
-        if value.op is not None:
-            more = [*value.op.operands, *(v for op in inside(value.op) for v in op.operands)]
-            todo += [v for v in more if v not in seen]
-            seen.update(more)
-    return False
+    return first in reached([value], lambda each: reads(each.op) if each.op is not None else ())
 
 
 def _sum_of(loop: Op, number: int) -> PartialSums:
@@ -244,7 +227,7 @@ class RegionMatch:
                 value.op is not None and value.op.spec.elements.reshapes and value.op.operands == [wanted]
             )
         op = value.op
-        if op is None or _made_as(op) != _made_as(wanted.op) or op.spec.control.regions:
+        if op is None or made_as(op) != made_as(wanted.op) or op.spec.control.regions:
             return False
         orders = [op.operands, op.operands[::-1]] if op.spec.algebra.commutes else [op.operands]
         for operands in orders:
@@ -256,20 +239,6 @@ class RegionMatch:
         return False
 
 
-def _made_as(op: Op) -> tuple:
-    return op.name, len(op.operands), attribute_key(op.attrs)
-
-
-def equal(a: Value, b: Value) -> bool:
-    """Whether two values are the same, or equal pure operations compute them from equal operands."""
-    if a is b:
-        return True
-    one, other = a.op, b.op
-    if one is None or other is None or not one.spec.pure or _made_as(one) != _made_as(other) or a.type != b.type:
-        return False
-    return all(equal(x, y) for x, y in zip(one.operands, other.operands, strict=True))
-
-
 def _joined_as_behind(
     loop: Op, result: Value, behind: list[Op], users: dict[Value, list[Op]], loc: Loc
 ) -> PartialSums | None:
@@ -277,7 +246,7 @@ def _joined_as_behind(
     Returns None if there is no such reduction. Raises Unsplit if an iteration uses these values in any other way."""
     body = loop.regions[0]
     for op in users.get(result, ()):
-        if op not in behind or not _reduces(op) or not all(v in loop.results for v in op.operands):
+        if op not in behind or not is_join(op) or not all(v in loop.results for v in op.operands):
             continue
         if len(op.regions[0].ops) == 2 and op.regions[0].ops[0].spec.algebra.sums is not None:
             continue  # a sum by one operation: `_sum_of` would have found it

@@ -22,7 +22,7 @@ from dsl.lowering.directives.phases import LoopOfParts, StaticParts
 from dsl.lowering.directives.rows import AnyRows
 from dsl.lowering.directives.slices import without
 from dsl.lowering.directives.stage import WAYS, unstage
-from dsl.lowering.directives.subjects import no_such
+from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.wide import (
     Surroundings,
     Wide,
@@ -46,9 +46,9 @@ def loop(function: Function, target: Target) -> None:
     for name, (axis, part, static) in function.by_subject("loop", tuple).items():
         about = WideSubject(name, axis, function.lines.get(("loop", name)))
         if not named_tiles(function, name):
-            unknown_tile(function, about, "loop")
+            unknown(function, "loop", name, tile_names(function))
         if all(_extent(v, about) <= part for v in named_tiles(function, name)):
-            staged |= words_of(function, _tiles(function)).keys()  # a single part stays in registers
+            staged |= words_of(function, tile_names(function)).keys()  # a single part stays in registers
         while wide := [v for v in named_tiles(function, name) if _extent(v, about) > part]:
             region = wide_region(function, wide[0], about)
             staged |= words_of(function, region.names).keys()
@@ -105,7 +105,8 @@ def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], 
     if static:
         StaticParts(region, part, rows).run()
     else:
-        _recompute(region.function, region)
+        # A loop over parts recomputes values where it needs them, which satisfies `choose recompute.…` for them.
+        region.function.choices.excuse(*(f"recompute.{name}" for name in region.names))
         LoopOfParts(region, part, _chosen(region.function, region, kept), rows).run()
 
 
@@ -127,23 +128,9 @@ def _check_extents(function: Function) -> None:
         block.ops = without(block.ops, gone)
 
 
-def named_tiles(function: Function, name: str) -> list[Value]:
-    """All tiles with this name, in program order."""
-    return [r for op in walk(function.body) for r in op.results if r.name == name and isinstance(r.type, TileType)]
-
-
-def _tiles(function: Function) -> set[str]:
+def tile_names(function: Function) -> set[str]:
     """The names of all tiles."""
     return {r.name for op in walk(function.body) for r in op.results if r.name and isinstance(r.type, TileType)}
-
-
-def unknown_tile(function: Function, about: WideSubject, row: str) -> None:
-    """Raises TileError `name` for a line of property `row`. There is no error if the name belongs to a branch that this
-    variant leaves out."""
-    if about.name in function.in_branches:
-        function.void += [(about.name, about.loc)] if about.loc else []
-        return
-    raise no_such(function, row, about.name, _tiles(function))
 
 
 def _extent(value: Value, about: WideSubject) -> int:
@@ -169,39 +156,20 @@ def way_of(
             ways[f"{'static ' * each}{part}"] = each
         elif each == static:
             raise wrong
-    way: bool | None = function.choices.choose(
-        "loop",
-        about.name,
-        ways,
-        f"{'static ' * static}{part}",
-        loc=about.loc,
-        because="the schedule says so",
-        pinned=about.loc,
-        line=f"loop {about.name}, {about.axis}: {{option}}",
-    )
-    return way
+    rule, line = f"{'static ' * static}{part}", f"loop {about.name}, {about.axis}: {{option}}"
+    loc, why = about.loc, "the schedule says so"
+    return function.choices.choose("loop", about.name, ways, rule, loc=loc, because=why, pinned=loc, line=line)
 
 
 def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> list[Kept]:
     """The values that the choice `stage` keeps in shared memory. The loop recomputes the other values."""
     free = out_of_order(region, False) is None  # else a load would move behind a store, so there is no choice
-    return [
-        each
-        for each in kept
+    ways, why = WAYS if free else {"shared": True}, "the schedule says so"
+    chosen: list[Kept] = []
+    for each in kept:
+        pinned, line = function.lines.get(("stage", each.name)), f"stage {each.name}: {{option}}"
         if function.choices.choose(
-            "stage",
-            each.name,
-            WAYS if free else {"shared": True},
-            "shared",
-            loc=each.op.loc,
-            because="the schedule says so",
-            pinned=function.lines.get(("stage", each.name)),
-            line=f"stage {each.name}: {{option}}",
-        )
-    ]
-
-
-def _recompute(function: Function, region: WideRegion) -> None:
-    """Marks `choose recompute.…` for these values as satisfied: a loop over parts recomputes them where it
-    needs them."""
-    function.choices.excuse(*(f"recompute.{name}" for name in region.names))
+            "stage", each.name, ways, "shared", loc=each.op.loc, because=why, pinned=pinned, line=line
+        ):
+            chosen.append(each)
+    return chosen

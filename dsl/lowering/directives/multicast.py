@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import prod
 
-from dsl.lowering.directives.joins import inside
+from dsl.lowering.directives.slices import inside
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.function import Block, Function, Value, walk
 from dsl.lowering.ir.location import TileError
@@ -48,14 +48,9 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
             wrong = "each block has another box"
         elif box.shared(blocks) is None:  # a swizzle repeats after 8 rows, so a part has whole groups of 8
             wrong = f"its rows are no {blocks} equal parts of whole groups of 8"
-        taken = function.choices.choose(
-            "multicast",
-            tensor.name or "",
-            {"none": False} if wrong else WAYS,
-            "none" if wrong else "halves",
-            loc=op.loc,
-            because=wrong or f"the same box for {blocks} blocks",
-        )
+        ways, rule = ({"none": False}, "none") if wrong else (WAYS, "halves")
+        why = wrong or f"the same box for {blocks} blocks"
+        taken = function.choices.choose("multicast", tensor.name or "", ways, rule, loc=op.loc, because=why)
         if taken:
             op.attrs |= {"blocks": blocks, "apart": min(rank.attrs["apart"] for rank in alike)}
             is_shared = True

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.iterations import copied_region
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox, with_box
-from dsl.lowering.ir.function import Block, Op, Value, clone, walk
+from dsl.lowering.ir.function import Block, Op, Value, walk
 
 EDGES = "its rows begin anywhere, and their edges are parts of their own"
 """The reason why accesses that `align` has rewritten cannot be TMA boxes."""
@@ -89,9 +90,7 @@ class PartMaker:
 
     def region_of(self, region: Block) -> Block:
         """A copy of the region of a reduction."""
-        made = Block([Value(a.type, name=a.name) for a in region.args])
-        results = clone(region, made.args, made.ops)
-        made.ops.append(Op(region.ops[-1].spec, results, [], {}, (), region.ops[-1].loc))
+        made = copied_region(region)
         for op in walk(made):
             op.operands = [self.now(v) for v in op.operands]
         return made

@@ -29,6 +29,7 @@ from functools import partial, reduce
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import several_iterations
+from dsl.lowering.directives.places import scalar_of
 from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
 from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.choices import ON_OFF
@@ -36,7 +37,7 @@ from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, replace_uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import I1, INDEX
-from dsl.lowering.known.forms import Forms, linear
+from dsl.lowering.known.forms import Forms, ScalableForms, linear
 from dsl.lowering.plan.products import is_wgmma
 
 WHAT_IS_A_FLAG = "a flag is a named comparison of indices in the loop: seen = j + arange(64) < n"
@@ -51,7 +52,7 @@ def peel(function: Function) -> None:
     for name, flag in function.by_subject("peel", str).items():
         found = _find(function.body, name, flag)
         loc = function.lines.get(("peel", name))
-        if not found and not _is_void(function, flag):
+        if not found and flag not in function.in_branches:
             named = {r.name for op in walk(function.body) for r in op.results if r.name and r.dtype is I1}
             message = f"no loop over '{name}' of kernel '{function.name}' computes a flag '{flag}'"
             raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or WHAT_IS_A_FLAG)
@@ -80,15 +81,8 @@ def _peel_by_itself(function: Function, budget: Budget) -> None:
             if split.is_refused():
                 continue
             name, counter = _name_of(flag) or "mask", loop.regions[0].args[0].name or "loop"
-            if function.choices.choose(
-                "peel",
-                name,
-                ON_OFF,
-                "on",
-                loc=loop.loc,
-                because=f"the flag is true in most iterations of '{counter}'",
-                line=f"peel {counter}: {name}",
-            ):
+            why, line = f"the flag is true in most iterations of '{counter}'", f"peel {counter}: {name}"
+            if function.choices.choose("peel", name, ON_OFF, "on", loc=loop.loc, because=why, line=line):
                 split.run(budget)
 
 
@@ -101,12 +95,7 @@ def _name_of(flag: Value) -> str | None:
 
 def _selects(op: Op) -> bool:
     """Whether an operation selects elements of a tile by a flag that differs within the tile."""
-    return op.spec.algebra.selects and bool(op.operands[0].tile.shape) and _scalar(op.operands[0]) is None
-
-
-def _is_void(function: Function, flag: str) -> bool:
-    """Whether the flag is in a branch that this variant of the kernel leaves out."""
-    return flag in function.in_branches
+    return op.spec.algebra.selects and bool(op.operands[0].tile.shape) and scalar_of(op.operands[0]) is None
 
 
 def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
@@ -122,7 +111,7 @@ def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
     return found
 
 
-class _Extremes(Forms[Range]):
+class _Extremes(ScalableForms[Range]):
     """The least and the greatest element of an index tile."""
 
     def __init__(self, b: Builder):
@@ -141,17 +130,7 @@ class _Extremes(Forms[Range]):
         name, (low, high) = ("add", b) if sign > 0 else ("sub", b[::-1])
         return self.b.value(name, a[0], low), self.b.value(name, a[1], high)
 
-    def multiplied(self, op: Op) -> Range | None:
-        for value, other in (op.operands, op.operands[::-1]):
-            factor = constant_of(other)
-            if factor is not None:
-                return self._times(value, int(factor))
-        return None
-
-    def scaled(self, op: Op, factor: int) -> Range | None:
-        return self._times(op.operands[0], factor)
-
-    def _times(self, value: Value, factor: int) -> Range | None:
+    def times(self, value: Value, factor: int) -> Range | None:
         of = self.of(value)
         if of is None:
             return None
@@ -203,7 +182,7 @@ class _Margins(Forms[list[_Margin]]):
     def _either(self, *flags: Value) -> list[_Margin] | None:
         """The margins of `a | b`. One of the two flags must be uniform."""
         for one, other in (flags, flags[::-1]):
-            unless, margins = _scalar(one), self.of(other)
+            unless, margins = scalar_of(one), self.of(other)
             if unless is not None and margins is not None:
                 return [
                     _Margin(m.value, unless if m.unless is None else self.b.value("or", m.unless, unless))
@@ -222,13 +201,6 @@ class _Margins(Forms[list[_Margin]]):
         return self.of(op.operands[0])
 
     reshaped = transposed = moved = repeated
-
-
-def _scalar(value: Value) -> Value | None:
-    """The scalar to which all elements of a tile are equal. Returns None if the elements may differ."""
-    while value.tile.shape and value.op is not None and value.op.spec.elements.splat and value.op.operands:
-        value = value.op.operands[0]
-    return None if value.tile.shape else value
 
 
 class _FlagSplit:
@@ -319,7 +291,8 @@ class _FlagSplit:
                 if k:
                     behind = b.value("add", self._turn(scope, margin, k), b.index(1))
                 else:  # a margin without the counter: true in all iterations, or in none
-                    behind = b.value("select", self._is_kept(scope, margin), end, start)
+                    is_kept = b.value("ge", self._bound(scope, margin), b.index(0))
+                    behind = b.value("select", is_kept, end, start)
                 last = b.value("minimum", last, self._unless(scope, margin, end, behind))
             ends.append(self._iteration(last, step))
         if len(ends) > 1:
@@ -335,9 +308,6 @@ class _FlagSplit:
         """The `_bound` of a margin, divided by the magnitude of `factor`."""
         return self.b.value("floordiv", self._bound(scope, margin), self.b.index(abs(factor)))
 
-    def _is_kept(self, scope: list[Op], margin: _Margin) -> Value:
-        return self.b.value("ge", self._bound(scope, margin), self.b.index(0))
-
     def _unless(self, scope: list[Op], margin: _Margin, free: Value, bound: Value) -> Value:
         """Selects `free` if the flag `unless` of the margin is true, otherwise `bound`."""
         if margin.unless is None:
@@ -349,7 +319,7 @@ class _FlagSplit:
     def _iteration(self, end: Value, step: int) -> Value:
         """`end`, rounded up to the start of an iteration. The result is at least the start of the loop."""
         b, start = self.b, self.loop.operands[0]
-        iterations = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
+        iterations = b.cdiv(b.value("sub", end, start), b.index(step))
         return b.value("add", start, b.value("mul", b.value("maximum", iterations, b.index(0)), b.index(step)))
 
     def _factor(self, scope: list[Op], margin: Value, counts: bool = True) -> int:

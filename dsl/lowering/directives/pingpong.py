@@ -22,11 +22,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
+from dsl.lowering.directives.slices import reached
+from dsl.lowering.directives.staged import retype
 from dsl.lowering.hopper.warpgroup import WARPS
 from dsl.lowering.ir.choices import Retreat
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
-from dsl.lowering.ir.types import SharedType
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.pipelines import base_of, rings_of, roles_of
 from dsl.lowering.plan.products import is_wgmma
@@ -93,15 +94,8 @@ def _computed_operand(block: Block) -> tuple[Block, Op, Op, Op] | None:
 
 def _depends(op: Op, on: set[Value]) -> bool:
     """Whether an operation is computed from some of these values."""
-    waiting, seen = [op], {op}
-    while waiting:
-        operands = waiting.pop().operands
-        if on.intersection(operands):
-            return True
-        makers = {each.op for each in operands if each.op is not None and each.op.spec.pure} - seen
-        waiting += makers
-        seen |= makers
-    return False
+    makers = reached(op.operands, lambda v: v.op.operands if v.op is not None and v.op.spec.pure else ())
+    return not on.isdisjoint(makers)
 
 
 def _take(function: Function, name: str, loc: Loc | None) -> None:
@@ -142,16 +136,9 @@ def _is_taken(
     function: Function, name: str, op: Op, because: str, pinned: Loc | None = None, retreats: tuple[Retreat, ...] = ()
 ) -> bool:
     """Whether warpgroups take turns at a value that `op` computes. A line of the schedule can pin this choice."""
+    line = f"pingpong {name}"
     return function.choices.choose(
-        "pingpong",
-        name,
-        WAYS,
-        "one",
-        loc=op.loc,
-        pinned=pinned,
-        because=because,
-        line=f"pingpong {name}",
-        retreats=retreats,
+        "pingpong", name, WAYS, "one", loc=op.loc, pinned=pinned, because=because, line=line, retreats=retreats
     )
 
 
@@ -160,9 +147,8 @@ def _put_turns(function: Function, roles: Op, ways: Sequence[tuple[Block, Op, Op
     first operation of the turn, and the last MMA of the turn."""
     groups = function.warps // WARPS
     pipeline, stages = roles.operands[0], sum(rings_of(roles))
-    assert isinstance(pipeline.type, SharedType) and pipeline.op is not None
     # Each group adds one mbarrier, behind the two mbarriers of each stage.
-    pipeline.op.attrs["type"] = pipeline.type = SharedType((2 * stages + groups,), pipeline.type.dtype)
+    retype(pipeline, shape=(2 * stages + groups,))
     roles.attrs["pingpong"] = groups
     for block, filled, op, last in ways:
         assert last is not None

@@ -20,7 +20,7 @@ iteration nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from dsl.lowering.building.builder import Builder
@@ -29,11 +29,11 @@ from dsl.lowering.directives.grid import TILE
 from dsl.lowering.directives.places import Split, also, is_linear, split
 from dsl.lowering.directives.resident import choose_resident
 from dsl.lowering.directives.roles import PipelinedLoop, around, roles
-from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
-from dsl.lowering.directives.staged import CopyHead
+from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, reads, slice_of, without
+from dsl.lowering.directives.staged import CopyHead, read_stage, retype
 from dsl.lowering.directives.staged import copy as make_copy
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, clone, replace_uses, uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, clone, in_line, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
@@ -251,18 +251,16 @@ def _stages(
     is_tma = nest.head.is_tma
     # The rings of later loops beside this one have room for as many stages as this ring.
     beside = [each for each in others if is_tma and each.head.is_tma and each.name not in said and each.is_beside(nest)]
-    reserved = sum(
-        (said.get(each.name, _reserved(is_tma, each)) - 1) * each.head.bytes for each in others if each not in beside
-    )
+    later = [each for each in others if each not in beside]
+    reserved = sum((said.get(each.name, _reserved(is_tma, each)) - 1) * each.head.bytes for each in later)
     held = outer + _held(ledger, nest) + reserved
     room = ledger.left_for_ring(held, nest.head.bytes, is_tma)
     shared = sum(each.head.bytes for each in beside)
     most = 0 if wrong is not None else MOST_OF_TMA if is_tma else MOST
     fits = [n for n in range(2, most + 1) if n * nest.head.bytes + (n - 1) * shared <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
-    rule = named or _usual_stages(
-        function, target, nest, fits, held, any(each.head.is_tma and not each.is_beside(nest) for each in others)
-    )
+    is_outer = any(each.head.is_tma and not each.is_beside(nest) for each in others)
+    rule = named or _usual_stages(function, target, nest, fits, held, is_outer)
     because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
     if beside and wrong is None:
         because += f", also for {' and '.join(each.name for each in beside)}"
@@ -270,7 +268,7 @@ def _stages(
     if iterations and rule > iterations + 1:  # no iteration would fill further stages
         rule, because = iterations + 1, f"of {iterations} iterations"
         options[str(rule)] = rule
-    stages: int = function.choices.choose(
+    return function.choices.choose(
         "pipeline",
         name,
         options,
@@ -283,7 +281,6 @@ def _stages(
         line=f"pipeline {name}: {{option}}",
         retreats=((f"pipeline.{name}", str(rule - 1), ("shared",)),) if rule > 1 and not named else (),
     )
-    return stages
 
 
 def _reserved(is_tma: bool, other: Nest) -> int:
@@ -335,14 +332,9 @@ def _held(ledger: Ledger, nest: Nest) -> int:
     # time).
     loop, function = nest.loops[0], ledger.function
     before = nest.block.ops[: nest.block.ops.index(loop) + 1]
-    used = {v for op in (before if nest.block is function.body else function.body.ops) for v in _read_in(op)}
+    used = {v for op in (before if nest.block is function.body else function.body.ops) for v in reads(op)}
     # Stages that TMA fills share bytes with no other tile (`dsl/lowering/plan/lifetimes.py`), so all other tiles count.
     return ledger.taken(None if nest.head.is_tma else used) - nest.head.bytes
-
-
-def _read_in(op: Op) -> list[Value]:
-    """The operands of an operation and of all operations inside it."""
-    return [*op.operands, *(v for region in op.regions for each in walk(region) for v in each.operands)]
 
 
 def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:
@@ -391,18 +383,15 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
             if user in nest.head.copies:
                 continue
             if writes(user) or user not in inside:
-                line = "" if user.loc is None else f" in line {user.loc.line}"
                 hint = "read it in the loop alone, and fill it by the copies alone"
-                return f"'{tile.name}' is used by '{user.name}'{line}, too", hint
+                return f"'{tile.name}' is used by '{user.name}'{in_line(user)}, too", hint
     written = {op.operands[0] for op in walk(function.body) if writes(op)}
     for copy in nest.head.copies:
         tensor = operand(copy, "tensor")
         assert tensor is not None
         if tensor in written:  # a copy that runs ahead would read elements before this write
-            return (
-                f"the kernel writes '{tensor.name}', which it would read iterations earlier",
-                f"pipeline {nest.name}: 1",
-            )
+            said = f"the kernel writes '{tensor.name}', which it would read iterations earlier"
+            return said, f"pipeline {nest.name}: 1"
     return None
 
 
@@ -432,15 +421,13 @@ class _Iterations:
 
     def __init__(self, b: Builder, start: Value, stop: Value, step: int, table: dict[Value, Value]):
         self.b, self.start, self.stop, self.step, self.table = b, start, stop, step, table
-        span = b.value("add", b.value("sub", stop, start), b.index(step - 1))
-        self.count = b.value("maximum", b.value("floordiv", span, b.index(step)), b.index(0))
+        self.count = b.value("maximum", b.cdiv(b.value("sub", stop, start), b.index(step)), b.index(0))
 
     def place(self, number: Value) -> Value:
         """Value of the loop counter in iteration `number`."""
         return self.b.value("add", self.start, self.b.value("mul", number, self.b.index(self.step)))
 
 
-@dataclass(slots=True)
 class _Pipeline:
     """The rewrite of one loop nest.
 
@@ -450,20 +437,13 @@ class _Pipeline:
     adds to that part. Only copies whose number is carried by the loop have an entry in `moves`.
     """
 
-    function: Function
-    nest: Nest
-    stages: int
-    facts: Analysis
-    b: Builder = field(init=False)
-    rings: list[Value] = field(default_factory=list)
-    scope: list[Op] = field(init=False)
-    kept: list[Value] = field(default_factory=list)
-    splits: dict[Op, Split] = field(default_factory=dict)
-    moves: dict[Op, Value] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.b = Builder(located(self.function, self.nest.inner))
-        self.scope = self.nest.scope
+    def __init__(self, function: Function, nest: Nest, stages: int, facts: Analysis):
+        self.function, self.nest, self.stages, self.facts = function, nest, stages, facts
+        self.b, self.scope = Builder(located(function, nest.inner)), nest.scope
+        self.rings: list[Value] = []
+        self.kept: list[Value] = []
+        self.splits: dict[Op, Split] = {}
+        self.moves: dict[Op, Value] = {}
 
     @property
     def steps(self) -> list[int]:
@@ -486,11 +466,9 @@ class _Pipeline:
     def _make_rings(self) -> None:
         for copy in self.nest.head.copies:
             tile = copy.operands[0]
-            alloc = tile.op
-            assert alloc is not None and isinstance(tile.type, SharedType)
+            if tile not in self.rings:  # several copies may fill one tile
+                retype(tile, shape=(self.stages, *tile.shape), ring=True)
             self.rings.append(tile)
-            if not tile.type.ring:
-                alloc.attrs["type"] = tile.type = replace(tile.type, shape=(self.stages, *tile.type.shape), ring=True)
 
     # ---- a single loop, which counts iterations ----
 
@@ -503,8 +481,7 @@ class _Pipeline:
             self._split_places()
             for s in range(ahead):
                 self._fetch(b.index(s), [b.value("add", start, b.index(s * step))])
-            span = b.value("sub", stop, start)
-            iterations = b.value("floordiv", b.value("add", span, b.index(step - 1)), b.index(step))
+            iterations = b.cdiv(b.value("sub", stop, start), b.index(step))
             zero, one = b.index(0), b.index(1)
         iteration = Value(TileType((), INDEX), name=counter.name)
 
@@ -546,9 +523,8 @@ class _Pipeline:
             main = b.value("maximum", b.value("sub", this.count, b.index(ahead)), b.index(0))
             first = self._loop_of_iterations(loop, b.index(0), main, this, [*loop.operands[3:], at], None)
             following = b.value("add", outer.args[0], tiles.operands[2])
-            goes_on = b.value(
-                "and", b.value("lt", following, tiles.operands[1]), b.value("ge", this.count, b.index(ahead))
-            )
+            is_tile = b.value("lt", following, tiles.operands[1])
+            goes_on = b.value("and", is_tile, b.value("ge", this.count, b.index(ahead)))
             then = self._of_tile(following)
             last = self._loop_of_iterations(loop, main, this.count, this, first.results, (then, goes_on))
         place = outer.ops.index(loop)
@@ -616,12 +592,11 @@ class _Pipeline:
             here = b.own(this.place(iteration))
             here.stands_for(old.args[0])
             following = b.value("add", at, b.index(1))
-        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
         rest = Block(old.args)
-        rest.ops = [op for op in old.ops if op not in head]
+        rest.ops = without(old.ops, self.nest.head.ops)
         yielded = clone(rest, [here, *body.args[1:-1]], body.ops)
         body.ops.append(Op(OPS["yield"], [*yielded, following], [], {}, (), loop.loc))
-        self._read_from(body, at)
+        read_stage(body, self.rings, at)
         # `few` keeps the loop over the last `stages - 1` iterations from being unrolled. A persistent f16 product of
         # 4096 then has 1568 instructions instead of 2072, and compiles in two thirds of the time.
         attrs = loop.attrs | {"nest": 1, "stages": self.stages, "few": then is not None}
@@ -678,11 +653,9 @@ class _Pipeline:
     def _rest(self) -> list[Op]:
         """The operations of an iteration that remain without its copies. These are operations with effects, and the
         operations on which they depend."""
-        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
-        rest = without(self.nest.inner.regions[0].ops, head)
+        rest = without(self.nest.inner.regions[0].ops, self.nest.head.ops)
         effects = [op for op in rest if not op.spec.pure]
-        inside = [each for op in effects for region in op.regions for each in walk(region)]
-        needed = {*effects, *slice_of(rest, [v for op in (*effects, *inside) for v in op.operands])}
+        needed = {*effects, *slice_of(rest, [v for op in effects for v in reads(op)])}
         return [op for op in rest if op in needed]
 
     def _run_flat(self) -> None:
@@ -697,9 +670,8 @@ class _Pipeline:
             total = b.index(1)
             for level, step in enumerate(self.steps):
                 cursor.append(self._bound(level, 0, cursor))
-                total = b.value(
-                    "mul", total, _Iterations(b, cursor[level], self._bound(level, 1, cursor), step, {}).count
-                )
+                iterations = _Iterations(b, cursor[level], self._bound(level, 1, cursor), step, {})
+                total = b.value("mul", total, iterations.count)
             for s in range(ahead):
                 self._fetch(b.index(s), cursor)
                 cursor = self._next(cursor)
@@ -707,12 +679,10 @@ class _Pipeline:
             kinds = self._kinds_of_moves()
             moved = self._moves(cursor)
         names: list[str | None] = [f"{c.name}_ahead" for c in self.nest.counters]
-        firsts = [moved[copy] for copy in dict.fromkeys(kinds.values())]
-        args = carry([inner], [*cursor, *firsts], [*names, *[None] * len(firsts)])
-        cursor, carried = (
-            args[: len(cursor)],
-            dict(zip(dict.fromkeys(kinds.values()), args[len(cursor) :], strict=True)),
-        )
+        firsts = list(dict.fromkeys(kinds.values()))
+        states = [*cursor, *(moved[copy] for copy in firsts)]
+        args = carry([inner], states, [*names, *[None] * len(firsts)])
+        cursor, carried = args[: len(cursor)], dict(zip(firsts, args[len(cursor) :], strict=True))
         iteration = Value(TileType((), INDEX), name=body.args[0].name)
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
@@ -723,7 +693,7 @@ class _Pipeline:
             following += [moved[copy] for copy in carried]
         inner.operands = [*starts, *inner.operands[len(starts) :]]  # only now: the cursor has read the old bounds above
         body.args[0], body.ops = iteration, [*inside.ops, *rest]
-        self._read_from(body, iteration)
+        read_stage(body, self.rings, iteration)
         hand_on([inner], following)
         inner.attrs = inner.attrs | {"stages": self.stages, "nest": 1}
         outermost = loops[0]
@@ -910,19 +880,11 @@ class _Pipeline:
     def _rebuild(self, body: Block, inside: list[Op], stage: Value, table: dict[Value, Value]) -> None:
         """Rebuilds the body of the innermost loop: `inside` replaces the copies, and the loop reads this `stage` of the
         rings."""
-        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
-        body.ops = [op for op in body.ops if op not in head]
+        body.ops = without(body.ops, self.nest.head.ops)
         for op in walk(body):
             op.operands = [table.get(v, v) for v in op.operands]
-        self._read_from(body, stage)
+        read_stage(body, self.rings, stage)
         body.ops = inside + body.ops
-
-    def _read_from(self, body: Block, stage: Value) -> None:
-        """Adds `stage` to all reads of the rings that have no stage yet."""
-        for op in walk(body):
-            if op.operands and op.operands[0] in self.rings and "stage" not in op.attrs.get("has", ["stage"]):
-                op.operands.insert(1, stage)
-                op.attrs["has"] = [op.attrs["has"][0], "stage", *op.attrs["has"][1:]]
 
     def _surround(self, before: list[Op]) -> None:
         """Inserts `before` in front of the outermost loop, and a wait for all copies behind that loop."""

@@ -86,11 +86,8 @@ class _Summands(Forms[Parted]):
         if value in self.moving:
             return self.told(value) if value.tile.shape else ([], value)
         op = value.op
-        found = (
-            self.told(value)
-            if op is not None and (op.spec.elements.splat or op.spec.algebra.sums == (None, "add"))
-            else None
-        )
+        is_sum = op is not None and (op.spec.elements.splat or op.spec.algebra.sums == (None, "add"))
+        found = self.told(value) if is_sum else None
         return found or ([made_anew(self.before, self.part, {}, value)], self.b.constant(0, value.dtype))
 
     def added(self, op: Op, sign: int) -> Parted | None:
@@ -101,7 +98,7 @@ class _Summands(Forms[Parted]):
 
     def multiplied(self, op: Op) -> Parted | None:
         moved, factor = op.operands if op.operands[0] in self.moving else op.operands[::-1]
-        found, scale = self.of(moved), _scalar(factor)
+        found, scale = self.of(moved), scalar_of(factor)
         if found is None or scale is None or factor in self.moving:
             return None
         b, known = self.before, made_anew(self.before, self.part, {}, scale)
@@ -112,10 +109,8 @@ class _Summands(Forms[Parted]):
         found = self.of(op.operands[0])
         if found is None:
             return None
-        return [
-            self.before.reshape(v, (1,) * (len(op.result.tile.shape) - len(v.tile.shape)) + v.tile.shape)
-            for v in found[0]
-        ], found[1]
+        b, rank = self.before, len(op.result.tile.shape)
+        return [b.reshape(v, (1,) * (rank - len(v.tile.shape)) + v.tile.shape) for v in found[0]], found[1]
 
     def reshaped(self, op: Op) -> Parted | None:
         found = self.of(op.operands[0])
@@ -131,12 +126,11 @@ class _Summands(Forms[Parted]):
         return [self.before.value("transpose", v, axes=op.attrs["axes"]) for v in found[0]], found[1]
 
 
-def _scalar(value: Value) -> Value | None:
+def scalar_of(value: Value) -> Value | None:
     """The scalar to which all elements of a tile are equal. Returns None if the elements may differ."""
-    op = value.op
-    if not value.tile.shape:
-        return value
-    return _scalar(op.operands[0]) if op is not None and op.spec.elements.splat and op.operands else None
+    while value.tile.shape and value.op is not None and value.op.spec.elements.splat and value.op.operands:
+        value = value.op.operands[0]
+    return None if value.tile.shape else value
 
 
 def also(b: Builder, mask: Value, condition: Value) -> Value:

@@ -12,9 +12,8 @@ outermost loop at which all inputs of the flag, except the counter, are known. N
 from __future__ import annotations
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.building.loop_forms import iterations_of
 from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
-from dsl.lowering.directives.subjects import no_such
+from dsl.lowering.directives.subjects import unknown
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, walk
 from dsl.lowering.ir.location import Loc, TileError
@@ -33,11 +32,8 @@ def precompute(function: Function) -> None:
         loc = function.lines.get(("precompute", name))
         found = _find(function.body, name, [])
         if not found:
-            if name in function.in_branches:
-                function.void += [(name, loc)] if loc else []
-                continue
             named = {r.name for op in walk(function.body) for r in op.results if r.name}
-            raise no_such(function, "precompute", name, named)
+            unknown(function, "precompute", name, named)
         for value, around in found:
             _precompute(function, value, around, counter, loc)
 
@@ -69,13 +65,10 @@ def _precompute(function: Function, value: Value, around: Around, counter: str, 
     start, stop, step = (constant_of(v) for v in loop.operands[:3])
     if start is None or stop is None or step is None:
         raise refuse(f"the trip count of the loop over '{counter}' is known only at run time", "specialize its bounds")
-    iterations = (
-        range(int(start), int(stop), int(step)) if iterations_of(int(start), int(stop), int(step)) else range(0)
-    )
+    iterations = range(int(start), int(stop), int(step))
     if len(iterations) > max(WORDS):
-        raise refuse(
-            f"the loop over '{counter}' has {len(iterations)} iterations; a word has {max(WORDS)} bits", "compute it"
-        )
+        said = f"the loop over '{counter}' has {len(iterations)} iterations; a word has {max(WORDS)} bits"
+        raise refuse(said, "compute it")
     part, wrong = _part_of(value, around, level)
     if wrong is not None:
         raise refuse(*wrong)

@@ -17,7 +17,6 @@ last use of its register.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from dsl.lowering.building.builder import Builder
@@ -25,7 +24,7 @@ from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, located, made_anew, slice_of
 from dsl.lowering.directives.staged import copy as make_copy
-from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.known.facts import facts_now
@@ -134,7 +133,6 @@ def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[l
     return found
 
 
-@dataclass(slots=True)
 class _Iteration:
     """An iteration of a pipelined loop that only does MMAs of copied operands.
 
@@ -144,24 +142,15 @@ class _Iteration:
     the reason if the cause is an operand that is not staged.
     """
 
-    function: Function
-    loops: list[Op]
-    block: Block
-    products: list[Op] = field(default_factory=list)
-    pieces: list[Piece] = field(default_factory=list)
-    copies: list[Op] = field(default_factory=list)
-    commits: list[Op] = field(default_factory=list)
-    waits: list[Op] = field(default_factory=list)
-    gone: set[Op] = field(default_factory=set)
-    step: int = 0
-    wrong: tuple[str, str] | None = None
-    unstaged: str = ""
-
-    def __post_init__(self) -> None:
+    def __init__(self, function: Function, loops: list[Op], block: Block):
+        self.function, self.loops, self.block = function, loops, block
         self.products = [op for op in self.body.ops if op.spec.product]
         self.copies = [op for op in self.body.ops if op.spec.in_flight]
         self.commits = [op for op in self.body.ops if op.spec.orders == "group"]
         self.waits = [op for op in self.body.ops if op.spec.orders == "end"]
+        self.pieces = list(dict.fromkeys(piece for op in self.products for piece in self.operands_of(op)))
+        self.gone: set[Op] = set()
+        self.step, self.unstaged = 0, ""
         self.wrong = self._misfit()
 
     @property
@@ -185,7 +174,6 @@ class _Iteration:
         """The reason why the MMAs cannot go step by step, and a hint. Returns None if the MMAs can go step by step."""
         if not self.products:
             return "it has none of its own", "products in the body of the loop itself"
-        self.pieces = list(dict.fromkeys(p for op in self.products for p in self.operands_of(op)))
         extents = {(value.shape[axis], value.dtype.bits) for value, axis in self.pieces}
         if len(extents) > 1:
             lengths = ", ".join(dict.fromkeys(map(self._length, self.products)))
@@ -208,8 +196,7 @@ class _Iteration:
         """A description of an MMA and its k, for a message."""
         value, axis = self.operands_of(op)[0]
         name = f"'{op.result.name}'" if op.result.name else "one"
-        line = "" if op.loc is None else f" in line {op.loc.line}"
-        return f"{name}{line} over {value.shape[axis]} of {value.dtype}"
+        return f"{name}{in_line(op)} over {value.shape[axis]} of {value.dtype}"
 
     def _comes_from_rings(self, value: Value, axis: int, loads: set[Op]) -> bool:
         """Whether parts of an operand can be computed from parts of rings. The function adds the loads of these rings
@@ -395,8 +382,7 @@ class _Stepping:
             for i, op in enumerate(iteration.products):
                 a, b = (now[piece] for piece in iteration.operands_of(op))
                 self.b.place = (op.loc or self.b.loc, None)
-                attrs = dict(op.attrs)
-                total = self.b.op("dot", [a, b, self.sums[op.operands[2]]], **attrs).result
+                total = self.b.op("dot", [a, b, self.sums[op.operands[2]]], **op.attrs).result
                 self.sums[op.operands[2]] = total
                 total.name = op.result.name
                 self.done += 1
@@ -445,6 +431,5 @@ class _Stepping:
     def _wait(self) -> None:
         """Commits the copies of this iteration as a group, and waits for the group of the next iteration."""
         assert not self.left
-        self.left = []
         self.waited = True
         self.b.block.ops += [*self.iteration.commits, *self.iteration.waits]

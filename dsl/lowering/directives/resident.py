@@ -40,14 +40,9 @@ def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op
     last = {}
     for tile in tiles - others:
         tensors = [operand(copy, "tensor") for copy in copies if copy.operands[0] is tile]
-        last[tile] = function.choices.choose(
-            "reload",
-            next((tensor.name for tensor in tensors if tensor is not None and tensor.name), "tensor"),
-            ONCE,
-            "once",
-            loc=loops[-1].loc,
-            because="all iterations of all loops around copy the same box",
-        )
+        name = next((tensor.name for tensor in tensors if tensor is not None and tensor.name), "tensor")
+        why = "all iterations of all loops around copy the same box"
+        last[tile] = function.choices.choose("reload", name, ONCE, "once", loc=loops[-1].loc, because=why)
     return [copy for copy in copies if last.get(copy.operands[0])]
 
 

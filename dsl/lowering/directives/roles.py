@@ -22,19 +22,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.multicast import multicast
 from dsl.lowering.directives.resident import copied_ahead
-from dsl.lowering.directives.slices import located, without
-from dsl.lowering.directives.staged import CopyHead, shared_tile, taken_names
+from dsl.lowering.directives.slices import enclosing, inside, located, without
+from dsl.lowering.directives.staged import CopyHead, read_stage, retype, shared_tile, taken_names
 from dsl.lowering.directives.tma import TMA
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.hopper.warpgroup import WARPS, registers_at_start
-from dsl.lowering.ir.function import Block, Function, Op, Value, clone, parents, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, clone, parents, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import LEAST_REGISTERS, MOST_THREADS, WARP, Target
 from dsl.lowering.ir.types import U64, SharedType, TileType
@@ -87,10 +88,8 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
     function.attrs["producers"] = WARPS
     registers = _registers(function, target)
     stages, *outer = (pipeline.level.stages for pipeline in pipelines)
-    attrs: dict[str, Any] = {"stages": stages, "producers": WARPS, "registers": registers, "pingpong": 0} | _of_blocks(
-        blocks
-    )
-    attrs |= {"outer": tuple(outer)} if outer else {}
+    attrs: dict[str, Any] = {"stages": stages, "producers": WARPS, "registers": registers, "pingpong": 0}
+    attrs |= _of_blocks(blocks) | ({"outer": tuple(outer)} if outer else {})
     if registers is not None and not function.number("blocks_per_sm"):
         function.attrs["blocks_per_sm"] = 1  # else ptxas does not know the number of registers at the start
     made = Op(OPS["warp_specialize"], [tile], [], attrs, [fetch, main], inner.head.wait.loc)
@@ -141,11 +140,10 @@ def _pipelines(
     """The pipelines of the loops. The innermost pipeline comes first, and so do its mbarriers."""
     pipelines: list[_RingPipeline] = []
     base = 0
-    chains = {level.loop: around(function, level.loop) for level in levels}
     for level in reversed(levels):
         name = level.loop.regions[0].args[0].name or "loop"
         first = int(bool(level.head.resident))
-        number = _numbered(b, chains[level.loop], f"{name}_iteration", before, first)
+        number = _numbered(b, around(function, level.loop), f"{name}_iteration", before, first)
         pipelines.append(_RingPipeline(level, tile, base, number))
         base += 2 * level.stages
     return pipelines
@@ -153,10 +151,7 @@ def _pipelines(
 
 def around(function: Function, inner: Op) -> list[Op]:
     """A loop and the operations around it, with the outermost first."""
-    loops, outside = [inner], parents(function.body)
-    while loops[0] in outside:
-        loops.insert(0, outside[loops[0]])
-    return loops
+    return [inner, *enclosing(inner, parents(function.body))][::-1]
 
 
 def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> None:
@@ -220,8 +215,7 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int) -> None:
     head, body, first, last = pipeline.level.head, pipeline.level.loop.regions[0], Block(), Block()
     rings = {copy.operands[0]: 1 if copy in head.resident else pipeline.level.stages for copy in head.copies}
     for tile, stages in rings.items():
-        assert tile.op is not None and isinstance(tile.type, SharedType)
-        tile.op.attrs["type"] = tile.type = replace(tile.type, shape=(stages, *tile.type.shape), ring=True)
+        retype(tile, shape=(stages, *tile.shape), ring=True)
     with b.region(first):
         b.op("consumer_wait", [pipeline.tile, pipeline.number], **pipeline.attrs)
     with b.region(last):
@@ -234,10 +228,7 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int) -> None:
     has_pipeline = any(op.spec.access.at_pipeline == "wait" for op in walk(body) if op not in first.ops)
     end = _last_reader(body, set(rings)) + 1 if has_pipeline else len(body.ops) - 1
     body.ops[end:end] = last.ops
-    for op in walk(body):
-        if op.operands and op.operands[0] in rings and "stage" not in op.attrs.get("has", ["stage"]):
-            op.operands.insert(1, pipeline.number)
-            op.attrs["has"] = [op.attrs["has"][0], "stage", *op.attrs["has"][1:]]
+    read_stage(body, rings.keys(), pipeline.number)
 
 
 def _last_reader(body: Block, tiles: set[Value]) -> int:
@@ -246,7 +237,7 @@ def _last_reader(body: Block, tiles: set[Value]) -> int:
     # executed at their own position.
     read, last = set(tiles), 0
     for number, op in enumerate(body.ops):
-        for each in [op, *(inside for region in op.regions for inside in walk(region))]:
+        for each in (op, *inside(op)):
             if read.intersection(each.operands):
                 last = number
                 if each.spec.access.kind == "read" or (each.spec.pure and not each.spec.product and not each.regions):
@@ -285,7 +276,7 @@ def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline]
     """Replaces the copies of a cloned body by TMA copies. The copies before its loops are iteration 0. `same` maps each
     value to its clone."""
     of_tile = {copy.operands[0]: pipeline for pipeline in pipelines for copy in pipeline.level.head.copies}
-    for region in [block, *(region for op in walk(block) for region in op.regions)]:
+    for region in list(blocks_of(block)):
         groups: dict[int, list[Op]] = {}  # by pipeline: loops of one iteration may be part of one region
         for op in region.ops:
             if _is_box(op):
@@ -328,7 +319,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
         for value in column:
             same[value] += column
     needed: set[Value] = set()
-    inside, kept = set(walk(block)), set[Op]()
+    own, kept = set(walk(block)), set[Op]()
     todo: list[Value] = []
 
     def keep(op: Op) -> None:
@@ -337,13 +328,8 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
             scalar = op.spec.access.kind == "read" and not op.result.shape and op.operands[0] not in written
             # A single thread copies, and it cannot hold a whole tile. So all values must be scalars.
             numbers = op.spec.pure and not any(isinstance(v.type, TileType) and v.shape for v in op.operands)
-            if not (
-                numbers
-                or op.spec.control.flows
-                or op.spec.control.ends
-                or op.spec.access.at_pipeline == "fill"
-                or scalar
-            ):
+            is_program = op.spec.control.flows or op.spec.control.ends or op.spec.access.at_pipeline == "fill"
+            if not (numbers or scalar or is_program):
                 message = f"'{op.name}' decides what they copy"
                 raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
             todo.extend(op.operands[: op.spec.control.leading] if op.spec.control.flows else op.operands)
@@ -362,7 +348,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
             continue
         needed.add(value)
         todo.extend(same[value])
-        if value.op in inside:
+        if value.op in own:
             keep(value.op)
     _leave(block, lambda op: op in kept, needed)
 
@@ -376,24 +362,18 @@ def _leave(block: Block, is_kept: Callable[[Op], bool], needed: set[Value]) -> N
             columns = [any(v in needed for v in column) for column in names(op)]
             lead, counters = op.spec.control.leading, op.spec.control.counters
             if op.spec.control.loops:
-                op.operands = [*op.operands[:lead], *_chosen(op.operands[lead:], columns)]
+                op.operands = [*op.operands[:lead], *compress(op.operands[lead:], columns)]
             for region in op.regions:
                 if op.spec.control.loops:
-                    region.args = [*region.args[:counters], *_chosen(region.args[counters:], columns)]
+                    region.args = [*region.args[:counters], *compress(region.args[counters:], columns)]
                 end = region.ops[-1]
-                end.operands = [
-                    *end.operands[: end.spec.control.leading],
-                    *_chosen(end.operands[end.spec.control.leading :], columns),
-                ]
-            op.results = _chosen(op.results, columns)
+                test = end.spec.control.leading
+                end.operands = [*end.operands[:test], *compress(end.operands[test:], columns)]
+            op.results = list(compress(op.results, columns))
             if "types" in op.attrs:
                 op.attrs["types"] = [result.type for result in op.results]
         for region in op.regions:
             _leave(region, is_kept, needed)
-
-
-def _chosen(values: list[Value], columns: list[bool]) -> list[Value]:
-    return [value for value, chosen in zip(values, columns, strict=True) if chosen]
 
 
 def _registers(function: Function, target: Target) -> tuple[int, int] | None:
@@ -411,5 +391,4 @@ def _registers(function: Function, target: Target) -> tuple[int, int] | None:
         rule = f"{LEAST_REGISTERS}, {most}"
         ways[rule] = LEAST_REGISTERS, most
     because = f"{at_start} a thread at the start; producer warps need few"
-    taken: tuple[int, int] | None = function.choices.choose("registers", "roles", ways, rule, because=because)
-    return taken
+    return function.choices.choose("registers", "roles", ways, rule, because=because)

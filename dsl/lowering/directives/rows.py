@@ -17,9 +17,9 @@ from math import prod
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.beyond import Beyond
 from dsl.lowering.directives.slices import slice_of
-from dsl.lowering.directives.wide import Wide, WideRegion, slices, starts_with, tiles_of, where
+from dsl.lowering.directives.wide import Wide, WideRegion, slices, starts_with, tiles_of
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ir.function import Function, Op, Value, in_line
 from dsl.lowering.ir.types import INDEX, TensorType
 from dsl.lowering.known.affine import AffineOffsets
 from dsl.lowering.known.facts import facts_now
@@ -121,7 +121,7 @@ class AnyRows:
             return
         for sink in self.region.sinks:
             if sink.results and starts_with(sink) is None:
-                what = f"'{sink.spec.symbol or sink.name}'{where(sink)}"
+                what = f"'{sink.spec.symbol or sink.name}'{in_line(sink)}"
                 said = f"the reduction by {what} has no known neutral number"
                 raise self.region.about.refused(said, "several parts, and two lanes an element of the step at least")
 
@@ -142,7 +142,7 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
     beyond = Beyond(region, inside)
     for sink in region.sinks:
         if not sink.results and not inside & set(_flags(operand(sink, "mask"))):
-            raise region.about.refused(f"a store{where(sink)} goes on past their end", "a mask: c < cols")
+            raise region.about.refused(f"a store{in_line(sink)} goes on past their end", "a mask: c < cols")
     leave = {sink for sink in region.sinks if sink.results and beyond.leaves(sink)}
     widest = max(op.operands[0].dtype.bytes for op in mine)
     step = MAX_BYTES // widest if step is None else step
@@ -153,7 +153,7 @@ def _start_of(region: WideRegion, found: list[Op]) -> Terms:
     """The start of each row of the first access. Raises TileError `schedule` if its columns are not contiguous."""
     told = _SUMS.of(_offset(found[0])) if found else None
     if told is None or told[1] != 1:
-        said = f"its columns{where(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
+        said = f"its columns{in_line(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
         raise region.about.refused(said, "columns that are counted: x[r, 0 : COLS]")
     start = told[0]
     if set(slice_of(region.block.ops, [value for value, _ in start])) & region.sinks.keys():
@@ -217,13 +217,13 @@ def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
     for op in slices(_wides(region)):
         spec = op.spec
         if not (spec.elementwise or spec.access.kind or spec.elements.reshapes or spec.elements.kind):
-            said = f"'{spec.symbol or op.name}'{where(op)} combines rows"
+            said = f"'{spec.symbol or op.name}'{in_line(op)} combines rows"
             raise region.about.refused(said, "only what is computed row by row")
     for sink, axis in region.sinks.items():
         for tile in tiles_of(sink):
             alike = tile.shape == shape or not (many or sink.results or prod(tile.shape[:-1]) > 1)
             if axis != len(tile.shape) - 1 or not alike:
-                said = f"a tile of {list(tile.shape)}{where(sink)} has other rows than {list(shape)}"
+                said = f"a tile of {list(tile.shape)}{in_line(sink)} has other rows than {list(shape)}"
                 raise region.about.refused(said, "one row a block")
 
 

@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ir.function import Function, Op, Value, walk
 from dsl.lowering.ir.location import Loc, Source
+
+
+def inside(op: Op) -> list[Op]:
+    """All operations in the regions of an operation."""
+    return [inner for region in op.regions for inner in walk(region)]
+
+
+def reads(op: Op) -> list[Value]:
+    """All values that an operation reads, including reads by operations inside it."""
+    return [value for each in (op, *inside(op)) for value in each.operands]
+
+
+def reached(first: Iterable[Value], following: Callable[[Value], Iterable[Value]]) -> Iterator[Value]:
+    """Yields these values, and all values that `following` leads to from them. Each value is visited once."""
+    todo = list(first)
+    seen = set(todo)
+    while todo:
+        value = todo.pop()
+        yield value
+        more = [each for each in following(value) if each not in seen]
+        todo += more
+        seen.update(more)
+
+
+def enclosing(op: Op, outside: Mapping[Op, Op]) -> Iterator[Op]:
+    """The operations around an operation, from the innermost outwards. `outside` is the result of `parents`."""
+    while op in outside:
+        op = outside[op]
+        yield op
 
 
 def slice_of(ops: Sequence[Op], wanted: Iterable[Value]) -> list[Op]:

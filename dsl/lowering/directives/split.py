@@ -30,12 +30,13 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.iterations import copied_region
 from dsl.lowering.directives.grid import in_ir, replace_grid
-from dsl.lowering.directives.joins import PartialSums, Unsplit, inside, joined, partial_sums
-from dsl.lowering.directives.slices import impure, located, slice_of
+from dsl.lowering.directives.joins import PartialSums, Unsplit, joined, partial_sums
+from dsl.lowering.directives.slices import impure, inside, located, slice_of
 from dsl.lowering.directives.stage import unstage
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, clone, in_line, replace_uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, replace_uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import I1, INDEX, S32, S64, U32, DType, TileType
 from dsl.lowering.ops import OPS, space_of
@@ -84,22 +85,16 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
         message = f"loop '{name}' cannot be split: {wrong.message}"
         raise TileError("schedule", loc or loop.loc, message, wrong.hint)
     options = {"stream" if each == STREAM else str(each): each for each in dict.fromkeys((*PARTS, named))}
-    parts: int = function.choices.choose(
-        "split",
-        name,
-        options if wrong is None else {"1": 1},
-        "stream" if named == STREAM else str(named),
-        loc=loop.loc,
-        because="the schedule says so",
-        pinned=loc,
-        line=f"split {name}: {{option}}",
-    )
+    ways, rule = options if wrong is None else {"1": 1}, "stream" if named == STREAM else str(named)
+    why, line = "the schedule says so", f"split {name}: {{option}}"
+    parts: int = function.choices.choose("split", name, ways, rule, loc=loop.loc, because=why, pinned=loc, line=line)
     if parts not in (named, 1):  # an override chose `parts`: other lines may not fit the split kernel
         _leave_behind(function, loop)
     if parts == STREAM:
         _Stream(function, loop, sums).run()
     elif parts > 1:
         _Split(function, loop, sums, parts).run()
+    function.deals += parts != 1
 
 
 def _leave_behind(function: Function, loop: Op) -> None:
@@ -123,7 +118,8 @@ def _check_place(function: Function, loops: list[Op]) -> None:
         raise Unsplit("it stands in another loop or a branch", "split the outermost loop")
     if function.word("barriers") == "manual":
         raise Unsplit("its blocks meet after barriers, which 'barriers manual' leaves out", "barriers automatic")
-    if not _positive(loops[0]):
+    step = constant_of(loops[0].operands[2])
+    if step is None or step <= 0:
         raise Unsplit("its step is no positive constant", "count up by a constant")
 
 
@@ -139,11 +135,6 @@ def _check_iterations(function: Function, loop: Op) -> None:
     if wrong is not None or any(op.spec.elements.of_grid for op in part):
         message = f"its trip count comes from {what}, and may differ from tile to tile"
         raise Unsplit(message, "bounds of dims and constants, or a number of parts")
-
-
-def _positive(loop: Op) -> bool:
-    step = constant_of(loop.operands[2])
-    return step is not None and step > 0
 
 
 def _check_effects(function: Function, loop: Op) -> None:
@@ -197,14 +188,6 @@ class _Meeting:
         found = [(value, _fragments(function, loop, each)) for each in sums for value in each.values]
         self.fragments = {value: shape for value, shape in found if shape is not None and self.keeps_layout}
 
-    def rewrite(self) -> None:
-        """Builds the new body of the function."""
-        raise NotImplementedError
-
-    def run(self) -> None:
-        self.rewrite()
-        self.function.deals += 1
-
     def provide(self) -> None:
         """Declares the workspaces that the launch provides."""
         names = [value.name or each.name for each in self.sums for value in each.values]
@@ -218,8 +201,7 @@ class _Meeting:
     def iterations(self) -> Value:
         """The trip count of the loop. The count is 0 or negative if the loop is empty."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
-        one = b.constant(1, start.dtype)
-        return b.value("floordiv", b.value("add", b.value("sub", stop, start), b.value("sub", step, one)), step)
+        return b.cdiv(b.value("sub", stop, start), step)
 
     def shorten(self, first: Value, count: Value) -> None:
         """Restricts the loop to `count` iterations, starting at iteration `first`. The loop may end earlier."""
@@ -284,9 +266,7 @@ class _Meeting:
         """Combines parts that are stacked along the first axis."""
         out: list[Value] = []
         for each, values in self._groups(tiles):
-            region = Block([Value(a.type) for a in each.join.args])
-            region.ops.append(self.end(*clone(each.join, region.args, region.ops)))
-            out += self.b.op("reduce", values, [region], axis=0).results
+            out += self.b.op("reduce", values, [copied_region(each.join)], axis=0).results
         return out
 
     def _choose(self, here: Value, yes: Value, no: Value) -> Value:
@@ -396,17 +376,16 @@ class _Split(_Meeting):
         # Parts are stacked in one tile, whose extents must be powers of two.
         if not any(extent & (extent - 1) for shape in shapes for extent in shape):
             room = function.threads * MOST // max(map(prod, shapes))
-            self.at_once = power_below(min(parts, max(1, room)))
+            self.at_once = 1 << min(parts, max(1, room)).bit_length() - 1  # a power of two
 
-    def rewrite(self) -> None:
+    def run(self) -> None:
         b, function = self.b, self.function
         top, head, meeting = Block(), Block(), Block()
         with b.region(top):
             part = self._divide()
             with b.region(head):
                 every = b.index(self.parts)
-                above = b.value("add", self._as(self.iterations(), INDEX), b.value("sub", every, b.index(1)))
-                each = b.value("floordiv", above, every)
+                each = b.cdiv(self._as(self.iterations(), INDEX), every)
                 self.shorten(b.value("mul", part, each), each)
             with b.region(meeting):
                 self._meet(part)
@@ -468,11 +447,6 @@ class _Split(_Meeting):
         return self.b.value("lt", *self.b.same_shape([self._side_by_side(turn), self.b.index(self.parts)]))
 
 
-def power_below(number: int) -> int:
-    """The greatest power of two that is at most `number`, which must be at least 1."""
-    return 1 << (number.bit_length() - 1)
-
-
 class _Stream(_Meeting):
     """Stream-K: each block computes whole tiles first, then an equal share of the iterations of all remaining tiles.
 
@@ -484,7 +458,7 @@ class _Stream(_Meeting):
     # are better: they also give the result its wide stores (2 to 4 % of products with 2 to 8 parts, H200).
     keeps_layout = True
 
-    def rewrite(self) -> None:
+    def run(self) -> None:
         b, function = self.b, self.function
         ahead = slice_of(self.before, self.loop.operands[:3])
         kept = [op for op in (*self.before, *self.behind) if op.spec.allocates]
@@ -500,16 +474,13 @@ class _Stream(_Meeting):
             waves = b.value("floordiv", tiles, blocks)
             dealt = b.value("mul", waves, blocks)  # number of tiles that one block computes alone
             total = b.value("mul", b.value("sub", tiles, dealt), iterations)
-            share = b.value("maximum", self._above(total, blocks), one)
+            share = b.value("maximum", b.cdiv(total, blocks), one)
             low = b.value("minimum", b.value("mul", block, share), total)
             high = b.value("minimum", b.value("add", low, share), total)
             begun = b.value("floordiv", low, iterations)  # the first remaining tile in which this block has a part
-            parted = b.value("maximum", b.value("sub", self._above(high, iterations), begun), b.index(0))
-            bounds = [
-                b.index(0),
-                b.value("add", waves, b.value("select", b.value("lt", low, high), parted, b.index(0))),
-                one,
-            ]
+            parted = b.value("maximum", b.value("sub", b.cdiv(high, iterations), begun), b.index(0))
+            parted = b.value("select", b.value("lt", low, high), parted, b.index(0))
+            bounds = [b.index(0), b.value("add", waves, parted), one]
         turn = Value(TileType((), INDEX), name="turn")
         self.provide()
         with b.region(top), b.region(inside):
@@ -540,10 +511,6 @@ class _Stream(_Meeting):
         around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
         function.body.ops = [*kept, *ahead, *top.ops, around]
         function.grid = [["*", "sms", function.number("blocks_per_sm", 1)], 1, 1]
-
-    def _above(self, number: Value, divisor: Value) -> Value:
-        b = self.b
-        return b.value("floordiv", b.value("add", number, b.value("sub", divisor, b.index(1))), divisor)
 
     def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
         """A block that has all iterations of a tile runs the rest of the kernel at once. Otherwise the last block to

@@ -24,7 +24,7 @@ from math import prod
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.part_maker import PartMaker
-from dsl.lowering.directives.slices import impure, located, made_anew, slice_of, without
+from dsl.lowering.directives.slices import impure, located, made_anew, reached, slice_of, without
 from dsl.lowering.directives.staged import (
     Staged,
     copy,
@@ -309,22 +309,16 @@ def _through(function: Function, store: Op, tile: Value) -> None:
 
 def _products_behind(value: Value) -> Iterator[Op]:
     """Yields the MMAs from whose results `value` is computed, element by element."""
-    waiting, seen = [value], {value}  # each value once: a polynomial reads its argument repeatedly
-    while waiting:
-        value = waiting.pop()
+
+    def makers(value: Value) -> list[Value]:
         op = value.op
-        if op is None:
-            continue
-        if op.spec.product:
-            yield op
-            continue
-        makers: list[Value] = []
+        if op is None or op.spec.product:
+            return []
         if op.spec.control.counters:
-            makers = [op.regions[0].ops[-1].operands[op.results.index(value)]]
-        elif op.spec.elementwise or is_turn(op):
-            makers = [o for o in op.operands if o.shape]
-        waiting += [each for each in makers if each not in seen]
-        seen.update(makers)
+            return [op.regions[0].ops[-1].operands[op.results.index(value)]]
+        return [o for o in op.operands if o.shape] if op.spec.elementwise or is_turn(op) else []
+
+    yield from (v.op for v in reached([value], makers) if v.op is not None and v.op.spec.product)
 
 
 def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | None]) -> None:
@@ -354,9 +348,8 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
     loads = [op for op in reads if is_load(op)]
     if not loads:
         return f"only single elements of '{name}' are loaded", f"a slice loads a tile: {name}[p : p + 64]"
-    line = "" if loads[0].loc is None else f" in line {loads[0].loc.line}"
     return (
-        f"'{name}' is loaded{line}, outside of the loops whose loads are staged",
+        f"'{name}' is loaded{in_line(loads[0])}, outside of the loops whose loads are staged",
         "not where a loop is split: behind it only one of its blocks goes on"
         if any(parts != 1 for parts in function.by_subject("split", int).values())
         else "load it in the body of a for loop itself: a mask can stand for a branch",
@@ -483,9 +476,8 @@ class _Choosing:
         ops = [] if body is None else body.ops[: body.ops.index(load)]
         wrong = impure(slice_of(ops, place_of(load)))
         if wrong is not None:
-            where = "" if wrong.loc is None else f" in line {wrong.loc.line}"
             return (
-                f"its place comes from '{wrong.name}'{where}",
+                f"its place comes from '{wrong.name}'{in_line(wrong)}",
                 "compute the place before the loop, or from its counter",
             )
         if load.attrs["cache"] == "volatile":
@@ -656,14 +648,8 @@ def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
 
 def feeds_wgmma(load: Op, users: dict[Value, list[Op]]) -> bool:
     """Whether a load, or its transpose, is an operand of a wgmma."""
-    todo = [load.result]
-    while todo:
-        value = todo.pop()
-        for user in users.get(value, []):
-            if is_operand(user, value):
-                return is_wgmma(user)
-            todo += user.results if keeps_bits(user) else []
-    return False
+    same = reached([load.result], lambda v: [r for user in users.get(v, ()) if keeps_bits(user) for r in user.results])
+    return any(is_operand(user, value) and is_wgmma(user) for value in same for user in users.get(value, ()))
 
 
 def _staged(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -58,6 +59,10 @@ class CopyHead:
     resident: list[Op] = field(default_factory=list)
 
     @property
+    def ops(self) -> set[Op]:
+        return {*self.copies, self.commit, self.wait}
+
+    @property
     def is_tma(self) -> bool:
         """Whether TMA does some of the copies."""
         return any("box" in copy.attrs for copy in self.copies)
@@ -67,6 +72,20 @@ class CopyHead:
         """Bytes of one stage of the ring."""
         types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies if op not in self.resident)]
         return sum(type.bytes for type in types if isinstance(type, SharedType))
+
+
+def retype(tile: Value, **changes: Any) -> None:
+    """Changes fields of the type of a shared tile."""
+    assert tile.op is not None and isinstance(tile.type, SharedType)
+    tile.op.attrs["type"] = tile.type = replace(tile.type, **changes)
+
+
+def read_stage(body: Block, rings: Collection[Value], stage: Value) -> None:
+    """Adds `stage` to all reads of the rings that have no stage yet."""
+    for op in walk(body):
+        if op.operands and op.operands[0] in rings and "stage" not in op.attrs.get("has", ["stage"]):
+            op.operands.insert(1, stage)
+            op.attrs["has"] = [op.attrs["has"][0], "stage", *op.attrs["has"][1:]]
 
 
 def taken_names(block: Block) -> set[str]:
@@ -118,10 +137,8 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
         if halo is None or not _is_one(function, windows, halo):
             continue
         first = windows[0].tile
-        assert first.op is not None and isinstance(first.type, SharedType)
         rows = -(-halo.rows // SWIZZLED_ROWS) * SWIZZLED_ROWS  # the swizzle repeats after eight rows
-        swizzle = row_swizzle(shape[1] * first.type.dtype.bytes)
-        first.op.attrs["type"] = first.type = replace(first.type, shape=(rows, shape[1]), swizzle=swizzle, fixed=True)
+        retype(first, shape=(rows, shape[1]), swizzle=row_swizzle(shape[1] * first.dtype.bytes), fixed=True)
         for number, each in enumerate(windows):
             row = b.value("mul", *b.same_shape([halo.row(b, number), b.index(shape[1])]))
             column = b.value("arange", extent=shape[1])
@@ -134,7 +151,7 @@ def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
     """Whether several windows become one box, by the choice `halo`."""
     load = windows[0].load
     own = prod(load.result.tile.shape) * len(windows) * load.result.dtype.bytes
-    joined: bool = function.choices.choose(
+    return function.choices.choose(
         "halo",
         load.operands[0].name or "tensor",
         {"joined": True, "apart": False},
@@ -144,7 +161,6 @@ def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
         costs={"joined": halo.box.size * load.result.dtype.bytes, "apart": own},
         unit="bytes an iteration",
     )
-    return joined
 
 
 def copy_halo(b: Builder, each: Staged) -> None:
@@ -180,15 +196,13 @@ def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
             parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
     moved: dict[Op, Staged] = {}
     for several in parts.values():
-        first, run = several[0].tile, several[0].run
-        assert first.op is not None and isinstance(first.type, SharedType)
-        shape = several[0].place.tile.shape
+        first, run, shape = several[0].tile, several[0].run, several[0].place.tile.shape
         rows, is_whole = prod(shape[:-1]), run == shape[-1]
         joint = len(several) if are_adjacent([_box(b, each) for each in several]) else 0
         if len(several) == 1 or not (is_whole or joint):
             continue
-        held = (len(several), *first.type.shape) if is_whole else (shape[-1] // run, rows * len(several), run)
-        first.op.attrs["type"] = first.type = replace(first.type, shape=held)
+        held = (len(several), *first.shape) if is_whole else (shape[-1] // run, rows * len(several), run)
+        retype(first, shape=held)
         for number, each in enumerate(several):
             at = number * rows * run
             place = each.place if is_whole else offsets_within(b, shape, run, rows * len(several))

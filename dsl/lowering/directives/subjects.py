@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dsl.lowering.ir.function import Function, Op, Value, walk
-from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import TileType
 
 NO_SUCH = {
@@ -94,6 +94,25 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
             message = NO_SUCH["swizzle"].format(name=name)
             found.append(TileError("layout", pin.loc, message, closest(name, named.shared)))
     return found
+
+
+def named_tiles(function: Function, name: str) -> list[Value]:
+    """All tiles with this name, in program order."""
+    return [r for op in walk(function.body) for r in op.results if r.name == name and isinstance(r.type, TileType)]
+
+
+def is_void(function: Function, name: str, loc: Loc | None) -> bool:
+    """Whether a name occurs in a branch that the constants leave out. If so, records that the line has no effect."""
+    if name in function.in_branches and loc is not None:
+        function.void.append((name, loc))
+    return name in function.in_branches
+
+
+def unknown(function: Function, row: str, name: str, known: Iterable[str]) -> None:
+    """Raises TileError `name` for a line whose subject does not exist. There is no error if the name belongs to a
+    branch that this variant leaves out."""
+    if not is_void(function, name, function.lines.get((row, name))):
+        raise no_such(function, row, name, known)
 
 
 def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> TileError:

@@ -21,11 +21,11 @@ from math import prod
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.part_maker import PartMaker
-from dsl.lowering.directives.slices import located
-from dsl.lowering.directives.subjects import no_such
+from dsl.lowering.directives.slices import located, reached
+from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.tma_stores import MOST_AT_ONCE
-from dsl.lowering.directives.wide import Wide, is_reduction, name_of, where
-from dsl.lowering.ir.function import Block, Function, Op, Value, parents, replace_uses, uses, walk
+from dsl.lowering.directives.wide import Wide, is_reduction, name_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.known.facts import facts_now
@@ -57,12 +57,12 @@ def subtile(function: Function) -> None:
     said = function.by_subject("subtile", tuple)
     for name in said:
         if not _named(function, name):
-            _unknown(function, name)
+            tiles = {r.name for op in walk(function.body) for r in op.results if r.name and _is_tile(r)}
+            unknown(function, "subtile", name, tiles)
     for name, value in _subjects(function, said).items():
         loc = function.lines.get(("subtile", name))
         if name in said:
             _check(name, value, said[name], loc)
-        if name in said:
             rule, why = said[name], "the schedule says so"
         elif is_sum_of_wgmma(function, name) or _joins_wgmma(function, value):
             rule, why = _columns_of_wgmma(function, value)
@@ -71,29 +71,11 @@ def subtile(function: Function) -> None:
         if not _is_even(value.shape):
             why = "extents of tiles are powers of two"
         options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
-        way = function.choices.choose(
-            "subtile",
-            name,
-            options,
-            ", ".join(map(str, rule)),
-            loc=loc or function.loc,
-            because=why,
-            pinned=loc,
-            line=f"subtile {name}: {{option}}",
-        )
+        usual, line, place = ", ".join(map(str, rule)), f"subtile {name}: {{option}}", loc or function.loc
+        way = function.choices.choose("subtile", name, options, usual, loc=place, because=why, pinned=loc, line=line)
         for axis, part in enumerate(way):  # one axis after the other: the second cut finds the parts of the first
             while wide := [v for v in _named(function, name) if v.shape[axis] > part]:
                 _Cut(function, name, axis, part, loc).run(wide[0])
-
-
-def _unknown(function: Function, name: str) -> None:
-    """Raises TileError `name`, unless the name belongs to a branch that this variant leaves out."""
-    loc = function.lines.get(("subtile", name))
-    if name in function.in_branches:
-        function.void += [(name, loc)] if loc else []
-        return
-    known = {r.name for op in walk(function.body) for r in op.results if r.name and _is_tile(r)}
-    raise no_such(function, "subtile", name, known)
 
 
 def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
@@ -143,15 +125,9 @@ def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...]
 
 def _stores_of(function: Function, total: Value) -> list[Op]:
     """The stores of all values that are computed from a value, element by element."""
-    users, waiting, seen, stores = uses(function.body), [total], {total}, list[Op]()
-    while waiting:
-        for user in users.get(waiting.pop(), ()):
-            if is_store(user):
-                stores.append(user)
-            elif user.spec.elementwise:
-                waiting += [r for r in user.results if r not in seen]
-                seen.update(user.results)
-    return stores
+    users = uses(function.body)
+    made = reached([total], lambda v: [r for user in users.get(v, ()) if user.spec.elementwise for r in user.results])
+    return [user for value in made for user in users.get(value, ()) if is_store(user)]
 
 
 def _stored_bytes(store: Op) -> int:
@@ -178,7 +154,7 @@ def _quarters(function: Function, total: Value) -> tuple[int, ...]:
         rows, columns = (extent & -extent for extent in total.shape)
         return rows, columns
     rows, columns = total.shape
-    fits = min(rows, columns) >= 128 and rows * columns // 4 >= function.warps * LEAST and _is_even(total.shape)
+    fits = min(rows, columns) >= 128 and rows * columns // 4 >= function.warps * LEAST
     return (rows // 2, columns // 2) if fits else total.shape
 
 
@@ -191,8 +167,8 @@ def _is_tile(value: Value) -> bool:
 
 
 def _named(function: Function, name: str) -> list[Value]:
-    """All tiles with this name, in program order."""
-    return [r for op in walk(function.body) for r in op.results if r.name == name and _is_tile(r)]
+    """All tiles with this name and with axes, in program order."""
+    return [value for value in named_tiles(function, name) if value.shape]
 
 
 def _check(name: str, value: Value, extents: Sequence[int], loc: Loc | None) -> None:
@@ -331,17 +307,17 @@ class _Cut:
         """All values of a loop or branch that correspond to a carried value: outside, inside and at the end of the
         body."""
         if parting(loop) is not None:
-            raise self.refused(f"threads diverge at it{where(loop)}", "a condition that is the same for all threads")
+            raise self.refused(f"threads diverge at it{in_line(loop)}", "a condition that is the same for all threads")
         return [v for each in names(loop) if value in each for v in each]
 
     def _along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
         """Maps the other values of an operation to the axis that corresponds to `axis` of `value`."""
         found = op.spec.elements.along(op, value, axis) if op.spec.elements.along is not None else None
         if found is None or is_reduction(op, axis):
-            message = f"'{op.spec.symbol or op.name}'{where(op)} mixes the elements along its axis"
+            message = f"'{op.spec.symbol or op.name}'{in_line(op)} mixes the elements along its axis"
             raise self.refused(message, "elementwise operations, products, loads and stores")
         if op.spec.access.kind and isinstance(op.operands[0].type, SharedType):
-            raise self.refused(f"it comes from shared memory{where(op)}", "a load of a tensor")
+            raise self.refused(f"it comes from shared memory{in_line(op)}", "a load of a tensor")
         return found
 
     # ---- the rewrite ----
@@ -423,26 +399,22 @@ class _Cut:
         operands = [*op.operands[:leading], *self._several(op.operands[leading:])]
         regions = []
         for region in op.regions:
-            inside = Block(
-                [*region.args[: op.spec.control.counters], *self._pieces(region.args[op.spec.control.counters :])]
-            )
+            counters = op.spec.control.counters
+            inside = Block([*region.args[:counters], *self._pieces(region.args[counters:])])
             with self.b.region(inside):
                 self._block(region, inside)
             regions.append(inside)
         self.b.place = (op.loc or self.b.loc, None)
-        results = iter(self._results(op, operands, regions))
+        attrs = dict(op.attrs)
+        if "types" in attrs:
+            attrs["types"] = [v.type for v in regions[0].ops[-1].operands]
+        results = iter(self.b.op(op.name, operands, regions, **attrs).results)
         for old in op.results:
             if old in self.wide:
                 for each in self.of:
                     each.memo[old, self.wide[old]] = next(results).stands_for(old)
             else:
                 self.made[old] = next(results).stands_for(old)
-
-    def _results(self, op: Op, operands: Sequence[Value], regions: Sequence[Block]) -> list[Value]:
-        attrs = dict(op.attrs)
-        if "types" in attrs:
-            attrs["types"] = [v.type for v in regions[0].ops[-1].operands]
-        return self.b.op(op.name, operands, regions, **attrs).results
 
     def _pieces(self, args: Sequence[Value]) -> list[Value]:
         """The arguments of a loop's body, with each cut argument replaced by its parts."""

@@ -52,7 +52,7 @@ class TileOrder:
         if not self.in_pairs:
             return _share(b, tiles, block, blocks)
         one, two = b.index(1), b.index(2)
-        pairs = b.value("floordiv", b.value("add", tiles, one), two)
+        pairs = b.cdiv(tiles, two)
         # If the number of tiles is odd, the last pair has only one tile.
         last = b.value("mod", b.value("sub", b.value("sub", pairs, one), block), blocks)
         is_last = b.value("sub", one, b.value("minimum", last, one))
@@ -88,8 +88,7 @@ class TileOrder:
 
 def _share(b: Builder, count: Value, block: Value, blocks: Value) -> Value:
     """Number of items that a block takes out of `count`: item `block`, and every `blocks`-th item after it."""
-    left = b.value("sub", count, block)
-    return b.value("floordiv", b.value("add", left, b.value("sub", blocks, b.index(1))), blocks)
+    return b.cdiv(b.value("sub", count, block), blocks)
 
 
 def _in_groups(b: Builder, number: Value, across: Value, along: Value, group: int) -> tuple[Value, Value]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.slices import enclosing, located
 from dsl.lowering.directives.staged import shared_tile, taken_names
 from dsl.lowering.directives.tma import TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
 from dsl.lowering.hopper.boxes import AHEAD, CopiedBox, with_box
@@ -99,11 +99,8 @@ def flaw_of_store(
     for other in walk(function.body):
         if other.spec.access.touches and other not in stores and op.operands[0] in other.operands:
             return f"the kernel accesses it elsewhere, too{in_line(other)}", shared
-    outside: Op | None = op
-    while outside is not None:
-        if parting(outside) is not None:
-            return f"it is stored in a branch of threads{in_line(op)}", shared
-        outside = around.get(outside)
+    if any(parting(outside) is not None for outside in enclosing(op, around)):
+        return f"it is stored in a branch of threads{in_line(op)}", shared
     if op.attrs.get("no_box", "").startswith(AHEAD):
         return op.attrs["no_box"], shared
     wrong = flaw_of_box(function, target, facts, op)
@@ -197,15 +194,9 @@ def _waits(function: Function, stores: list[Op], ways: dict[Op, _Stage], around:
             elif len(together) > 1:
                 waits[op] = 0  # stores in several blocks of operations: their groups are not counted together
             else:  # in a loop, after the last store of the previous iteration
-                waits[op] = len(ops) - 1 - same[-1] + number if _is_in_loop(op, around) else None
+                is_in_loop = any(outside.spec.control.loops for outside in enclosing(op, around))
+                waits[op] = len(ops) - 1 - same[-1] + number if is_in_loop else None
     return waits
-
-
-def _is_in_loop(op: Op, around: dict[Op, Op]) -> bool:
-    outside = around.get(op)
-    while outside is not None and not outside.spec.control.loops:
-        outside = around.get(outside)
-    return outside is not None
 
 
 def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, uses, walk
+from dsl.lowering.directives.slices import inside, reads
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, uses
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.ops import operand
@@ -92,18 +93,6 @@ def tiles_of(sink: Op) -> list[Value]:
     return [v for v in sink.operands if isinstance(v.type, TileType) and v.shape]
 
 
-def reads(op: Op) -> Iterator[Value]:
-    """All values that an operation reads, including reads by operations inside it."""
-    yield from op.operands
-    for region in op.regions:
-        for inner in walk(region):
-            yield from inner.operands
-
-
-def where(op: Op) -> str:
-    return "" if op.loc is None else f" in line {op.loc.line}"
-
-
 class Surroundings:
     """The current state of a function: the block of each operation, the users of each value, and the written
     memories."""
@@ -155,10 +144,11 @@ class _Growing:
         """Propagates the parts of a value to an operation that uses the value."""
         if self.home[user] is self.region.block and user.spec.control.ends:
             made = "it" if value.name == self.about.name else f"'{name_of(value)}', which is computed from it,"
-            said = f"{made} is carried by the loop, or left by the branch, in which it stands{where(user)}"
+            said = f"{made} is carried by the loop, or left by the branch, in which it stands{in_line(user)}"
             raise self.about.refused(said, "leave it whole")
         if self.home[user] is not self.region.block or user.spec.control.flows:
-            raise self.about.refused(f"a loop or a branch uses it{where(user)}", "leave it whole, or load it in there")
+            said = f"a loop or a branch uses it{in_line(user)}"
+            raise self.about.refused(said, "leave it whole, or load it in there")
         if is_reduction(user, axis):
             self.check_join(user)
         elif user.spec.access.kind != "write":
@@ -169,7 +159,8 @@ class _Growing:
                     self.need(other, along)
             return
         if isinstance(user.operands[0].type, SharedType):
-            raise self.about.refused(f"it is stored in shared memory{where(user)}", f"stage {self.about.name}: shared")
+            said = f"it is stored in shared memory{in_line(user)}"
+            raise self.about.refused(said, f"stage {self.about.name}: shared")
         self.region.sinks[user] = axis
         for tile in tiles_of(user):
             self.need(tile, axis)
@@ -178,7 +169,7 @@ class _Growing:
         """Refuses a reduction whose region is not elementwise: parts are joined element by element."""
         for inner in op.regions[0].ops[:-1]:
             if not (inner.spec.elementwise or inner.spec.elements.splat):
-                message = f"its reduction{where(op)} joins with '{inner.name}'"
+                message = f"its reduction{in_line(op)} joins with '{inner.name}'"
                 raise self.about.refused(message, "a reduction joins by elementwise operations")
 
     def along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
@@ -186,11 +177,11 @@ class _Growing:
         through = op.spec.elements.along
         found = through(op, value, axis) if through is not None else None
         if found is None:
-            message = f"'{op.spec.symbol or op.name}'{where(op)} mixes the elements along its axis"
+            message = f"'{op.spec.symbol or op.name}'{in_line(op)} mixes the elements along its axis"
             raise self.about.refused(message, "elementwise operations, reductions along it, loads and stores")
         if op.spec.access.kind and (isinstance(op.operands[0].type, SharedType) or op.attrs["cache"] == "volatile"):
             what = "volatile" if op.attrs["cache"] == "volatile" else "shared"
-            raise self.about.refused(f"it comes from {what} memory{where(op)}", "a plain load of a tensor")
+            raise self.about.refused(f"it comes from {what} memory{in_line(op)}", "a plain load of a tensor")
         return found
 
     def trace(self, value: Value, axis: int) -> None:
@@ -200,9 +191,8 @@ class _Growing:
             raise self.about.refused("a loop carries it", "leave it whole")
         outside = self.home[op] is not self.region.block
         if op.spec.access.kind and outside and op.operands[0] in self.written:
-            raise self.about.refused(
-                f"'{op.operands[0].name}' is loaded outside{where(op)}, and written", "load it here"
-            )
+            said = f"'{op.operands[0].name}' is loaded outside{in_line(op)}, and written"
+            raise self.about.refused(said, "load it here")
         found = self.along(op, value, axis)
         if op.spec.access.kind and not outside:
             self.spread(value, axis)  # a load of the block is not repeated, so all its users are in parts, too
@@ -341,7 +331,7 @@ def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ())
             memory = op.operands[0] if op.spec.access.kind and op in position else None
             later = [by for by, of in stored if memory and of in (None, memory) and position[by] > position[op]]
             if memory and later:
-                message = f"'{memory.name}' is loaded{where(op)} again, after a store to it{where(later[0])}"
+                message = f"'{memory.name}' is loaded{in_line(op)} again, after a store to it{in_line(later[0])}"
                 hint = "store to another tensor" if static else "static parts, or stage it: what is loaded once"
                 return region.about.refused(message, hint)
         known |= {r for op in made for r in op.results if static or r in kept}
@@ -351,7 +341,7 @@ def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ())
 def _stored_by(step: Op) -> Iterator[Value | None]:
     """The memories that an operation stores to. None represents an operation that orders all memory for other
     blocks."""
-    for op in (step, *(inner for region in step.regions for inner in walk(region))):
+    for op in (step, *inside(step)):
         if writes(op):
             yield op.operands[0]
         if any(e.kind in BONDS for e in op.spec.access.effects(op)):

@@ -93,17 +93,11 @@ class CopiedBox:
 
     @staticmethod
     def of(op: Op) -> CopiedBox:
-        firsts = [operand(op, f"corner{i}") for i in range(len(op.attrs["box"]))]
-        taps = [operand(op, f"tap{i}") for i in range(len(op.attrs.get("walks", ())))]
-        axes = [
-            BoxAxis(axis, first, *more)
-            for (axis, *more), first in zip(op.attrs["box"], firsts, strict=True)
-            if first is not None
-        ]
+        named = dict(zip(op.attrs["has"], op.operands, strict=True))
+        axes = [BoxAxis(axis, named[f"corner{i}"], *more) for i, (axis, *more) in enumerate(op.attrs["box"])]
         walks = [
-            PixelWalk(lower, upper, step, count, tap)
-            for (lower, upper, step, count), tap in zip(op.attrs.get("walks", ()), taps, strict=True)
-            if tap is not None
+            PixelWalk(lower, upper, step, count, named[f"tap{i}"])
+            for i, (lower, upper, step, count) in enumerate(op.attrs.get("walks", ()))
         ]
         return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
 

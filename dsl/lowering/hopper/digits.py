@@ -109,7 +109,10 @@ class Digits(Forms[TileIndex]):
         return TileIndex(self.b.value("floordiv", start, divisor.start), parts[0]), TileIndex(zero, parts[1])
 
     def repeated(self, op: Op) -> TileIndex | None:
-        return self._moved(op, len(op.result.tile.shape) - len(op.operands[0].tile.shape))
+        index, by = self.of(op.operands[0]), len(op.result.tile.shape) - len(op.operands[0].tile.shape)
+        if index is None:
+            return None
+        return TileIndex(index.start, tuple(replace(digit, axis=digit.axis + by) for digit in index.digits))
 
     def reshaped(self, op: Op) -> TileIndex | None:
         """The same digits, if only axes of one element are added or removed."""
@@ -123,12 +126,6 @@ class Digits(Forms[TileIndex]):
             return None
         return TileIndex(index.start, tuple(replace(digit, axis=places[digit.axis]) for digit in index.digits))
 
-    def _moved(self, op: Op, by: int) -> TileIndex | None:
-        index = self.of(op.operands[0])
-        if index is None:
-            return None
-        return TileIndex(index.start, tuple(replace(digit, axis=digit.axis + by) for digit in index.digits))
-
     def converted(self, op: Op) -> TileIndex | None:
         """The index to which an s32 is converted."""
         # An s32 sum that overflows is undefined as an index, so the conversion may move into the sum.
@@ -136,11 +133,8 @@ class Digits(Forms[TileIndex]):
         index = self.of(source) if op.result.dtype is INDEX and source.dtype in (S32, INDEX) else None
         if index is None:
             return None
-        digits = tuple(
-            digit if digit.origin is None else replace(digit, origin=self._index(digit.origin))
-            for digit in index.digits
-        )
-        return TileIndex(self._index(index.start), digits)
+        digits = (replace(digit, origin=digit.origin and self._index(digit.origin)) for digit in index.digits)
+        return TileIndex(self._index(index.start), tuple(digits))
 
     def _index(self, value: Value) -> Value:
         return value if value.dtype is INDEX else self.b.value("cast", value, to=INDEX, saturate=False, rounding=None)

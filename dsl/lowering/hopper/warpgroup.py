@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
 
-from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ir.function import Function, Op, Value, in_line
 from dsl.lowering.ir.targets import MOST_REGISTERS, Target
 from dsl.lowering.ir.types import DType, SharedType, TileType, ViewType
 from dsl.lowering.layouts.layout import Layout, bits_of
@@ -295,7 +295,7 @@ def made_in_registers(op: Op) -> str:
     """The reason why the result of an operation cannot be a right operand, with a hint."""
     found = chain(op.operands[0]) if op.spec.algebra.keeps == "number" else [op]
     source = found[-1] if found else op
-    line = "" if source.loc is None else f" in line {source.loc.line}"
+    line = in_line(source)
     given, made = op.operands[0].dtype if op.operands else op.result.dtype, op.result.dtype
     if source.spec.access.kind != "read":
         told = f"made by '{source.spec.symbol or source.name}'{line}: only a left operand may be computed"

@@ -20,9 +20,9 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.hopper.boxes import AHEAD, BoxAxis, CopiedBox, PixelWalk
 from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.function import Value
 from dsl.lowering.known.facts import Analysis
-from dsl.lowering.known.forms import Forms, linear
+from dsl.lowering.known.forms import ValueOrder, ValueOrders, linear
 
 NO_DIGITS = "its indices are no slices, and not the digits of one number"
 
@@ -262,16 +262,6 @@ class _Window:
         return self.b.value("floordiv", digit.origin or self.b.index(0), self.b.index(digit.step))
 
 
-class _Order(Forms[tuple[Value, Value, int]]):
-    """The parts of a comparison: the lesser value, the greater value, and their least difference (0 or 1)."""
-
-    def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Value, int]:
-        return op.operands[low], op.operands[1 - low], apart
-
-
-_ORDER = _Order()
-
-
 def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> None:
     """Raises NoBox unless a mask states exactly that the elements of an access are inside the tensor."""
     # The mask must not state more, because a box has no other mask. It must not state less: for an index past the end
@@ -299,9 +289,7 @@ def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:
 Lift = Callable[[Value], Value]
 
 
-def _conditions(
-    b: Builder, mask: Value, lift: Lift = lambda v: v
-) -> Iterator[tuple[tuple[Value, Value, int] | None, Lift]]:
+def _conditions(b: Builder, mask: Value, lift: Lift = lambda v: v) -> Iterator[tuple[ValueOrder | None, Lift]]:
     """The comparisons that a mask combines by `&`. Each comparison comes with a function that brings its operands to
     the mask's shape. None represents a condition that is no comparison."""
     op = mask.op
@@ -316,22 +304,20 @@ def _conditions(
 
         yield from _conditions(b, op.operands[0], through)
     elif constant_of(mask) is not True:
-        yield _ORDER.told(mask), lift
+        yield ValueOrders().told(mask), lift
 
 
-def _edges(
-    digits: Digits, order: tuple[Value, Value, int], subscripts: list[Subscript], lift: Lift
-) -> set[tuple[int, int]]:
+def _edges(digits: Digits, order: ValueOrder, subscripts: list[Subscript], lift: Lift) -> set[tuple[int, int]]:
     """The pairs (number of a subscript, edge) that a comparison states: 0 <= index (edge 0), index < extent
     (edge 1)."""
-    low, high = (digits.of(lift(value)) for value in order[:2])
+    low, high = (digits.of(lift(value)) for value in (order.low, order.high))
     found: set[tuple[int, int]] = set()
     if low is None or high is None:
         return found
     for number, each in enumerate(subscripts):
         extent = constant_of(high.start) if isinstance(each.extent, int) else high.start
-        if order[2] == 0 and high == each.index and not low.digits and constant_of(low.start) == 0:
+        if order.apart == 0 and high == each.index and not low.digits and constant_of(low.start) == 0:
             found.add((number, 0))
-        elif order[2] == 1 and low == each.index and not high.digits and extent == each.extent:
+        elif order.apart == 1 and low == each.index and not high.digits and extent == each.extent:
             found.add((number, 1))
     return found

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsl.lowering.directives.grid import TILE, may_persist
-from dsl.lowering.directives.subjects import NamesThere, listed, names_in, unknown_subjects
+from dsl.lowering.directives.subjects import NamesThere, is_void, listed, names_in, unknown_subjects
 from dsl.lowering.ir.function import Function
-from dsl.lowering.ir.location import Errors, Loc, TileError, closest
+from dsl.lowering.ir.location import Errors, TileError, closest
 
 OF_LOOPS = ("prefetch_fragments", "peel", "pipeline", "split", "unroll")
 """Properties whose subject is the counter of a loop."""
@@ -34,7 +34,7 @@ def check_names(function: Function) -> None:
 
 def _of_pins(function: Function, named: NamesThere) -> Iterator[TileError]:
     for name, pin in function.pins.items():
-        if name not in named.laid_out and not _is_void(function, name, pin.loc):
+        if name not in named.laid_out and not is_void(function, name, pin.loc):
             message = f"kernel '{function.name}' has no value '{name}' to lay out"
             tiles = {each for each in named.laid_out if each in named.tiles or each.endswith(".copy")}
             hint = closest(name, tiles) or listed("tiles", tiles)
@@ -43,7 +43,7 @@ def _of_pins(function: Function, named: NamesThere) -> Iterator[TileError]:
 
 def _of_instructions(function: Function, named: NamesThere) -> Iterator[TileError]:
     for name, instruction in function.instructions.items():
-        if name not in named.laid_out and _is_void(function, name, instruction.loc):
+        if name not in named.laid_out and is_void(function, name, instruction.loc):
             continue
         if name not in named.matrices:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
@@ -56,16 +56,9 @@ def _of_loops(function: Function, named: NamesThere) -> Iterator[TileError]:
         is_of_tiles = (row, name) == ("pipeline", TILE) and ("persistent" in function.attrs or may_persist(function))
         if row not in OF_LOOPS or is_of_tiles or (row == "unroll" and name in function.written_out):
             continue
-        if name not in named.counters and not _is_void(function, name, loc):
+        if name not in named.counters and not is_void(function, name, loc):
             hint = f"{listed('loops', named.counters)}; one 'for static' is unrolled as it is"
             hint = closest(name, named.counters) or hint
             if name in function.written_out:
                 hint = f"'unroll {name}: all' leaves no loop"
             yield TileError("name", loc, f"the kernel has no loop over '{name}'", hint)
-
-
-def _is_void(function: Function, name: str, loc: Loc) -> bool:
-    """Whether a name occurs in a branch that the constants leave out. If so, records that the line has no effect."""
-    if name in function.in_branches:
-        function.void.append((name, loc))
-    return name in function.in_branches

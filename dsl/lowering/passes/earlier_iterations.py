@@ -13,15 +13,13 @@ times as long on an H100 as a kernel written by hand without the comparison.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.joins import equal
+from dsl.lowering.building.builder import Builder, equal
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.types import I1, INDEX
 from dsl.lowering.known.facts import Analysis, facts_now
-from dsl.lowering.known.forms import Forms
+from dsl.lowering.known.forms import Forms, ScalableForms, ValueOrders
 from dsl.lowering.ops.control import handed_on, started
 from dsl.lowering.passes.fold_again import Folder
 
@@ -30,17 +28,13 @@ def earlier_iterations(function: Function) -> None:
     """Handles loops that count up by a constant and carry an index. Each iteration keeps this index or replaces it by
     an index of its own."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
-    if not any(_carries_places(loop) for loop in loops):
+    if not any(r.dtype is INDEX and r.tile.shape for loop in loops for r in loop.results):
         return
     facts = facts_now(function)
     decided = {op: answer for loop in loops for op, answer in _decided(loop, facts)}
     if decided:
         rewriter = _Answers(facts, decided)
         function.body = rewriter.block(function.body, rewriter.visit)
-
-
-def _carries_places(loop: Op) -> bool:
-    return any(r.dtype is INDEX and r.tile.shape for r in loop.results)
 
 
 def _decided(loop: Op, facts: Analysis) -> Iterator[tuple[Op, bool]]:
@@ -73,26 +67,12 @@ def _with(body: Block, place: Value, taken: Value) -> Iterator[tuple[Op, bool]]:
             yield op, False
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceOrder:
-    """States that low + apart <= high for each element."""
-
-    low: Value
-    high: Value
-    apart: int
-
-
-class _Orders(Forms[PlaceOrder]):
-    def ordered(self, op: Op, low: int, apart: int) -> PlaceOrder:
-        return PlaceOrder(op.operands[low], op.operands[1 - low], apart)
-
-
 class _Choices(Forms[tuple[Value, ...]]):
     def chosen(self, op: Op) -> tuple[Value, ...]:
         return tuple(op.operands[1:])
 
 
-class _Growth(Forms[int]):
+class _Growth(ScalableForms[int]):
     """The factor of the loop's counter in each element of an index. If the factor is positive, the index grows from
     iteration to iteration."""
 
@@ -116,15 +96,8 @@ class _Growth(Forms[int]):
         a, b = (self.of(v) for v in op.operands)
         return None if a is None or b is None else a + sign * b
 
-    def multiplied(self, op: Op) -> int | None:
-        for value, other in (op.operands, op.operands[::-1]):
-            factor, of = constant_of(other), self.of(value)
-            if factor is not None and of is not None:
-                return of * int(factor)
-        return None
-
-    def scaled(self, op: Op, factor: int) -> int | None:
-        of = self.of(op.operands[0])
+    def times(self, value: Value, factor: int) -> int | None:
+        of = self.of(value)
         return None if of is None else of * factor
 
     def repeated(self, op: Op) -> int | None:
@@ -133,7 +106,7 @@ class _Growth(Forms[int]):
     reshaped = transposed = moved = repeated
 
 
-_ORDERS, _CHOICES = _Orders(), _Choices()
+_ORDERS, _CHOICES = ValueOrders(), _Choices()
 
 
 class _Answers(Folder):

@@ -140,11 +140,8 @@ def names_of_product(product: Op) -> set[str]:
 def _named(function: Function) -> list[Op]:
     """The MMAs for which the schedule names wgmma."""
     names = {name for name, each in function.instructions.items() if each.name[0] == INSTRUCTION}
-    return [
-        op
-        for op in walk(function.body)
-        if op.spec.product and op.attrs["shape"] is None and names & names_of_product(op)
-    ]
+    products = [op for op in walk(function.body) if op.spec.product and op.attrs["shape"] is None]
+    return [op for op in products if names & names_of_product(op)]
 
 
 def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]:
@@ -181,7 +178,7 @@ def _is_taken(function: Function, op: Op, flaw: str | None) -> bool:
     and the choice has one option."""
     carried = op.operands[2].name if op.operands[2].op is None else None  # zeros may have any name
     subject = op.result.name or carried or "product"
-    taken: bool = function.choices.choose(
+    return function.choices.choose(
         "route",
         subject,
         WAYS if flaw is None else {"mma.sync": False},
@@ -191,7 +188,6 @@ def _is_taken(function: Function, op: Op, flaw: str | None) -> bool:
         line=f"instruction {subject}: {{option}}" if flaw is None else None,
         retreats=(("route", "mma.sync", REFUSALS),) if flaw is None else (),
     )
-    return taken
 
 
 def _part(function: Function, op: Op) -> tuple[int, int]:
@@ -234,14 +230,9 @@ def _choose_warps(function: Function, warps: int, because: str, *others: int) ->
     """Sets the number of warps of the block. `others` are further options. Fewer warps are not an option."""
     if warps == function.warps:
         return
+    options = {str(each): each for each in (warps, *others)}
     function.warps = function.choices.choose(
-        "block",
-        "warps",
-        {str(each): each for each in (warps, *others)},
-        str(warps),
-        loc=function.loc,
-        because=because,
-        line="warps = {option}",
+        "block", "warps", options, str(warps), loc=function.loc, because=because, line="warps = {option}"
     )
 
 
@@ -265,12 +256,8 @@ class _Seen:
     def is_said(self, op: Op) -> bool:
         """Whether the kernel or the schedule names the instruction or the layout of an MMA. The result is also true if
         the schedule requests `prefetch_fragments`, which needs mma.sync."""
-        said = self.function.instructions.keys() | self.function.pins.keys()
-        return (
-            op.attrs["shape"] is not None
-            or bool(names_of_product(op) & said)
-            or "prefetch_fragments" in self.function.attrs
-        )
+        said = names_of_product(op) & (self.function.instructions.keys() | self.function.pins.keys())
+        return op.attrs["shape"] is not None or bool(said) or "prefetch_fragments" in self.function.attrs
 
     def flaw(self, op: Op) -> str | None:
         """The reason why an MMA cannot be wgmma. Returns None if the plan finds no reason."""

@@ -13,14 +13,15 @@ spilled 26 words.
 
 from __future__ import annotations
 
+from dsl.lowering.directives.slices import inside, reads
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of
 from dsl.lowering.passes.simplify import remove_unused
 
 
 def anew_behind_loops(function: Function) -> None:
     """Runs on the function's body and on each region that contains loops."""
-    for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
+    for block in blocks_of(function.body):
         if any(op.spec.control.loops for op in block.ops):
             _Stretches(block).run()
     remove_unused(function)
@@ -42,7 +43,7 @@ class _Stretches:
             self.made.update(dict.fromkeys(op.results, at))
             if op.spec.control.loops:
                 at += 1
-                for value in _read(op):
+                for value in reads(op):
                     self.held[value] = at
 
     def run(self) -> None:
@@ -50,7 +51,7 @@ class _Stretches:
         self.again: dict[Value, Value] = {}
         for op in self.block.ops:
             if not op.spec.control.loops:
-                for each in (op, *(inner for region in op.regions for inner in walk(region))):
+                for each in (op, *inside(op)):
                     each.operands = [self._here(value) for value in each.operands]
             self.out.append(op)
             if op.spec.control.loops:
@@ -71,10 +72,6 @@ class _Stretches:
             self.out.append(copy)
             self.again[value] = copy.result
         return self.again[value]
-
-
-def _read(op: Op) -> list[Value]:
-    return [*op.operands, *(value for region in op.regions for each in walk(region) for value in each.operands)]
 
 
 def _is_cheap(op: Op) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from dsl.lowering.directives.slices import reads
 from dsl.lowering.hopper.warpgroup import BESIDES, most_columns, registers_at_start
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.location import TileError
@@ -31,12 +32,8 @@ def check_registers(function: Function, target: Target) -> None:
                 continue
             needed = _registers(result)
             if needed > MOST_REGISTERS:
-                what = (
-                    f"this tile, {result.tile},"
-                    if result.name is None
-                    else f"this tile, '{result.name}' {result.tile},"
-                )
-                message = f"{what} takes {needed} registers of a thread; there are {MOST_REGISTERS}"
+                tile = result.tile if result.name is None else f"'{result.name}' {result.tile}"
+                message = f"this tile, {tile}, takes {needed} registers of a thread; there are {MOST_REGISTERS}"
                 raise TileError("registers", op.loc, message, _smaller(function))
 
 
@@ -86,13 +83,10 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
         later = _used(body, at + 1)
         beside = sum(_registers(arg) for arg in body.args[loop.spec.control.counters :] if arg in later)
         if beside and sums + left + beside > has:
-            message = (
-                f"a product takes {sums + left} registers of a thread, {sums} for its accumulator and {left} for its "
-                f"left operand, beside {beside} that the loop carries; there are {has}"
-            )
-            raise TileError(
-                "registers", op.loc, message, "smaller tiles, or an accumulator that the product adds to itself"
-            )
+            parts = f"{sums} for its accumulator and {left} for its left operand"
+            message = f"a product takes {sums + left} registers of a thread, {parts}, beside {beside} that the loop "
+            hint = "smaller tiles, or an accumulator that the product adds to itself"
+            raise TileError("registers", op.loc, f"{message}carries; there are {has}", hint)
 
 
 def _lifted_to(function: Function) -> int:
@@ -105,9 +99,7 @@ def _lifted_to(function: Function) -> int:
 
 def _used(body: Block, begin: int) -> set[Value]:
     """The values that the operations from index `begin` on use. Uses in their regions are included."""
-    ops = body.ops[begin:]
-    inner = [each for op in ops for region in op.regions for each in walk(region)]
-    return {value for op in (*ops, *inner) for value in op.operands}
+    return {value for op in body.ops[begin:] for value in reads(op)}
 
 
 def _check_product(function: Function, target: Target, op: Op) -> None:

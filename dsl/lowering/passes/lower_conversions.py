@@ -11,11 +11,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
+from math import prod
+from typing import Any
 
+from dsl.lowering.building.iterations import copied_region
 from dsl.lowering.ir.function import Block, Function, Op, Rewriter, Value, uses
 from dsl.lowering.ir.plugins import Opening
 from dsl.lowering.ir.types import INDEX, S32, S64, DType, SharedType, TileType
-from dsl.lowering.layouts.layout import Layout, bits_of, flaw_of_layout, row_major
+from dsl.lowering.layouts.layout import Layout, flaw_of_layout, moved_index, row_major
 from dsl.lowering.ops import OPS
 
 
@@ -92,18 +96,16 @@ class _ExchangeLowering(Rewriter):
         first = self.make(op, "partial_reduce", operands, types, tuple(op.regions), axis=axis, parts=parts)
         gathered = _gathered_layout(partial, axis)
         results = [self.converted(r, gathered, op) for r in first.results]
-        last = self.make(
-            op, "reduce", results, [r.type for r in op.results], tuple(_copy_region(r) for r in op.regions), axis=axis
-        )
+        regions = tuple(map(copied_region, op.regions))
+        last = self.make(op, "reduce", results, [r.type for r in op.results], regions, axis=axis)
         final = gathered.drop(axis)
         for old, new in zip(op.results, last.results, strict=True):
             new.stands_for(old)
             if new.tile.shape:
                 wanted = new.tile.layout
                 new.type = new.tile.with_layout(final)
-                self.map[old] = new if wanted == final else self.converted(new, wanted, op)
-            else:
-                self.map[old] = new
+                new = self.converted(new, wanted, op)
+            self.map[old] = new
         return True
 
     # ---- layout conversions ----
@@ -154,12 +156,11 @@ class _ExchangeLowering(Rewriter):
         scratch.result.name = "scratch"
         self.scratches.append(scratch)
         has = ["memory", "offset"]
+        plain: dict[str, Any] = {"cache": None, "evict": None}
         there = self.linear_index(tile.shape, tile.layout, op)
-        self.make(op, "store", [scratch.result, there, value], [], has=[*has, "value"], cache=None, evict=None)
+        self.make(op, "store", [scratch.result, there, value], [], has=[*has, "value"], **plain)
         here = self.linear_index(tile.shape, layout, op)
-        loaded = self.make(
-            op, "load", [scratch.result, here], [tile.with_layout(layout)], has=has, cache=None, evict=None
-        )
+        loaded = self.make(op, "load", [scratch.result, here], [tile.with_layout(layout)], has=has, **plain)
         return loaded.result.stands_for(value)
 
     def cast(self, value: Value, to: DType, op: Op) -> Value:
@@ -171,15 +172,11 @@ class _ExchangeLowering(Rewriter):
         if not shape:
             return self.make(op, "constant", [], [TileType((), INDEX)], value=0, dtype=INDEX).result
         assert layout is not None
-        size = 1 << bits_of_shape(shape)
+        size = prod(shape)
         flat = self.make(op, "arange", [], [TileType((size,), INDEX, layout.reshape((size,)))], extent=size).result
         if len(shape) == 1:
             return flat
         return self.make(op, "reshape", [flat], [TileType(shape, INDEX, layout)], shape=shape).result
-
-
-def bits_of_shape(shape: tuple[int, ...]) -> int:
-    return sum(bits_of(e) for e in shape)
 
 
 def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
@@ -187,30 +184,13 @@ def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout
     no register bits or lane bits."""
     mask = layout.axis_mask(axis)
     dropped = layout.drop(axis, keep=True)
-    wide = [1] * len(shape)
-    wide[axis] = shape[axis]
     stride = row_major(shape)[axis]
-    number = 0
-    warps = []
-    moved = Layout(shape, tuple((n, tuple(_widen(b, dropped.shape, shape) for b in bs)) for n, bs in dropped.places))
-    for old, new in zip(layout.warp, moved.warp, strict=True):
-        if old & mask:
-            warps.append(stride << number)
-            number += 1
-        else:
-            warps.append(new)
+    moved = Layout(
+        shape, tuple((n, tuple(moved_index(b, dropped.shape, shape) for b in bs)) for n, bs in dropped.places)
+    )
+    along = (stride << number for number in count())
+    warps = [next(along) if old & mask else new for old, new in zip(layout.warp, moved.warp, strict=True)]
     return Layout.registers(shape, moved.register, moved.lane, warps)
-
-
-def _widen(index: int, old: tuple[int, ...], new: tuple[int, ...]) -> int:
-    """Converts a row-major index for shape `old` to a row-major index for shape `new`. The extents of `new` are at
-    least as large as those of `old`."""
-    out, step_old, step_new = 0, 1, 1
-    for a, b in zip(reversed(old), reversed(new), strict=True):
-        out += index // step_old % a * step_new
-        step_old *= a
-        step_new *= b
-    return out
 
 
 def _gathered_layout(partial: Layout, axis: int) -> Layout:
@@ -219,15 +199,3 @@ def _gathered_layout(partial: Layout, axis: int) -> Layout:
     along = tuple(b for b in partial.warp if b & mask)
     warps = tuple(0 if b & mask else b for b in partial.warp)
     return Layout.registers(partial.shape, along + partial.register, partial.lane, warps)
-
-
-def _copy_region(region: Block, outer: dict[Value, Value] | None = None) -> Block:
-    mapping = (outer or {}) | {a: Value(a.type, name=a.name) for a in region.args}
-    out = Block(mapping[a] for a in region.args)
-    for op in region.ops:
-        inner = [_copy_region(r, mapping) for r in op.regions]
-        operands = [mapping.get(o, o) for o in op.operands]
-        made = Op(op.spec, operands, [r.type for r in op.results], op.attrs, inner, op.loc)
-        mapping.update(zip(op.results, made.results, strict=True))
-        out.ops.append(made)
-    return out

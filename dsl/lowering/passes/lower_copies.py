@@ -16,7 +16,8 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, access_width
 def lower_copies(function: Function) -> None:
     """Sets `bytes` on each copy that stays asynchronous. If the schedule says `require async`, any other copy is an
     error."""
-    _CopyLowering(function).run()
+    lowering = _CopyLowering(function)
+    function.body = lowering.block(function.body, lowering.visit)
 
 
 class _CopyLowering(Rewriter):
@@ -27,9 +28,6 @@ class _CopyLowering(Rewriter):
         self.offsets = AffineOffsets()
         self.stored: dict[Value, Op] = {}
         """Maps a shared tile to the last store so far."""
-
-    def run(self) -> None:
-        self.function.body = self.block(self.function.body, self.visit)
 
     def visit(self, op: Op) -> bool:
         if op.spec.access.kind == "write":
@@ -45,13 +43,9 @@ class _CopyLowering(Rewriter):
             op.attrs["bytes"] = bytes
             return False
         if must:
-            raise TileError(
-                "instruction",
-                op.loc,
-                f"only {bytes} byte{'s' * (bytes > 1)} at a time are known to be aligned neighbours; "
-                "an asynchronous copy takes 4, 8 or 16",
-                "make the row pitch a multiple of 4 bytes, or drop 'require async'",
-            )
+            known = f"only {bytes} byte{'s' * (bytes > 1)} at a time are known to be aligned neighbours"
+            hint = "make the row pitch a multiple of 4 bytes, or drop 'require async'"
+            raise TileError("instruction", op.loc, f"{known}; an asynchronous copy takes 4, 8 or 16", hint)
         # This is not an error, only a slower kernel: rows of odd length are legal. With loads and stores in place of
         # `cp.async`, matrix products take 1.6 to 3.0 times as long (docs/measurements.md).
         self.synchronous(op)
@@ -66,28 +60,18 @@ class _CopyLowering(Rewriter):
         pieces = None
         if made is not None and known is not None and self.offsets.of(made) == known:
             pieces = pieces_of_warp(op, made)
-        pieces = self.function.choices.choose(
-            "issue",
-            tensor.name or "tensor",
-            {"block": None} if pieces is None else {"warp": pieces, "block": None},
-            "block" if pieces is None else "warp",
-            loc=op.loc,
-            because="what a warp has made is "
-            + ("no box" if pieces is None else "a box, which waits for no other warp"),
-        )
+        ways = {"block": None} if pieces is None else {"warp": pieces, "block": None}
+        why = f"what a warp has made is {'no box' if pieces is None else 'a box, which waits for no other warp'}"
+        rule, name = next(iter(ways)), tensor.name or "tensor"
+        pieces = self.function.choices.choose("issue", name, ways, rule, loc=op.loc, because=why)
         if pieces is not None and made is not None:
             op.operands = [made if each is place else each for each in op.operands]
             op.attrs |= {"pieces": pieces, "by": "warp"}
 
     def is_asynchronous(self, op: Op, bytes: int, must: bool) -> bool:
-        return self.function.choices.choose(
-            "copy",
-            f"{op.operands[0].name}",
-            {"async": True} if must else {"async": True, "load_store": False},
-            "async",
-            loc=op.loc,
-            because=f"{bytes} aligned bytes at a time" + " and 'require async'" * must,
-        )
+        ways = {"async": True} if must else {"async": True, "load_store": False}
+        why = f"{bytes} aligned bytes at a time" + " and 'require async'" * must
+        return self.function.choices.choose("copy", f"{op.operands[0].name}", ways, "async", loc=op.loc, because=why)
 
     def synchronous(self, op: Op) -> None:
         tensor, source, mask = operand(op, "tensor"), operand(op, "source"), operand(op, "mask")

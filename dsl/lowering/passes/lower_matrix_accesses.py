@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from dsl.lowering.directives.slices import inside
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.location import TileError
@@ -30,7 +31,7 @@ STORE = "stmatrix.sync.m8n8.x1.shared.b16"
 def lower_matrix_accesses(function: Function, target: Target) -> None:
     """See the module's docstring. Raises TileError `layout` if the kernel names the instruction and the layout does not
     allow it."""
-    _MatrixLowering(function, target).run()
+    _MatrixLowering(function, target).block(function.body)
 
 
 class NoMatrixAccess(Enum):
@@ -79,11 +80,6 @@ class NoMatrixAccess(Enum):
         "that a thread has two; or a tile that is stored with K along its rows, and .T of it; or {plainly}",
     )
 
-    @staticmethod
-    def of_layouts() -> tuple[NoMatrixAccess, ...]:
-        """The reasons that come from the layout. They may not apply to another layout of the value."""
-        return NoMatrixAccess.NEIGHBOURS, NoMatrixAccess.ACROSS, NoMatrixAccess.BYTES_ACROSS
-
 
 class _MatrixLowering:
     def __init__(self, function: Function, target: Target):
@@ -91,9 +87,6 @@ class _MatrixLowering:
         self.maps = SharedMaps(facts_of(function))
         self.operands = feeding(function.body)
         self.results = _made(function.body)
-
-    def run(self) -> None:
-        self.block(self.function.body)
 
     def block(self, block: Block, divided: bool = False) -> None:
         for i, op in enumerate(block.ops):
@@ -122,14 +115,11 @@ class _MatrixLowering:
         # `stmatrix` takes 4 bytes of a row from each lane. If a thread holds 8 or 16 contiguous bytes (`contiguous`),
         # one plain store takes them all.
         wide = store and access_bytes(self.maps.analysis, op) >= ROW // 2
-        if not self.function.choices.choose(
-            "matrix",
-            f"{op.operands[0].name}.{op.name}",
-            {"matrix": True} if asked else {"matrix": True, "plain": False},
-            "plain" if wide and not asked else "matrix",
-            loc=op.loc,
-            because="asked for" if asked else "its vectors are wide" if wide else "the layouts are those of matrices",
-        ):
+        name, ways = f"{op.operands[0].name}.{op.name}", {"matrix": True} if asked else {"matrix": True, "plain": False}
+        rule, why = "matrix", "asked for" if asked else "the layouts are those of matrices"
+        if wide and not asked:
+            rule, why = "plain", "its vectors are wide"
+        if not self.function.choices.choose("matrix", name, ways, rule, loc=op.loc, because=why):
             return op
         attrs = {"has": op.attrs["has"], "trans": trans}
         made = Op(
@@ -160,7 +150,9 @@ class _MatrixLowering:
             "word": max(1, 4 // size),
             "step": ROW // size,
         }
-        if why in NoMatrixAccess.of_layouts() and value not in (self.results if store else self.operands):
+        # The reasons that come from the layout may not apply to another layout of the value.
+        of_layout = why in (NoMatrixAccess.NEIGHBOURS, NoMatrixAccess.ACROSS, NoMatrixAccess.BYTES_ACROSS)
+        if of_layout and value not in (self.results if store else self.operands):
             why = NoMatrixAccess.NO_PRODUCT
         message, hint = why.value
         return TileError("layout", op.loc, message.format(**words), hint.format(**words))
@@ -235,6 +227,6 @@ def _made(body: Block) -> set[Value]:
             found.update(op.results if any(o in found for o in op.operands) else ())
         elif op.spec.control.flows:
             ends = [handed_on(region) for region in op.regions]
-            inside = {o.result for region in op.regions for o in walk(region) if o.spec.product}
-            found.update(r for i, r in enumerate(op.results) if any(end[i] in inside for end in ends))
+            products = {o.result for o in inside(op) if o.spec.product}
+            found.update(r for i, r in enumerate(op.results) if any(end[i] in products for end in ends))
     return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from dsl.lowering.directives.slices import inside
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ops import OPS
 
@@ -88,7 +89,7 @@ def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
     the warp roles, the place is in the first role that reads."""
 
     def reads(op: Op) -> bool:
-        is_wait = any(each in waits for each in _with_inner(op))
+        is_wait = any(each in waits for each in (op, *inside(op)))
         return is_wait or any(kind == "read" for kind, _ in _global(op))
 
     last = max((at for at, op in enumerate(block.ops, 1) if reads(op)), default=0)
@@ -100,17 +101,13 @@ def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
 
 def _behind(body: Block, spots: Spots) -> int:
     """The number of operations behind these places. Without a place, the result is the number of all operations."""
-    ahead = sum(len(_with_inner(op)) for block, at in spots for op in block.ops[:at])
+    ahead = sum(1 + len(inside(op)) for block, at in spots for op in block.ops[:at])
     return len(walk(body)) - ahead
-
-
-def _with_inner(op: Op) -> list[Op]:
-    return [op, *(each for region in op.regions for each in walk(region))]
 
 
 def _global(op: Op) -> list[tuple[str, Value]]:
     """The accesses to global memory in an operation and its regions: (kind, memory)."""
-    effects = [e for each in _with_inner(op) for e in each.spec.access.effects(each)]
+    effects = [e for each in (op, *inside(op)) for e in each.spec.access.effects(each)]
     return [(e.kind, e.memory) for e in effects if e.space == "global"]
 
 

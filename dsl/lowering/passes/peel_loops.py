@@ -9,14 +9,13 @@ from __future__ import annotations
 from math import gcd
 
 from dsl.lowering.directives.prefetch_fragments import nests
-from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.choices import ON_OFF
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Function, Op, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import INDEX
 from dsl.lowering.known.facts import Analysis, facts_now
-from dsl.lowering.passes.unroll_loops import Splitter
+from dsl.lowering.passes.unroll_loops import Splitter, check_room
 
 
 def peel_loops(function: Function) -> None:
@@ -29,9 +28,7 @@ def peel_loops(function: Function) -> None:
     facts = facts_now(function)
     peeled = {loop for loop in loops if _chosen(function, facts, loop, pipelined.get(loop, 0))}
     if peeled:
-        budget = Budget()
-        for op in function.body.ops:
-            budget.spend_operations(_size(op, peeled), op.loc)
+        check_room(function, lambda op: 2 if op in peeled else 1)  # a peeled loop contains its body twice
         rewriter = _Peeler(facts, peeled)
         function.body = rewriter.block(function.body, rewriter.visit)
 
@@ -51,15 +48,9 @@ def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
         return function.choices.choose("peel", name, {"off": False}, "off", loc=loop.loc, because=why)
     if _iterations_are_whole(facts, loop, int(step)):
         return False
-    return function.choices.choose(
-        "peel",
-        name,
-        ON_OFF,
-        "on" if named else "off",
-        loc=loop.loc,
-        because="the schedule peels what it names",
-        pinned=None if named is None else function.lines.get(("peel", name)),
-    )
+    rule, why = "on" if named else "off", "the schedule peels what it names"
+    pinned = None if named is None else function.lines.get(("peel", name))
+    return function.choices.choose("peel", name, ON_OFF, rule, loc=loop.loc, because=why, pinned=pinned)
 
 
 def _iterations_are_whole(facts: Analysis, loop: Op, step: int) -> bool:
@@ -69,11 +60,6 @@ def _iterations_are_whole(facts: Analysis, loop: Op, step: int) -> bool:
     if start.dtype is INDEX:
         apart = facts.bounds.distance(start, stop)
     return apart % step == 0
-
-
-def _size(op: Op, peeled: set[Op]) -> int:
-    inside = sum(_size(each, peeled) for region in op.regions for each in region.ops)
-    return 1 + inside * (2 if op in peeled else 1)  # a peeled loop contains its body twice
 
 
 class _Peeler(Splitter):

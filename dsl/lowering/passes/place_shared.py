@@ -39,15 +39,15 @@ def place_shared(function: Function, target: Target) -> None:
         # the result reuse the bytes of the keys, two blocks fit.
         few = not target.has_enough(function.threads, total)
         wanted = total > target.shared or (few and target.blocks(least) > target.blocks(total))
-        rule = "closer" if wanted and "closer" in fitting else "joined"
+        rule, why = "joined", "tiles share bytes where barriers order their accesses anyway"
+        if wanted and "closer" in fitting:
+            rule, why = "closer", "barriers are added between accesses of tiles that share bytes: more blocks fit so"
         placed, total = function.choices.choose(
             "place",
             "shared",
             fitting,
             rule,
-            because="tiles share bytes where barriers order their accesses anyway"
-            if rule == "joined"
-            else "barriers are added between accesses of tiles that share bytes: more blocks fit so",
+            because=why,
             costs={name: way[1] for name, way in ways.items()},
             unit="bytes of shared memory",
         )

@@ -159,15 +159,10 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     if len(own & {*later}) > 1 or not all(_may_go_before(op) or op in own for op in later):
         return None
     held = sum(_registers(function, each) for each in (*block.args, spent, product.result))
-    taken: bool = function.choices.choose(
-        "chained_mma",
-        product.result.name or "product",
-        {"ahead": False, "behind": True},
-        "behind" if held > MOST_HELD else "ahead",
-        loc=product.loc,
-        because=f"{held} registers of a thread hold sums if it begins ahead of what is made of the ones before",
-    )
-    if not taken:
+    why = f"{held} registers of a thread hold sums if it begins ahead of what is made of the ones before"
+    name, rule = product.result.name or "product", "behind" if held > MOST_HELD else "ahead"
+    ways = {"ahead": False, "behind": True}
+    if not function.choices.choose("chained_mma", name, ways, rule, loc=product.loc, because=why):
         return None
     # The old accumulator becomes an operand. Without this dependency, ptxas would start the product before the uses of
     # the old accumulator, regardless of the order of instructions, and would spill.
@@ -213,13 +208,8 @@ def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
 
 def _may_pass(op: Op) -> bool:
     """Whether a product may move ahead of an operation. The operation may start a copy, commit a group of copies, or
-    only compute."""
-    return op.spec.in_flight or op.spec.orders == "group" or _only_computes(op)
-
-
-def _only_computes(op: Op) -> bool:
-    """Whether an operation has no effect except the reads of a wgmma, which the pipeline's barriers order."""
-    return op.spec.pure or op.spec.wgmma
+    only compute. The pipeline's barriers order the reads of a wgmma."""
+    return op.spec.in_flight or op.spec.orders == "group" or op.spec.pure or op.spec.wgmma
 
 
 def _read_meanwhile(block: Block, wait: Op) -> None:

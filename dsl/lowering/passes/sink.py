@@ -8,12 +8,13 @@ second time, behind the loop.
 
 from __future__ import annotations
 
-from dsl.lowering.ir.function import Block, Function, Op, Value, uses, walk
+from dsl.lowering.directives.slices import inside
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, uses
 
 
 def sink(function: Function) -> None:
     """Moves index computations behind loops, or repeats them there."""
-    for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
+    for block in list(blocks_of(function.body)):
         for loop in [op for op in block.ops if op.spec.control.loops]:
             _sink(block, loop, uses(function.body))
 
@@ -21,7 +22,7 @@ def sink(function: Function) -> None:
 def _sink(block: Block, loop: Op, users: dict[Value, list[Op]]) -> None:
     at = block.ops.index(loop)
     ahead, behind = block.ops[:at], block.ops[at + 1 :]
-    later = {inner for op in behind for inner in (op, *(each for region in op.regions for each in walk(region)))}
+    later = {each for op in behind for each in (op, *inside(op))}
     needed, stays = _needed(ahead, later, users)
     made: list[Op] = []
     anew: dict[Value, Value] = {}

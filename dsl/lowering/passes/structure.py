@@ -33,9 +33,13 @@ def _list(reads: Reads) -> Reads:
     return lambda value: isinstance(value, list) and all(map(reads, value))
 
 
+def _dict(key: Reads, reads: Reads) -> Reads:
+    return lambda value: isinstance(value, dict) and all(key(k) and reads(v) for k, v in value.items())
+
+
 def _names(reads: Reads) -> Reads:
     """Checks a dict whose keys are names."""
-    return lambda value: isinstance(value, dict) and all(isinstance(k, str) and reads(v) for k, v in value.items())
+    return _dict(_is(str), reads)
 
 
 def _whole(value: Any) -> bool:
@@ -55,19 +59,9 @@ FIELDS: Mapping[str, tuple[Reads, str]] = {
     "pins": (_names(_is(Pin)), "Pin by name"),
     "instructions": (_names(_is(Named)), "Named by name"),
     "swizzles": (_names(_is(SwizzlePin)), "SwizzlePin by name"),
-    "lines": (
-        lambda rows: (
-            isinstance(rows, dict) and all(isinstance(k, tuple) and isinstance(v, Loc) for k, v in rows.items())
-        ),
-        "places by property and subject",
-    ),
+    "lines": (_dict(_is(tuple), _is(Loc)), "places by property and subject"),
     "choices": (_is(Choices), "Choices"),
-    "reasons": (
-        lambda rows: (
-            isinstance(rows, dict) and all(isinstance(k, Op) and isinstance(v, Reason) for k, v in rows.items())
-        ),
-        "Reason by Op",
-    ),
+    "reasons": (_dict(_is(Op), _is(Reason)), "Reason by Op"),
     "grid": (lambda trees: _list(_is_tree)(trees) and len(trees) == 3, "a list of three expressions"),
     "constants": (_is(dict), "a dict"),
     "workspaces": (_list(_is(FunctionWorkspace)), "a list of FunctionWorkspace"),

@@ -9,12 +9,15 @@ If an access has too many lanes for all of them to use different banks, the sear
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations
+from operator import or_
 from typing import Any
 
-from dsl.lowering.ir.function import Function, Op, walk
+from dsl.lowering.directives.slices import inside
+from dsl.lowering.ir.function import Function, Op, Value, in_line, walk
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.plugins import Opening
 from dsl.lowering.ir.schedule import SwizzlePin
@@ -50,19 +53,14 @@ def swizzle_shared(function: Function) -> None:
         if name not in names:
             raise TileError("layout", pin.loc, f"the kernel has no shared tile '{name}'", closest(name, names))
     maps = SharedMaps(facts_of(function))
-    accesses: dict[int, list[Op]] = {}
+    accesses: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in shared_accesses(walk(function.body)):
-        accesses.setdefault(id(op.operands[0]), []).append(op)
-    again = {
-        id(op.operands[0])
-        for loop in walk(function.body)
-        if loop.spec.control.loops
-        for region in loop.regions
-        for op in shared_accesses(walk(region))
-    }
+        accesses[op.operands[0]].append(op)
+    loops = [op for op in walk(function.body) if op.spec.control.loops]
+    again = {op.operands[0] for loop in loops for op in shared_accesses(inside(loop))}
     for op in allocs:
         type = op.attrs["type"]
-        wanted, mine = function.swizzles.get(op.attrs["name"]), accesses.get(id(op.result), [])
+        wanted, mine = function.swizzles.get(op.attrs["name"]), accesses[op.result]
         phases = _phases(maps, mine)
         if type.fixed:
             rule, why = type.swizzle, "copies of boxes, and products of warp groups, have it so"
@@ -73,7 +71,7 @@ def swizzle_shared(function: Function) -> None:
             if wanted.bits is not None:
                 _check_accesses(wanted, wanted.bits, maps, mine)
         else:
-            rule, why = _computed(phases, type, id(op.result) in again)
+            rule, why = _computed(phases, type, op.result in again)
         widest = [p.bytes for p in phases] if phases is not None else [access_bytes(maps.analysis, op) for op in mine]
         # A fixed swizzle has no alternatives: TMA and wgmma use it regardless of the choice.
         options = {_said(rule): rule} if type.fixed else _options(max(widest, default=1), type, rule)
@@ -115,13 +113,9 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
         return ()
     count, base, shift = pin.bits
     if not (count >= 1 and base >= 0 and shift >= count and base + shift + count <= _bits(type)):
-        raise TileError(
-            "layout",
-            pin.loc,
-            f"swizzle {count}, {base}, {shift} does not fit: bits from {base + shift} move bits from {base} of a byte "
-            f"offset below {_extent(type)}",
-            "BITS, the lowest bit that moves, and how far above it lie the bits that move it (at least BITS)",
-        )
+        moves = f"bits from {base + shift} move bits from {base} of a byte offset below {_extent(type)}"
+        hint = "BITS, the lowest bit that moves, and how far above it lie the bits that move it (at least BITS)"
+        raise TileError("layout", pin.loc, f"swizzle {count}, {base}, {shift} does not fit: {moves}", hint)
     return bits_swizzle(count, base, shift)
 
 
@@ -140,13 +134,9 @@ def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMap
     size = 1 if widest is None else access_bytes(maps.analysis, widest)
     if widest is None or size <= 1 << bits[1]:
         return
-    place = f" in line {widest.loc.line}" if widest.loc is not None else ""
-    raise TileError(
-        "layout",
-        pin.loc,
-        f"this swizzle moves bits from {bits[1]} up, within the {size} bytes of an access{place}",
-        f"let the lowest bit that moves be {size.bit_length() - 1} or more, or give the accesses shorter vectors",
-    )
+    message = f"this swizzle moves bits from {bits[1]} up, within the {size} bytes of an access{in_line(widest)}"
+    hint = f"let the lowest bit that moves be {size.bit_length() - 1} or more, or give the accesses shorter vectors"
+    raise TileError("layout", pin.loc, message, hint)
 
 
 def _bits(type: SharedType) -> int:
@@ -269,10 +259,7 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
     # no swizzle is better, and addresses without a swizzle are cheaper
     if all(p.passes(()) == least[p] for p in phases):
         return ()
-    used = 0  # bits in which lanes of some phase differ; only these bits need masks
-    for p in phases:
-        for lane in p.lanes:
-            used |= lane
+    used = reduce(or_, (lane for p in phases for lane in p.lanes), 0)  # bits in which lanes differ: they need masks
     upper = [bit for bit in range(FIRST_BIT, bits) if used >> bit & 1][:MAX_BITS]
     masks = [sum(c) for count in range(len(low) + 1) for c in combinations(low, count)]
     # First all accesses may take only their fewest passes, then twice as many: no access gets slower to make another

@@ -6,7 +6,7 @@ iterations, the whole loop is straight-line code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -28,7 +28,7 @@ def unroll_loops(function: Function) -> None:
     for op in walk(function.body):
         if op.spec.control.counters:
             _choose(function, op)
-    check_room(function)
+    check_room(function, _copies)
     if not any(op.attrs.get("unroll", 1) > 1 for op in walk(function.body)):
         return
     rewriter = _Unroller(facts_now(function))
@@ -61,10 +61,8 @@ def _choose(function: Function, loop: Op) -> None:
     elif ("unroll", name) not in function.lines and loop.attrs.get("stepped"):
         rule, why = _stepped(function, loop), "its iterations are products alone, step by step"
     elif ("unroll", name) not in function.lines and "stages" in loop.attrs and adds_products(loop):
-        rule, why = (
-            min(loop.attrs["stages"], MOST_SLOTS),
-            "an iteration for each stage of the ring: their places are numbers",
-        )
+        rule, why = loop.attrs["stages"], "an iteration for each stage of the ring: their places are numbers"
+        rule = min(rule, MOST_SLOTS)
     step = constant_of(loop.operands[2])
     # Two kinds of loops allow only factor 1 and the default factor. These are loops over tiles whose results TMA
     # stores, and loops whose step is known only at run time.
@@ -98,26 +96,27 @@ def constant_step(loop: Op) -> int:
     return int(step)
 
 
-def check_room(function: Function) -> None:
-    """Raises TileError `limit` if unrolling would exceed the number of operations that a kernel may have. The check
-    runs first, so that no unrolled code is built in that case."""
+def check_room(function: Function, copies: Callable[[Op], int]) -> None:
+    """Raises TileError `limit` if a rewrite of loops would exceed the number of operations that a kernel may have.
+    `copies` returns how often the new code contains the regions of an operation. The check runs first, so that no code
+    is built in that case."""
+
+    def size(op: Op) -> int:
+        return 1 + copies(op) * sum(size(each) for region in op.regions for each in region.ops)
+
     budget = Budget()
     for op in function.body.ops:
-        budget.spend_operations(unrolled_size(op), op.loc)
+        budget.spend_operations(size(op), op.loc)
 
 
-def unrolled_size(op: Op) -> int:
-    """The number of operations that `op` and its regions become once loops are unrolled."""
-    inside = sum(unrolled_size(each) for region in op.regions for each in region.ops)
-    return 1 + inside * (_copies(op) if op.spec.control.counters and op.attrs["unroll"] > 1 else 1)
-
-
-def _copies(loop: Op) -> int:
-    """How often the unrolled code of a loop contains its body."""
-    factor, start, stop = loop.attrs["unroll"], constant_of(loop.operands[0]), constant_of(loop.operands[1])
+def _copies(op: Op) -> int:
+    """How often the unrolled code of a loop contains its body. The number is 1 for other operations."""
+    if not op.spec.control.counters or op.attrs["unroll"] <= 1:
+        return 1
+    factor, start, stop = op.attrs["unroll"], constant_of(op.operands[0]), constant_of(op.operands[1])
     if start is None or stop is None:
         return factor + 1
-    iterations = iterations_of(int(start), int(stop), constant_step(loop))
+    iterations = iterations_of(int(start), int(stop), constant_step(op))
     return iterations if iterations < 2 * factor else factor + iterations % factor
 
 
@@ -199,11 +198,9 @@ class Splitter(Rewriter):
         if factor > 1:
             loads_first(main)
         attrs = op.attrs | {"unroll": 1}
-        later = {"unroll": op.attrs["unroll"]} if whole else {}
+        own = attrs | {"exact": True} | ({"unroll": op.attrs["unroll"]} if whole else {})
         types = [r.type for r in op.results]
-        first = self.emit(
-            Op(op.spec, [start, middle, iteration, *carried], types, {**attrs, "exact": True, **later}, [main], op.loc)
-        )
+        first = self.emit(Op(op.spec, [start, middle, iteration, *carried], types, own, [main], op.loc))
         if turns is not None:
             rest = self.straight(op, body, [*map(number, turns[at_once:])], first.results)
             self.map.update(zip(op.results, rest, strict=True))
@@ -212,9 +209,8 @@ class Splitter(Rewriter):
             attrs["exact"] = True
         if not whole and _copies_past_the_end(attrs, factor):
             body.ops = [each for each in body.ops if not each.attrs.get("ahead")]
-        behind = self.emit(
-            Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, attrs, [body], op.loc)
-        )
+        operands = [middle, stop, self[op.operands[2]], *first.results]
+        behind = self.emit(Op(op.spec, operands, types, attrs, [body], op.loc))
         for old, new in zip(op.results, behind.results, strict=True):
             new.stands_for(old)
             self.map[old] = new

@@ -13,7 +13,8 @@ from functools import reduce
 from operator import or_
 
 from dsl.lowering.building.loop_forms import EXACT, Carried, Form, LoopForms, holds, plus, reduced, substituted
-from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.directives.slices import inside
+from dsl.lowering.ir.function import Block, Op, Value
 from dsl.lowering.known.affine import Affine
 from dsl.lowering.known.listed_offsets import Listed
 from dsl.lowering.passes.barriers.conflicts import MAX_ROUNDS_BACK
@@ -125,7 +126,7 @@ def _defined_in(op: Op, forms: LoopForms) -> set[int]:
     """The identities of all values in an operation's regions, except values that are the same in each iteration."""
     out = {id(a) for region in op.regions for a in region.args}
     out |= {id(name) for name in forms.names.get(op, ())[:1]}
-    for inner in (o for region in op.regions for o in walk(region)):
+    for inner in inside(op):
         out |= {id(a) for region in inner.regions for a in region.args}
         out |= {id(name) for name in forms.names.get(inner, ())}
         if not inner.spec.pure or any(id(o) in out for o in inner.operands):

@@ -7,10 +7,10 @@ inside the loop. The barrier before the loop runs once instead of once per itera
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dsl.lowering.ir.function import Block, Op, walk
+from dsl.lowering.ir.function import Block, Op, blocks_of
 from dsl.lowering.passes.barriers.insert import Placed, placed
 from dsl.lowering.passes.barriers.state import State
 from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
@@ -63,11 +63,11 @@ class _Removal:
         self.order, self.steps, self.outcome = order, order.steps, outcome
         self.body = order.steps.function.body
         self.walk = BarrierWalk(order, _refuse, again=True)
-        self.around = {region: block for block in _blocks(self.body) for op in block.ops for region in op.regions}
+        self.around = {region: block for block in blocks_of(self.body) for op in block.ops for region in op.regions}
 
     def inside(self, loop: Op) -> list[Placed]:
         """The inserted barriers inside a loop."""
-        blocks = {b for op in [loop, *(o for r in loop.regions for o in walk(r))] for b in op.regions}
+        blocks = {block for region in loop.regions for block in blocks_of(region)}
         return [each for each in self.outcome.standing if each.block in blocks]
 
     def take_out(self, each: Placed) -> bool:
@@ -110,11 +110,3 @@ class _Removal:
         while around is not None:
             self.walk.outcomes.pop(around, None)
             around = self.around.get(around)
-
-
-def _blocks(block: Block) -> Iterator[Block]:
-    """A block and all blocks nested in it."""
-    yield block
-    for op in block.ops:
-        for region in op.regions:
-            yield from _blocks(region)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.known.affine import Affine, apply_affine, free_of_carries
 from dsl.lowering.known.listed_offsets import Listed
-from dsl.lowering.layouts.layout import Layout, apply
+from dsl.lowering.layouts.layout import BasisSpan, Layout, apply
 from dsl.lowering.passes.barriers.touches import Touch
 
 # The maximum number of elements that are compared one by one. Larger accesses that are not linear maps are assumed to
@@ -168,18 +168,15 @@ def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
     are the kernel of a linear map. So the differences between the two threads also form a linear space, and a basis of
     this space suffices.
     """
-    rows: list[tuple[int, int]] = []  # echelon form: (vector, XOR difference of the threads that produces it)
+    span = BasisSpan()  # each vector with the XOR difference of the threads that produces it
     scope: Scope | None = None
     for image in images:
         for thread, vector in (*image.threads, *((0, v) for v in image.registers)):
-            for row, behind in rows:
-                if vector ^ row < vector:
-                    vector, thread = vector ^ row, thread ^ behind
-            if vector:
-                rows.append((vector, thread))
-                rows.sort(reverse=True)
-            elif thread:
-                scope = wider(scope, "block" if thread >> 5 else "warp")
+            rest, apart = span.reduce(vector, thread)
+            if rest:
+                span.add(rest, apart)
+            elif apart:
+                scope = wider(scope, "block" if apart >> 5 else "warp")
     return scope
 
 

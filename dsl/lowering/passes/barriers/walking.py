@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from dsl.lowering.ir.function import Block, Op, walk
+from dsl.lowering.directives.slices import inside
+from dsl.lowering.ir.function import Block, Op
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ops.control import parting
 from dsl.lowering.passes.barriers.conflicts import Comparisons
@@ -212,8 +213,8 @@ class BarrierWalk:
         """Raises TileError `hazard` for an access that needs a barrier inside a branch of threads."""
         touches = self.steps.accesses.touches
         assert self.parted is not None
-        inside = [each for region in self.parted.regions for each in walk(region) if self.steps.touched.get(each)]
-        other = self.steps.origin(earlier, inside)
+        others = [each for each in inside(self.parted) if self.steps.touched.get(each)]
+        other = self.steps.origin(earlier, others)
         what, out = "this access meets one of another thread", "use where() or mask= outside the branch"
         order = op.attrs["order"] if op.spec.access.kind == "update" else "relaxed"
         if order != "relaxed" and (touches[later].bond is not None or other is op):

@@ -16,7 +16,7 @@ from dsl.lowering.hopper.warpgroup import (
     sums_layout,
     warpgroups,
 )
-from dsl.lowering.ir.function import Function, Op, Value, subject_of, walk
+from dsl.lowering.ir.function import Function, Op, Value, in_line, subject_of, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.plugins import Opening
 from dsl.lowering.ir.schedule import WANTED, Pin, extents_of, resolve_pin
@@ -229,14 +229,9 @@ class _Anchors:
         apart = Layout.default(along.shape, self.warps, *vector, apart=True)
         if apart == along or not any(self.is_reduced(each, vector[1]) for each in self.layouts.joined(value)):
             return along
-        return self.function.choices.choose(
-            "warps",
-            subject,
-            {"apart": apart, "along": along},
-            "apart",
-            loc=None if op is None else op.loc,
-            because="it is reduced along the axis of its accesses: warps lie along others",
-        )
+        why = "it is reduced along the axis of its accesses: warps lie along others"
+        ways, loc = {"apart": apart, "along": along}, None if op is None else op.loc
+        return self.function.choices.choose("warps", subject, ways, "apart", loc=loc, because=why)
 
     def is_reduced(self, value: Value, axis: int) -> bool:
         """Whether an operation reduces a value along `axis`, or along an axis that a reshape derives from `axis`."""
@@ -257,7 +252,7 @@ class _Anchors:
         try:
             return resolve_pin(pin, value.tile.shape, self.warps)
         except TileError as error:
-            line = "" if value.op is None or value.op.loc is None else f" in line {value.op.loc.line}"
+            line = "" if value.op is None else in_line(value.op)
             told = f"'{value.name}'{line} is {value.tile.dtype}{list(value.tile.shape)}"
             raise TileError(
                 error.code, error.loc, error.message, f"{told}; {error.hint}" if error.hint else told
@@ -514,11 +509,6 @@ class _Anchors:
 
     def neighbours(self, op: Op, near: Pair, plain: Layout, found: Layout, why: str) -> Layout:
         """The choice between two layouts of a product's result: `found`, which has contiguous elements, and `plain`."""
-        return self.function.choices.choose(
-            "contiguous",
-            op.result.name or op.operands[2].name or "product",
-            {", ".join(map(str, near)): found, "1, 1": plain},
-            ", ".join(map(str, near)),
-            loc=op.loc,
-            because=why,
-        )
+        subject, rule = op.result.name or op.operands[2].name or "product", ", ".join(map(str, near))
+        ways = {rule: found, "1, 1": plain}
+        return self.function.choices.choose("contiguous", subject, ways, rule, loc=op.loc, because=why)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import NoReturn
 
+from dsl.lowering.directives.slices import inside
 from dsl.lowering.hopper.warpgroup import StagedOperand, chain
-from dsl.lowering.ir.function import Block, Op, Value, subject_of, walk
+from dsl.lowering.ir.function import Block, Op, Value, subject_of
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import resolve_pin
 from dsl.lowering.ir.types import TileType
@@ -89,14 +90,8 @@ class Rebuilding:
             # A value is converted where it is made, not where it is used: otherwise each iteration of a loop would
             # convert it again.
             home = self.home[value] if self.home[value] in self.out else self.current
-            converted = Op(
-                CONVERT,
-                [have],
-                [have.tile.with_layout(layout)],
-                {"layout": layout},
-                (),
-                have.op.loc if have.op else None,
-            )
+            type, loc = have.tile.with_layout(layout), have.op.loc if have.op else None
+            converted = Op(CONVERT, [have], [type], {"layout": layout}, (), loc)
             converted.result.stands_for(value)
             self.emit(converted, home)
             self.made[key] = converted.result
@@ -132,7 +127,7 @@ class Rebuilding:
         wanted, lying = op.spec.placement.place(self, op)
         operands = [self.get(o, layout) for o, layout in zip(op.operands, wanted, strict=True)]
         # operations in regions may use scalars of the kernel
-        for inner in (o for region in op.regions for o in walk(region)):
+        for inner in inside(op):
             inner.operands = [self.map.get(o, o) for o in inner.operands]
         types = [
             r.tile.with_layout(layout) if isinstance(r.type, TileType) else r.type
@@ -142,6 +137,10 @@ class Rebuilding:
             made = self.wgmma[op].of(op, operands, op.result.tile.with_layout(lying[0]))
         else:
             made = Op(op.spec, operands, types, op.attrs, op.regions, op.loc)
+        self.replace(op, made)
+
+    def replace(self, op: Op, made: Op) -> None:
+        """Emits an operation in place of another one."""
         for old, new in zip(op.results, made.results, strict=True):
             new.stands_for(old)
             self.map[old] = new
@@ -149,9 +148,8 @@ class Rebuilding:
         # If the operation produces a pinned result in another layout, the result is converted here. All uses then have
         # the pinned layout.
         for old, new in zip(op.results, made.results, strict=True):
-            layout = self.layouts.get(old)
-            if layout is not None and old in self.pinned and new.tile.layout != layout:
-                self.map[old] = self.get(old, layout)
+            if old in self.pinned and new.tile.layout != self.layouts[old]:
+                self.map[old] = self.get(old, self.layouts[old])
 
     def view(self, value: Value, staged: StagedOperand) -> None:
         """Emits the view that replaces an operand of a wgmma."""
@@ -271,20 +269,14 @@ class Rebuilding:
         made = Op(op.spec, operands, types, attrs, op.regions, op.loc)
         if decides is not None and layout is not None and layout.count > 1:
             self.check_branch(op, decides, layout, results)
-        for old, new in zip(op.results, made.results, strict=True):
-            new.stands_for(old)
-            self.map[old] = new
-        self.emit(made)
-        for old, new in zip(op.results, made.results, strict=True):
-            if old in self.pinned and new.tile.layout != self.layouts[old]:
-                self.map[old] = self.get(old, self.layouts[old])
+        self.replace(op, made)
 
     def enter_branch(self, op: Op, decides: Value) -> Layout:
         """The layout of the condition of a branch of single threads. The operations inside get the same layout in three
         cases: a thread has one element of the condition, the branch is a loop, or the branch loads. If a thread has
         several elements, loads are masked."""
         layout = self.branch_layout(op, decides)
-        loads = any(o.spec.access.kind == "read" for region in op.regions for o in walk(region))
+        loads = any(o.spec.access.kind == "read" for o in inside(op))
         if layout.count == 1 or op.spec.control.loops or loads:
             self.branch = layout
         if layout.count > 1:
@@ -294,7 +286,7 @@ class Rebuilding:
     def check_branch(self, op: Op, decides: Value, layout: Layout, results: list[Layout | None]) -> None:
         """Rejects a branch that contains a layout conversion, or whose results have another layout than its condition.
         Otherwise, threads would exchange data in a branch that some of them never enter."""
-        converts = any(o.spec is CONVERT for region in op.regions for o in walk(region))
+        converts = any(o.spec is CONVERT for o in inside(op))
         if converts or any(result != layout for result in results):
             self.refuse_branch(op, decides, layout)
 
@@ -315,52 +307,38 @@ class Rebuilding:
         unless all operations inside are free of effects (loads count as free)."""
         shape = condition.tile.shape
         layout = self.chosen(condition)
-        pinned = (
-            {}
-            if self.of_branch(condition) is not None
-            else {
-                r: self.layouts[r].reshape(shape)
-                for region in op.regions
-                for o in walk(region)
-                for r in o.results
-                if r in self.pinned and prod(r.tile.shape) == prod(shape)
-            }
-        )
+        results = [r for o in inside(op) for r in o.results if r in self.pinned and prod(r.tile.shape) == prod(shape)]
+        pinned = {r: self.layouts[r].reshape(shape) for r in results} if self.of_branch(condition) is None else {}
         if pinned:  # the condition can be converted to the layout of a pinned value, but not vice versa
             layout = next(iter(pinned.values()))
             self.refuse_pins(op, pinned, layout)
         if layout is None:
-            inside = [
+            within = [
                 self.layouts[v]
-                for region in op.regions
-                for o in walk(region)
+                for o in inside(op)
                 for v in (*o.operands, *o.results)
                 if isinstance(v.type, TileType) and v.tile.shape == shape and v in self.layouts
             ]
-            layout = inside[0] if inside else Layout.default(shape, self.warps)
+            layout = within[0] if within else Layout.default(shape, self.warps)
         if layout.count != 1:
             self.check_elements(op, condition, layout)
-        joint = [o for region in op.regions for o in walk(region) if o.spec.joins_lanes]
+        joint = [o for o in inside(op) if o.spec.joins_lanes]
         if joint and not self.keeps_warps(condition, layout):
-            raise TileError(
-                "layout",
-                joint[0].loc,
-                f"{joint[0].name} in a branch that divides warps in this layout: some lanes never arrive",
-                "lay the condition out so that 32 neighbours are the lanes of a warp",
-            )
+            message = f"{joint[0].name} in a branch that divides warps in this layout: some lanes never arrive"
+            hint = "lay the condition out so that 32 neighbours are the lanes of a warp"
+            raise TileError("layout", joint[0].loc, message, hint)
         return layout
 
     def check_elements(self, op: Op, condition: Value, layout: Layout) -> None:
         """Raises TileError `layout` for operations that cannot be in a branch of single threads if a thread has several
         elements."""
         shape = condition.tile.shape
-        inside = [o for region in op.regions for o in walk(region)]
-        loads = [o for o in inside if o.spec.access.kind == "read"]
+        loads = [o for o in inside(op) if o.spec.access.kind == "read"]
         plain = all(
             o.spec.pure
             or o.spec.control.ends
             or (o.spec.control.flows and not (o.spec.control.loops and parting(o) is not None))
-            for o in inside
+            for o in inside(op)
             if o.spec.access.kind != "read"
         )
         if not plain or any(r.tile.shape != shape for r in op.results):
@@ -377,13 +355,10 @@ class Rebuilding:
             return
         for value, other in pinned.items():
             if other != layout:
-                first = next(iter(pinned)).name
-                raise TileError(
-                    "layout",
-                    self.function.pins[value.name].loc if value.name in self.function.pins else op.loc,
-                    f"'{value.name}' lies in another layout than '{first}', and a branch of threads holds both",
-                    "give both the same layout, or compute one of them before the branch",
-                )
+                first, pin = next(iter(pinned)).name, self.function.pins.get(value.name or "")
+                message = f"'{value.name}' lies in another layout than '{first}', and a branch of threads holds both"
+                hint = "give both the same layout, or compute one of them before the branch"
+                raise TileError("layout", op.loc if pin is None else pin.loc, message, hint)
 
     def keeps_warps(self, condition: Value, layout: Layout) -> bool:
         """Whether all lanes of a warp hold the same value of the condition."""
@@ -393,13 +368,10 @@ class Rebuilding:
     def refuse_branch(
         self, op: Op, condition: Value, layout: Layout, what: str = "with effects or loops of threads in it"
     ) -> NoReturn:
-        raise TileError(
-            "layout",
-            op.loc,
-            f"a tile '{op.name}' {what} needs one element a thread; "
-            f"{condition.tile} has {layout.count} on {self.function.threads} threads",
-            f"use {'masks' if op.spec.control.loops else 'where()'}, or a tile as large as the block has threads",
-        )
+        held = f"{condition.tile} has {layout.count} on {self.function.threads} threads"
+        message = f"a tile '{op.name}' {what} needs one element a thread; {held}"
+        way = "masks" if op.spec.control.loops else "where()"
+        raise TileError("layout", op.loc, message, f"use {way}, or a tile as large as the block has threads")
 
 
 def _quoted(value: Value) -> str:

@@ -336,13 +336,9 @@ def _boxes_feed_wgmma(function: Function) -> bool:
 def may_persist(function: Function) -> bool:
     """Whether blocks are persistent by default. Producer warps then copy operands of the next tile while consumer warps
     store the current one."""
-    return (
-        _boxes_feed_wgmma(function)
-        and all(parts == 1 for parts in function.by_subject("split", int).values())
-        and function.number("blocks_per_sm", 0) < 2
-        and bool(_axes_read(function))
-        and not _asks(function)
-    )
+    is_whole = all(parts == 1 for parts in function.by_subject("split", int).values())
+    is_alone = function.number("blocks_per_sm", 0) < 2 and bool(_axes_read(function)) and not _asks(function)
+    return is_whole and is_alone and _boxes_feed_wgmma(function)
 
 
 def _blocks_at_once(function: Function, blocks: int) -> int:
@@ -431,14 +427,9 @@ def _take_ranks(
 def _check_effects(function: Function) -> None:
     """Raises TileError `schedule` if the kernel has visible effects that no mask can disable."""
     for op in walk(function.body):
-        of_program = (
-            op.spec.control.flows
-            or op.spec.control.ends
-            or op.spec.orders
-            or op.spec.allocates
-            or op.spec.acts == "checks"
-        )
-        if op.spec.keep and not of_program:
+        spec = op.spec
+        of_program = spec.control.flows or spec.control.ends or spec.orders or spec.allocates or spec.acts == "checks"
+        if spec.keep and not of_program:
             message = f"a block of a cluster that has no tile of its own would do '{op.name}', too"
             raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
 

@@ -45,7 +45,8 @@ class Halo:
         total, step = b.broadcast(b.index(0), (prod(self.extents),)), 1
         counted = b.value("arange", extent=prod(self.extents))
         for axis, start, extent in zip(self._along_rows, self.starts[number], self.extents, strict=True):
-            place = b.value("mod", *b.same_shape([_over(b, counted, step), b.index(extent)]))
+            place = b.value("floordiv", *b.same_shape([counted, b.index(step)]))
+            place = b.value("mod", *b.same_shape([place, b.index(extent)]))
             place = b.value("add", *b.same_shape([place, b.index(start)]))
             total = b.value("add", total, b.value("mul", *b.same_shape([place, b.index(axis.step)])))
             step *= extent
@@ -59,10 +60,6 @@ class Halo:
         if len(axes) == 1:
             return first, EIGHT
         return (first, axes[1].step) if len(axes) == 2 and self.extents[0] == EIGHT else None
-
-
-def _over(b: Builder, value: Value, by: int) -> Value:
-    return value if by == 1 else b.value("floordiv", *b.same_shape([value, b.index(by)]))
 
 
 def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:

@@ -29,14 +29,12 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 @dataclass(slots=True)
 class Kept:
     """A value that stays in shared memory. `source` is the load whose data arrives by copies. This load is the value
-    itself, or a load that the value replaces. `tile` is the shared tile, with a stage for each part. `full` states that
-    all parts have been written."""
+    itself, or a load that the value replaces. `full` states that all parts have been written."""
 
     value: Value
     axis: int
     name: str
     source: Value | None
-    tile: Value | None = None
     full: bool = False
 
     @property
@@ -87,9 +85,8 @@ def kept_of(
             raise TileError("schedule", place, message, f"loop {about.name}, {region.about.axis}: N")
         value = _narrowest([v for op in region.block.ops for v in op.results if v.name == name][-1], region)
         if value.dtype is INDEX:
-            raise TileError(
-                "schedule", place, f"'{name}' is an index, which has no type in memory", f"recompute {name}"
-            )
+            message = f"'{name}' is an index, which has no type in memory"
+            raise TileError("schedule", place, message, f"recompute {name}")
         size = tile_bytes(value)
         if size > room:
             message = f"'{name}' cannot be staged: it has {size} bytes, and {max(room, 0)} of shared memory are left"

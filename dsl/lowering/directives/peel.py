@@ -269,14 +269,13 @@ class _FlagSplit:
         made = Block()
         with b.region(made):
             margins = _Margins(b).of(self.flag)
+        hint = f"{self.counter.name} + arange(64) < n"
         if not margins:
-            raise self._refuse("it is no comparison of sums of indices", f"{self.counter.name} + arange(64) < n")
+            raise self._refuse("it is no comparison of sums of indices", hint)
         scope = [*self.body.ops, *made.ops]
         factors = [self._factor(scope, margin.value) for margin in margins]
         if not any(factors):
-            raise self._refuse(
-                "it does not become false, or true, once and for all", f"{self.counter.name} + arange(64) < n"
-            )
+            raise self._refuse("it does not become false, or true, once and for all", hint)
         rising = [(m, k) for m, k in zip(margins, factors, strict=True) if k > 0]
         falling = [(m, k) for m, k in zip(margins, factors, strict=True) if k <= 0]
         start, end = self.loop.operands[:2]

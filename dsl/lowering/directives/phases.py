@@ -120,11 +120,6 @@ class PhaseMaker(PartMaker):
         yield
         self.part, self.named = part, True
 
-    def load_edges(self, loads: Sequence[Op]) -> None:
-        with self.edges_of_rows():
-            for op in loads:
-                self.of(op.result, self.region.axes[op.result])
-
     def at_edges(self, phase: WidePhase) -> list[list[Value]]:
         """Stores and reduces the edges of unaligned rows. Returns the accumulators of each sink, or no accumulators for
         aligned rows."""
@@ -226,6 +221,7 @@ class LoopOfParts(PhaseMaker):
         self.kept = {each.value: each for each in kept}
         self.sources = {each.source: each for each in kept if each.source not in (None, each.value)}
         self.first: list[Kept] = []  # values that this phase stores in shared memory
+        self.tiles: dict[Value, Value] = {}  # maps a kept value to its shared tile, which has a stage for each part
 
     def run(self) -> None:
         allocated, taken = Block(), taken_names(self.region.function.body)
@@ -233,7 +229,7 @@ class LoopOfParts(PhaseMaker):
             for each in self.kept.values():
                 self.rows = None if self.aligned is None else self.aligned.rows
                 type = SharedType((self.count, *self.shape(each.value, each.axis)), each.value.dtype)
-                each.tile = shared_tile(self.b, f"s{each.name}", taken, type)
+                self.tiles[each.value] = shared_tile(self.b, f"s{each.name}", taken, type)
         super().run()
         self.region.function.body.ops[:0] = allocated.ops
 
@@ -260,17 +256,15 @@ class LoopOfParts(PhaseMaker):
             mask, other = (self.of(each, kept.axis) for each in kept.filling)
             off = self.b.value("xor", mask, self.b.constant(True, I1, mask.shape))
             self.write(kept, other, off)
-        assert kept.tile is not None
         place = offsets_within(self.b, self.shape(kept.value, kept.axis))
-        parts = {"memory": kept.tile, "stage": self.stage, "offset": place}
+        parts = {"memory": self.tiles[kept.value], "stage": self.stage, "offset": place}
         made = self.b.access("load", parts, cache=None, evict=None).result
         return made.stands_for(kept.value if kept.full or kept.source is None else kept.source)
 
     def write(self, kept: Kept, made: Value, mask: Value | None) -> None:
         """Stores a part in shared memory."""
-        assert kept.tile is not None
         place = offsets_within(self.b, made.shape)
-        parts = {"memory": kept.tile, "stage": self.stage, "offset": place, "mask": mask, "value": made}
+        parts = {"memory": self.tiles[kept.value], "stage": self.stage, "offset": place, "mask": mask, "value": made}
         self.b.access("store", parts, cache=None, evict=None)
 
     def phase(self, phase: WidePhase) -> None:
@@ -279,16 +273,17 @@ class LoopOfParts(PhaseMaker):
         self.first = [each for each in self.kept.values() if not each.full and each.value.op in made]
         there = [each.value for each in self.kept.values() if each.full] + [each.source for each in self.first]
         loads = self.loads(phase, [value for value in there if value is not None])
-        copied = [
-            (each, each.source.op) for each in self.first if each.source is not None and each.source.op is not None
-        ]
+        sources = [(each, None if each.source is None else each.source.op) for each in self.first]
+        copied = [(each, load) for each, load in sources if load is not None]
         parts: list[_Part] = []
         if copied:
             # Loads of the edges start before the copies, so that loads and copies are in flight together. If there are
             # few parts, loads of the parts also start before the copies. ptxas does not move loads across the loop of
             # copies.
             if self.aligned is not None:
-                self.load_edges(self.loads(phase, ()))
+                with self.edges_of_rows():
+                    for op in self.loads(phase, ()):
+                        self.of(op.result, self.region.axes[op.result])
             if loads and self.count <= AHEAD:
                 parts = [_Part(self.b.index(n)) for n in range(self.count)]
                 self.load(parts, loads)
@@ -318,14 +313,13 @@ class LoopOfParts(PhaseMaker):
         with self.b.region(body):
             self.begin(body.args[0], {})
             for each, load in copied:
-                assert each.tile is not None
                 self.b.place = (load.loc or self.b.loc, None)
                 source, mask = (operand(load, name) for name in ("offset", "mask"))
                 assert source is not None
                 source = self.of(source, each.axis)
                 place = offsets_within(self.b, source.shape)
                 off = None if mask is None else self.of(mask, each.axis)
-                copy(self.b, each.tile, self.stage, place, load.operands[0], source, off)
+                copy(self.b, self.tiles[each.value], self.stage, place, load.operands[0], source, off)
             self.b.op("yield")
         self.b.op("for", [self.b.index(0), self.b.index(self.count), self.b.index(1)], [body], unroll=1)
         self.b.op("commit")

@@ -431,7 +431,7 @@ class _Iterations:
 class _Pipeline:
     """The rewrite of one loop nest.
 
-    `b` builds operations. `rings` has the ring of each copy. `scope` has the operations in the loops. `kept` has
+    `b` builds operations. `rings` has the rings of the copies. `scope` has the operations in the loops. `kept` has
     scalars of the outer loops that need divisions: the loops carry them with the cursor. `splits` maps a copy to the
     part of its addresses that the loops do not change. `moves` maps a copy to the number that the current iteration
     adds to that part. Only copies whose number is carried by the loop have an entry in `moves`.
@@ -440,7 +440,7 @@ class _Pipeline:
     def __init__(self, function: Function, nest: Nest, stages: int, facts: Analysis):
         self.function, self.nest, self.stages, self.facts = function, nest, stages, facts
         self.b, self.scope = Builder(located(function, nest.inner)), nest.scope
-        self.rings: list[Value] = []
+        self.rings = {copy.operands[0] for copy in nest.head.copies}
         self.kept: list[Value] = []
         self.splits: dict[Op, Split] = {}
         self.moves: dict[Op, Value] = {}
@@ -450,7 +450,8 @@ class _Pipeline:
         return [int(constant_of(loop.operands[2]) or 1) for loop in self.nest.loops]
 
     def run(self) -> None:
-        self._make_rings()
+        for ring in self.rings:
+            retype(ring, shape=(self.stages, *ring.shape), ring=True)
         # A single loop counts iterations. A loop that carries the stage instead takes 1 to 16 more instructions an
         # iteration. But non-linear addresses, such as the addresses of pixels, are cheaper to carry than to compute
         # from the counter.
@@ -462,13 +463,6 @@ class _Pipeline:
             self._run_flat()
         else:
             self._run_nest()
-
-    def _make_rings(self) -> None:
-        for copy in self.nest.head.copies:
-            tile = copy.operands[0]
-            if tile not in self.rings:  # several copies may fill one tile
-                retype(tile, shape=(self.stages, *tile.shape), ring=True)
-            self.rings.append(tile)
 
     # ---- a single loop, which counts iterations ----
 
@@ -846,7 +840,7 @@ class _Pipeline:
         # A branch around the copies instead of the mask would cost 22 instructions and a barrier per iteration. A
         # counter that is clamped to the last iteration would cost 25 % more sectors.
         b = self.b
-        for copy, ring in zip(self.nest.head.copies, self.rings, strict=True):
+        for copy in self.nest.head.copies:
             b.place = (located(self.function, copy), None)
             source, mask = operand(copy, "source"), operand(copy, "mask")
             offset, tensor = operand(copy, "offset"), operand(copy, "tensor")
@@ -860,7 +854,7 @@ class _Pipeline:
             within = [b.value("lt", at, end) for level, at, end in bounds if not self._is_off_past_the_end(mask, level)]
             for each in [*within, *([] if condition is None else [condition])]:
                 on = b.broadcast(each, source.tile.shape) if on is None else also(b, on, each)
-            make_copy(b, ring, stage, place, tensor, there, on, copy.attrs["cache"], ahead)
+            make_copy(b, copy.operands[0], stage, place, tensor, there, on, copy.attrs["cache"], ahead)
         b.place = (located(self.function, self.nest.head.commit), None)
         b.op("commit")
 

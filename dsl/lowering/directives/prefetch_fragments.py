@@ -16,7 +16,7 @@ last use of its register.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from dsl.lowering.building.builder import Builder
@@ -184,12 +184,13 @@ class _Iteration:
             return f"a k-tile of {extent} elements is no whole step of {self.step}", f"TK = {self.step} or a multiple"
         loads: set[Op] = set()
         for value, axis in self.pieces:
-            if not self._comes_from_rings(value, axis, loads):
-                name = value.name or "an operand"
-                wrong = f"'{name}' does not come from shared memory alone"
-                if self._is_loaded(value, axis):
+            sources = list(self._sources(value, axis))
+            if not all(map(self._reads_ring, sources)):
+                wrong = f"'{value.name or 'an operand'}' does not come from shared memory alone"
+                if any(source is not None and is_load(source) for source in sources):
                     self.unstaged = wrong
                 return wrong, "stage both operands"
+            loads.update(source for source in sources if source is not None)
         return self._misfit_of_rest(loads)
 
     def _length(self, op: Op) -> str:
@@ -198,33 +199,25 @@ class _Iteration:
         name = f"'{op.result.name}'" if op.result.name else "one"
         return f"{name}{in_line(op)} over {value.shape[axis]} of {value.dtype}"
 
-    def _comes_from_rings(self, value: Value, axis: int, loads: set[Op]) -> bool:
-        """Whether parts of an operand can be computed from parts of rings. The function adds the loads of these rings
-        to `loads`."""
+    def _sources(self, value: Value, axis: int) -> Iterator[Op | None]:
+        """The loads whose parts are sufficient to compute parts of an operand. None represents another operation."""
         op = value.op
-        if op is None or op.spec.elements.along is None:
-            return False
-        if op.spec.access.kind:
-            memory = op.operands[0].type
-            if op not in self.body.ops or not isinstance(memory, SharedType) or not memory.ring:
-                return False
-            loads.add(op)
-            return True
-        along = op.spec.elements.along(op, value, axis)
-        if along is None or not op.spec.pure:
-            return False
-        return all(self._comes_from_rings(o, along[o], loads) for o in op.operands if o in along)
+        if op is not None and op.spec.access.kind:
+            yield op
+            return
+        is_pure = op is not None and op.spec.pure and op.spec.elements.along is not None
+        along = op.spec.elements.along(op, value, axis) if op is not None and is_pure else None
+        if op is None or along is None:
+            yield None
+            return
+        for each in op.operands:
+            if each in along:
+                yield from self._sources(each, along[each])
 
-    def _is_loaded(self, value: Value, axis: int) -> bool:
-        """Whether threads load a part of an operand from global memory. The search passes through the same operations
-        as `_comes_from_rings`."""
-        op = value.op
-        if op is None or op.spec.elements.along is None:
-            return False
-        if op.spec.access.kind:
-            return is_load(op)
-        along = op.spec.elements.along(op, value, axis)
-        return along is not None and any(self._is_loaded(o, along[o]) for o in op.operands if o in along)
+    def _reads_ring(self, op: Op | None) -> bool:
+        """Whether an operation of the iteration loads from a ring."""
+        memory = None if op is None else op.operands[0].type
+        return op in self.body.ops and isinstance(memory, SharedType) and memory.ring
 
     def _misfit_of_rest(self, loads: set[Op]) -> tuple[str, str] | None:
         """The reason why another operation prevents the rewrite, and a hint. Only the MMAs may use the loads. All other

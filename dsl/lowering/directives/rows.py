@@ -288,9 +288,8 @@ class RowParts:
         at = b.broadcast(at, shape)
         own = b.value("lt", at, b.broadcast(self.whole, shape))
         here = b.value("lt", at, b.broadcast(b.value("sub", self.extent, self.idle), shape))
-        behind = b.value(
-            "select", here, b.value("add", at, b.broadcast(self.aside, shape)), b.constant(0, INDEX, shape)
-        )
+        further = b.value("add", at, b.broadcast(self.aside, shape))
+        behind = b.value("select", here, further, b.constant(0, INDEX, shape))
         column = b.value("select", own, b.value("add", b.broadcast(self.head, shape), at), behind)
         return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
 
@@ -309,9 +308,8 @@ class RowParts:
         own = b.value("lt", column, b.value("select", before, wide(self.head), wide(self.end)))
         if self.edges > 2 * step:
             own = b.value("and", own, b.value("lt", at, wide(b.index(2 * step))))
-        free = b.value(
-            "sub", at, b.value("select", before, wide(self.head), wide(self.aside))
-        )  # numbers the free positions from 0
+        edge = b.value("select", before, wide(self.head), wide(self.aside))
+        free = b.value("sub", at, edge)  # numbers the free positions from 0
         left = b.value("sub", self.idle, self.aside)
         more = b.value("and", b.value("lt", free, wide(left)), b.value("lt", at, wide(b.index(2 * step))))
         last = b.value("add", free, wide(b.value("sub", self.extent, left)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.ir.function import Function, Op, Value, walk
@@ -19,14 +20,17 @@ def reads(op: Op) -> list[Value]:
     return [value for each in (op, *inside(op)) for value in each.operands]
 
 
-def reached(first: Iterable[Value], following: Callable[[Value], Iterable[Value]]) -> Iterator[Value]:
-    """Yields these values, and all values that `following` leads to from them. Each value is visited once."""
+T = TypeVar("T", bound=Hashable)
+
+
+def reached(first: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """Yields these objects, and all objects that `following` leads to from them. Each object is visited once."""
     todo = list(first)
     seen = set(todo)
     while todo:
-        value = todo.pop()
-        yield value
-        more = [each for each in following(value) if each not in seen]
+        last = todo.pop()
+        yield last
+        more = [each for each in following(last) if each not in seen]
         todo += more
         seen.update(more)
 

@@ -348,12 +348,10 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
     loads = [op for op in reads if is_load(op)]
     if not loads:
         return f"only single elements of '{name}' are loaded", f"a slice loads a tile: {name}[p : p + 64]"
-    return (
-        f"'{name}' is loaded{in_line(loads[0])}, outside of the loops whose loads are staged",
-        "not where a loop is split: behind it only one of its blocks goes on"
-        if any(parts != 1 for parts in function.by_subject("split", int).values())
-        else "load it in the body of a for loop itself: a mask can stand for a branch",
-    )
+    hint = "load it in the body of a for loop itself: a mask can stand for a branch"
+    if any(parts != 1 for parts in function.by_subject("split", int).values()):
+        hint = "not where a loop is split: behind it only one of its blocks goes on"
+    return f"'{name}' is loaded{in_line(loads[0])}, outside of the loops whose loads are staged", hint
 
 
 class _Choosing:
@@ -476,10 +474,8 @@ class _Choosing:
         ops = [] if body is None else body.ops[: body.ops.index(load)]
         wrong = impure(slice_of(ops, place_of(load)))
         if wrong is not None:
-            return (
-                f"its place comes from '{wrong.name}'{in_line(wrong)}",
-                "compute the place before the loop, or from its counter",
-            )
+            hint = "compute the place before the loop, or from its counter"
+            return f"its place comes from '{wrong.name}'{in_line(wrong)}", hint
         if load.attrs["cache"] == "volatile":
             return "a load with cache=volatile must happen where it stands", "leave out the cache"
         if load.attrs["evict"]:
@@ -635,12 +631,8 @@ def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
                 if axis != (1 if user.operands[0] is value else 0):
                     return False
                 continue
-            along = (
-                user.spec.elements.along(user, value, axis)
-                if user.spec.pure and user.spec.elements.along is not None
-                else None
-            )
-            if not along or any(result not in along for result in user.results):
+            along = user.spec.elements.along(user, value, axis) if user.spec.elements.along is not None else None
+            if not along or not user.spec.pure or any(result not in along for result in user.results):
                 return False
             todo += [(result, along[result]) for result in user.results]
     return bool(users.get(load.result))

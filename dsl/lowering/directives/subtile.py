@@ -16,7 +16,6 @@ By default the accumulator of an MMA becomes four subtiles, if a warp then has 3
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from dsl.lowering.building.builder import Builder
@@ -196,38 +195,27 @@ class _Of(PartMaker):
         return self.made.get(value, value)
 
 
-@dataclass(slots=True)
 class _Cut:
     """The cut of one tile along one axis. `wide` maps each tile that is cut to its axis. `needed` has these tiles, and
     also values of which only parts are needed."""
 
-    function: Function
-    name: str
-    axis: int
-    part: int
-    loc: Loc | None
-    wide: dict[Value, int] = field(default_factory=dict)
-    needed: dict[Wide, None] = field(default_factory=dict)
-    sinks: dict[Op, int] = field(default_factory=dict)
-    home: dict[Value, Op] = field(default_factory=dict)  # maps an argument of a loop's body to the loop
-    of: list[_Of] = field(default_factory=list)
-    made: dict[Value, Value] = field(default_factory=dict)
-    once: set[Op] = field(default_factory=set)  # in no loop and no branch
-    of_tile: set[Op] = field(default_factory=set)  # directly in the loop over tiles: each tile has its own elements
-    written: list[Value] = field(default_factory=list)  # the memory of each operation that writes
-    users: dict[Value, list[Op]] = field(default_factory=dict)
-    around: dict[Op, Op] = field(default_factory=dict)
-    work: list[Wide] = field(default_factory=list)  # values whose operations and users are still to be visited
-    b: Builder = field(init=False)
+    def __init__(self, function: Function, name: str, axis: int, part: int, loc: Loc | None):
+        self.function, self.name, self.axis, self.part, self.loc = function, name, axis, part, loc
+        self.wide: dict[Value, int] = {}
+        self.needed: dict[Wide, None] = {}
+        self.sinks: dict[Op, int] = {}
+        self.of: list[_Of] = []
+        self.made: dict[Value, Value] = {}
 
     def refused(self, message: str, hint: str) -> TileError:
         return TileError("schedule", self.loc, f"'{self.name}' cannot be done in parts: {message}", hint)
 
     def run(self, value: Value) -> None:
         body = self.function.body
-        self.once = set(body.ops)
+        self.once = set(body.ops)  # in no loop and no branch
+        # Directly in the loop over tiles: each tile has its own elements.
         self.of_tile = {op for loop in body.ops if loop.attrs.get("tiles") for op in loop.regions[0].ops}
-        self.written = [op.operands[0] for op in walk(body) if writes(op)]
+        self.written = [op.operands[0] for op in walk(body) if writes(op)]  # the memory of each operation that writes
         self.grow(value)
         self.b = Builder(self.loc or located(self.function, body.ops[0]), facts_now(self.function))
         head = Block()
@@ -245,8 +233,9 @@ class _Cut:
         """Finds all values that are cut together with `value`. Raises TileError `schedule` for a value that cannot be
         cut."""
         self.users, self.around = uses(self.function.body), parents(self.function.body)
+        # Maps an argument of a loop's body to the loop.
         self.home = {a: op for op in walk(self.function.body) for region in op.regions for a in region.args}
-        self.work = []
+        self.work: list[Wide] = []  # values whose operations and users are still to be visited
         self._add(self.axis, value)
         while self.work:
             value, axis = self.work.pop()

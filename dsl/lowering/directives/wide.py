@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dsl.lowering.directives.slices import inside, reads
+from dsl.lowering.directives.slices import inside, reached, reads
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, uses
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import SharedType, TileType
@@ -293,18 +293,13 @@ def wide_region(
 
 def slices(wides: Iterable[Wide], known: Collection[Value] = ()) -> set[Op]:
     """The operations that compute parts of the tiles in `wides`, if parts of `known` are already available."""
-    todo, seen, found = list(wides), set[Wide](), set[Op]()
-    while todo:
-        value, axis = todo.pop()
-        if (value, axis) in seen or value in known:
-            continue
-        seen.add((value, axis))
-        op = value.op
-        assert op is not None and op.spec.elements.along is not None
-        found.add(op)
-        along = op.spec.elements.along(op, value, axis) or {}
-        todo += [(o, along[o]) for o in op.operands if o in along]
-    return found
+
+    def parts(wide: Wide) -> list[Wide]:
+        value, axis = wide
+        along = None if value.op is None or value in known else value.op.spec.elements.along(value.op, value, axis)
+        return [] if along is None or value.op is None else [(o, along[o]) for o in value.op.operands if o in along]
+
+    return {value.op for value, _ in reached(wides, parts) if value.op is not None and value not in known}
 
 
 def made_in(region: WideRegion, phase: WidePhase, known: Collection[Value]) -> set[Op]:

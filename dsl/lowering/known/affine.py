@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dsl.lowering.ir.function import Op, Value
@@ -164,13 +165,9 @@ class AffineOffsets(Forms[Offsets]):
         return None if a is None or b is None else _times(a, b)
 
     def scaled(self, op: Op, factor: int) -> Offsets | None:
-        inner = self.offsets(op.operands[0])
-        return None if inner is None else {p: part.times(factor) for p, part in inner.items()}
+        return self._each(op, lambda part: part.times(factor))
 
     def repeated(self, op: Op) -> Offsets | None:
-        inner = self.offsets(op.operands[0])
-        if inner is None:
-            return None
         source, shape = op.operands[0].tile.shape, op.result.tile.shape
 
         def kept(part: Linear) -> Linear:
@@ -179,20 +176,20 @@ class AffineOffsets(Forms[Offsets]):
             axes = zip(part.coefficients, source, shape, strict=True)
             return Linear(tuple(c if a == b else 0 for c, a, b in axes), part.constant)
 
-        return {p: kept(part) for p, part in inner.items()}
+        return self._each(op, kept)
 
     def reshaped(self, op: Op) -> Offsets | None:
-        inner = self.offsets(op.operands[0])
-        source, shape = op.operands[0].tile.shape, op.result.tile.shape
-        parts = None if inner is None else {p: _reshaped(part, source, shape) for p, part in inner.items()}
-        return None if parts is None or None in parts.values() else parts  # type: ignore[return-value]
+        return self._each(op, lambda part: _reshaped(part, op.operands[0].tile.shape, op.result.tile.shape))
 
     def transposed(self, op: Op) -> Offsets | None:
-        inner = self.offsets(op.operands[0])
-        if inner is None:
-            return None
         axes = op.attrs["axes"]
-        return {p: Linear(tuple(part.coefficients[a] for a in axes), part.constant) for p, part in inner.items()}
+        return self._each(op, lambda part: Linear(tuple(part.coefficients[a] for a in axes), part.constant))
+
+    def _each(self, op: Op, change: Callable[[Linear], Linear | None]) -> Offsets | None:
+        """The offsets of the operand, with each linear function changed. Returns None if one of them has no change."""
+        inner = self.offsets(op.operands[0])
+        parts = None if inner is None else {p: change(part) for p, part in inner.items()}
+        return None if parts is None or None in parts.values() else parts  # type: ignore[return-value]
 
     def moved(self, op: Op) -> Offsets | None:
         return self.offsets(op.operands[0])

@@ -543,10 +543,6 @@ def _ratios(above: Sum, by: Sum) -> Iterator[LinearBound]:
             yield LinearBound(plus(bound, number(-1 if left < 0 else 0)), scale)
 
 
-def _rounded_up(bounds: Bounds, a: Sum, by: Sum) -> Sum:
-    return bounds.quotient(plus(a, plus(by, number(-1))), by)
-
-
 _TREES: dict[str, Callable[[Bounds, Sum, Sum], Sum]] = {
     "+": lambda bounds, a, b: plus(a, b),
     "-": lambda bounds, a, b: plus(a, b, -1),
@@ -555,5 +551,5 @@ _TREES: dict[str, Callable[[Bounds, Sum, Sum], Sum]] = {
     "%": Bounds.remainder,
     "min": Bounds.least,
     "max": Bounds.greatest,
-    "cdiv": _rounded_up,
+    "cdiv": lambda bounds, a, b: bounds.quotient(plus(a, plus(b, number(-1))), b),
 }

@@ -117,9 +117,8 @@ class Analysis:
         self.known: dict[Value, Facts] = {}
         self.counters: dict[Value, Op] = {}  # maps a counter to its `for`
         self.bounds = Bounds(self)
-        self.carried: dict[
-            Value, tuple[Value, Value]
-        ] = {}  # in the body of a loop: the initial value, and the value of the next iteration
+        # In the body of a loop: the initial value, and the value of the next iteration.
+        self.carried: dict[Value, tuple[Value, Value]] = {}
         for name, value in function.dims.items():
             self.known[value] = Facts(power_of_two_divisor(function.divisors.get(name, 1)), (), (), (), 0, None)
         for p in function.params:

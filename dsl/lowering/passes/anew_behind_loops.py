@@ -80,9 +80,5 @@ def _is_cheap(op: Op) -> bool:
     if op.spec.algebra.divides and constant_of(op.operands[1]) is None:
         return False
     kinds = {value.dtype.kind for value in (*op.operands, *op.results)}
-    return (
-        op.spec.pure
-        and not op.regions
-        and bool(op.result.tile.shape)
-        and kinds <= {"index", "signed", "unsigned", "bool"}
-    )
+    is_tile = op.spec.pure and not op.regions and bool(op.result.tile.shape)
+    return is_tile and kinds <= {"index", "signed", "unsigned", "bool"}

@@ -20,7 +20,8 @@ def check_registers(function: Function, target: Target) -> None:
     instruction, or a loop carries too many registers. The first case in the kernel's text is reported. Tiles of
     integers are not checked: they are mostly index arithmetic, and a thread keeps few of their elements in
     registers."""
-    has = _most_of_thread(function, target)
+    # A thread's share of the block's registers, or more if producer warps give registers away (`setmaxnreg`).
+    has = min(_lifted_to(function) or target.each(function.launched), MOST_REGISTERS)
     for op in walk(function.body):
         if op.spec.wgmma:
             _check_product(function, target, op)
@@ -49,12 +50,6 @@ def _registers(value: Value) -> int:
     """Number of registers that a thread needs for a tile. The number is 0 if the tile has no layout."""
     layout = getattr(value.type, "layout", None)
     return 0 if layout is None else layout.count * value.dtype.bits // 32
-
-
-def _most_of_thread(function: Function, target: Target) -> int:
-    """The maximum number of registers that a thread can have. This is the thread's share of the block's registers, or
-    more if producer warps give registers away (`setmaxnreg`)."""
-    return min(_lifted_to(function) or target.each(function.launched), MOST_REGISTERS)
 
 
 def _check_carried(loop: Op, has: int) -> None:

@@ -9,9 +9,10 @@ one register bit selects the byte of a pair.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
-from dsl.lowering.directives.slices import inside
+from dsl.lowering.directives.slices import inside, reached
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.location import TileError
@@ -200,21 +201,19 @@ def feeding(body: Block) -> set[Value]:
         for name in each:
             if name.op is None:
                 carried.setdefault(name, []).extend(each)
-    found: set[Value] = set()
-    work = [o for op in walk(body) if op.spec.product for o in op.operands[:2]]
-    while work:
-        value = work.pop()
-        if value in found or not isinstance(value.type, TileType) or not value.tile.shape:
-            continue
-        found.add(value)
+
+    def made_of(value: Value) -> Iterable[Value]:
         op = value.op
+        if not isinstance(value.type, TileType) or not value.tile.shape:
+            return ()
         if op is None:
-            work += carried.get(value, ())
-        elif op.spec.control.flows:
-            work += next(each for each in names(op) if value in each)
-        elif op.spec.elementwise or (op.spec.pure and len(op.operands) == 1):
-            work += op.operands
-    return found
+            return carried.get(value, ())
+        if op.spec.control.flows:
+            return next(each for each in names(op) if value in each)
+        return op.operands if op.spec.elementwise or (op.spec.pure and len(op.operands) == 1) else ()
+
+    operands = [o for op in walk(body) if op.spec.product for o in op.operands[:2]]
+    return {value for value in reached(operands, made_of) if isinstance(value.type, TileType) and value.tile.shape}
 
 
 def _made(body: Block) -> set[Value]:

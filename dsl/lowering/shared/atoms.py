@@ -7,12 +7,14 @@ bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from dsl.lowering.building.builder import Builder, equal
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Value
 from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.layouts.layout import row_major
 
 MOST_OF_ROW = 128
 """Maximum number of bytes in a row of a swizzle atom."""
@@ -29,10 +31,14 @@ def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0, rows: int =
         along = b.value("add", along, b.value("mod", columns, width))
         before = b.value("mul", *b.same_shape([offsets_within(b, (*shape[:-1], 1)), b.index(run)]))
         return b.value("add", b.broadcast(before, shape), b.broadcast(along, shape))
+    return _summed(b, shape, row_major(shape))
+
+
+def _summed(b: Builder, shape: tuple[int, ...], pitches: Sequence[int]) -> Value:
+    """The offset of each element, if neighbours along an axis are `pitches[axis]` elements apart."""
     total: Value | None = None
-    for axis, extent in enumerate(shape):
+    for axis, (extent, pitch) in enumerate(zip(shape, pitches, strict=True)):
         part = b.reshape(b.value("arange", extent=extent), (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
-        pitch = prod(shape[axis + 1 :])
         if pitch != 1:
             part = b.value("mul", *b.same_shape([part, b.index(pitch)]))
         total = part if total is None else b.value("add", *b.same_shape([part, total]))
@@ -49,12 +55,7 @@ def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
         return offsets_within(b, shape)
     told = (*rows, columns // run, run)
     pitches = [*(run * prod(rows[axis + 1 :]) for axis in range(len(rows))), prod(rows) * run, 1]
-    total = b.index(0)
-    for axis, (extent, pitch) in enumerate(zip(told, pitches, strict=True)):
-        counted = b.value("mul", *b.same_shape([b.value("arange", extent=extent), b.index(pitch)]))
-        part = b.reshape(counted, (1,) * axis + (extent,) + (1,) * (len(told) - axis - 1))
-        total = b.value("add", *b.same_shape([part, total]))
-    return b.broadcast(total, told)
+    return _summed(b, told, pitches)
 
 
 def start_of_whole(offset: Value, shape: tuple[int, ...], run: int, rows: int) -> int | None:

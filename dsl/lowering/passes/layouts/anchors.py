@@ -50,9 +50,8 @@ def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
     thread."""
     along, near = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
     if along[0] * along[1] != warps:
-        raise TileError(
-            "layout", pin.loc, f"'warps' multiply to {along[0] * along[1]}; there are {warps}", WANTED["warps"]
-        )
+        message = f"'warps' multiply to {along[0] * along[1]}; there are {warps}"
+        raise TileError("layout", pin.loc, message, WANTED["warps"])
     return (along[0], along[1]), (near[0], near[1])
 
 
@@ -254,9 +253,8 @@ class _Anchors:
         except TileError as error:
             line = "" if value.op is None else in_line(value.op)
             told = f"'{value.name}'{line} is {value.tile.dtype}{list(value.tile.shape)}"
-            raise TileError(
-                error.code, error.loc, error.message, f"{told}; {error.hint}" if error.hint else told
-            ) from None
+            hint = f"{told}; {error.hint}" if error.hint else told
+            raise TileError(error.code, error.loc, error.message, hint) from None
 
     def products(self) -> dict[Value, Layout]:
         """The layouts of all product results, and of the values that share these layouts. Sets the instruction of each

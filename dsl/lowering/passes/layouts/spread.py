@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsl.lowering.directives.slices import reached
 from dsl.lowering.hopper.warpgroup import Warpgroups
 from dsl.lowering.ir.function import Function, Op, Value, uses, walk
 from dsl.lowering.known.facts import facts_of
@@ -67,13 +68,10 @@ class Layouts:
         """The values that share the layout of a product's result. Elementwise operations, loops and branches connect
         these values to the result."""
         layout = Layout.default(result.tile.shape, self.warps)
-        joined, work = set(), [result]
-        while work:
-            value = work.pop()
-            if value in joined:
-                continue
-            joined.add(value)
+
+        def sharing(value: Value) -> list[Value]:
             if self.is_cheap(value):  # a constant has many users, which it must not join into one set
-                continue
-            work += [v for v, same in self.neighbours(value, layout) if same is layout and v.tile.shape == layout.shape]
-        return joined
+                return []
+            return [v for v, same in self.neighbours(value, layout) if same is layout and v.tile.shape == layout.shape]
+
+        return set(reached([result], sharing))

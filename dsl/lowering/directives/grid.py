@@ -126,15 +126,11 @@ def _columns_of_group(function: Function, falls: bool) -> int:
     goes_abreast = _may_go_abreast(function, falls)
     if wished is None and not goes_abreast:
         return 1
-    return function.choices.choose(
-        "tile_columns",
-        "grid",
-        {str(each): each for each in GROUPS},
-        str(ABREAST if goes_abreast else 1),
-        loc=function.loc,
-        because="the longest blocks of several columns start first, not those of one" if goes_abreast else "",
-        opening=Opening(function, _no_group),
-    )
+    rule, why = 1, ""
+    if goes_abreast:
+        rule, why = ABREAST, "the longest blocks of several columns start first, not those of one"
+    options, loc, opening = {str(each): each for each in GROUPS}, function.loc, Opening(function, _no_group)
+    return function.choices.choose("tile_columns", "grid", options, str(rule), loc=loc, because=why, opening=opening)
 
 
 def _may_go_abreast(function: Function, falls: bool) -> bool:
@@ -337,8 +333,8 @@ def may_persist(function: Function) -> bool:
     """Whether blocks are persistent by default. Producer warps then copy operands of the next tile while consumer warps
     store the current one."""
     is_whole = all(parts == 1 for parts in function.by_subject("split", int).values())
-    is_alone = function.number("blocks_per_sm", 0) < 2 and bool(_axes_read(function)) and not _asks(function)
-    return is_whole and is_alone and _boxes_feed_wgmma(function)
+    may_stay = is_whole and function.number("blocks_per_sm", 0) < 2 and _boxes_feed_wgmma(function)
+    return may_stay and bool(_axes_read(function)) and not _asks(function)
 
 
 def _blocks_at_once(function: Function, blocks: int) -> int:

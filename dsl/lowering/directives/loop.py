@@ -21,7 +21,7 @@ from dsl.lowering.directives.kept import Kept, kept_of, words_of
 from dsl.lowering.directives.phases import LoopOfParts, StaticParts
 from dsl.lowering.directives.rows import AnyRows
 from dsl.lowering.directives.slices import without
-from dsl.lowering.directives.stage import WAYS, unstage
+from dsl.lowering.directives.stage import WAYS, choose_stage, unstage
 from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.wide import (
     Surroundings,
@@ -165,11 +165,9 @@ def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> lis
     """The values that the choice `stage` keeps in shared memory. The loop recomputes the other values."""
     free = out_of_order(region, False) is None  # else a load would move behind a store, so there is no choice
     ways, why = WAYS if free else {"shared": True}, "the schedule says so"
-    chosen: list[Kept] = []
-    for each in kept:
-        pinned, line = function.lines.get(("stage", each.name)), f"stage {each.name}: {{option}}"
-        if function.choices.choose(
-            "stage", each.name, ways, "shared", loc=each.op.loc, because=why, pinned=pinned, line=line
-        ):
-            chosen.append(each)
-    return chosen
+    lines = {each.name: function.lines.get(("stage", each.name)) for each in kept}
+    return [
+        each
+        for each in kept
+        if choose_stage(function, each.name, ways, "shared", why, each.op.loc, pinned=lines[each.name])
+    ]

@@ -18,9 +18,10 @@ is staged by default if it comes from an MMA whose operand b is not contiguous a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.part_maker import PartMaker
@@ -68,6 +69,7 @@ WAYS = {"shared": True, "registers": False}
 """Whether a value that is computed in parts, or a result that is stored, goes through shared memory."""
 
 
+UNIT = "bytes of shared memory"
 STAGES_OF_EACH = 3
 """The stages that each of several loops one after another needs, for TMA copies by default. Two products of 128 x 128
 with 3 stages each take 0.89 to 0.92 of the time of copies by threads. With tiles of 128 x 256 and 1 and 2 stages,
@@ -109,6 +111,14 @@ def _stage_loads(
             _stage_before(function, choosing.facts, load)
     for loop, loads in chosen.items():
         _stage(function, choosing.facts, loop, loads)
+
+
+def choose_stage(
+    function: Function, name: str, options: Mapping[str, Any], rule: str, why: str, loc: Loc | None, **more: Any
+) -> Any:
+    """Makes a choice that a `stage` line can make. `more` has further arguments of `choose`."""
+    line = f"stage {name}: {{option}}"
+    return function.choices.choose("stage", name, options, rule, loc=loc, because=why, line=line, **more)
 
 
 def unstage(function: Function, names: Collection[str]) -> None:
@@ -191,22 +201,11 @@ class _ChoosingResults:
         if any(flaw_of_store(function, self.target, self.facts, each, around, alike) for each in alike):
             return False
         bytes = tile_bytes(value)
-        way: bool = function.choices.choose(
-            "stage",
-            name,
-            {TMA: True, **dict.fromkeys(self._options(bytes), False)},
-            TMA,
-            loc=op.loc,
-            because="one thread stores it while the block goes on",
-            retreats=(
-                (f"stage.{name}", "registers", ("shared",)),
-                # Several TMA stores are not ordered, whether they store different tiles or one tile.
-                (f"stage.{name}", "shared", ("hazard",)),
-            ),
-            costs={TMA: bytes, "shared": bytes, "registers": 0},
-            unit="bytes of shared memory",
-            line=f"stage {name}: {{option}}",
-        )
+        options = {TMA: True, **dict.fromkeys(self._options(bytes), False)}
+        # Several TMA stores are not ordered, whether they store different tiles or one tile.
+        retreats = (f"stage.{name}", "registers", ("shared",)), (f"stage.{name}", "shared", ("hazard",))
+        costs, why = {TMA: bytes, "shared": bytes, "registers": 0}, "one thread stores it while the block goes on"
+        way: bool = choose_stage(function, name, options, TMA, why, op.loc, retreats=retreats, costs=costs, unit=UNIT)
         made = function.choices.made[-1].taken
         self.said = {**self.said, name: made}
         function.attrs["stage"] = dict(self.said)
@@ -224,17 +223,9 @@ class _ChoosingResults:
         # and there is no error.
         bytes = tile_bytes(value)
         fits = self._rule(bytes)
-        chosen: bool = function.choices.choose(
-            "stage",
-            name or "tensor",
-            self._options(bytes),
-            fits,
-            loc=function.lines.get(("stage", name or "")),
-            because=f"not 'tma': {part}",
-            costs={"shared": bytes, "registers": 0},
-            unit="bytes of shared memory",
-            line=f"stage {name}: {{option}}",
-        )
+        loc, costs = function.lines.get(("stage", name or "")), {"shared": bytes, "registers": 0}
+        options, why = self._options(bytes), f"not 'tma': {part}"
+        chosen: bool = choose_stage(function, name or "tensor", options, fits, why, loc, costs=costs, unit=UNIT)
         self.said = {**self.said, name or "": fits}
         function.attrs["stage"] = dict(self.said)
         return chosen
@@ -253,18 +244,10 @@ class _ChoosingResults:
         why = self._why_staged(op, value)
         if name not in self.said and why is None:
             return None
-        chosen: bool = function.choices.choose(
-            "stage",
-            name or "tensor",
-            self._options(bytes),
-            self.said.get(name or "", self._rule(bytes)),
-            loc=op.loc,
-            because=why or "a thread stores more of a row at once",
-            retreats=((f"stage.{name or 'tensor'}", "registers", ("shared",)),),
-            pinned=asked,
-            line=f"stage {name}: {{option}}",
-        )
-        return chosen
+        options, rule = self._options(bytes), self.said.get(name or "", self._rule(bytes))
+        subject, why = name or "tensor", why or "a thread stores more of a row at once"
+        retreats = ((f"stage.{subject}", "registers", ("shared",)),)
+        return choose_stage(function, subject, options, rule, why, op.loc, retreats=retreats, pinned=asked)
 
     def _why_staged(self, op: Op, value: Value) -> str | None:
         """The reason to stage a store that no line mentions. Returns None if it should not be staged."""
@@ -399,16 +382,9 @@ class _Choosing:
         elif bytes not in ASYNC_BYTES:
             why = f"{bytes} bytes at a time are no asynchronous copy"
         options = {"registers": ""} if wrong is not None else {"shared": "shared", "registers": ""}
-        staged: str = self.function.choices.choose(
-            "stage",
-            name,
-            options | ({TMA: TMA} if is_box else {}),
-            rule,
-            loc=load.loc,
-            because=why,
-            pinned=place if word else None,
-            line=f"stage {name}: {{option}}",
-        )
+        options |= {TMA: TMA} if is_box else {}
+        pinned = place if word else None
+        staged: str = choose_stage(self.function, name, options, rule, why, load.loc, pinned=pinned)
         # Windows of one source line may become one box with a halo, so a line counts once. `pipeline` checks the real
         # size. Without this rule, a filter of 4 × 4 taps was refused, because its 16 tiles, which become one, did not
         # fit.

@@ -30,7 +30,7 @@ In the kernel's code, `block(i)` and `grid(i)` keep their meaning: they are reco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -382,9 +382,8 @@ def _make_ordered(function: Function, order: TileOrder, cluster: tuple[int, int]
             tile = order.tile(b, number, rows, columns)
         else:
             tile[0] = order.row(b, tile[0], rows)
-        there = _take_ranks(b, function, tile, sizes, cluster)
-    replace_grid(function, tile, sizes)
-    _write_where(function, there)
+        _take_ranks(b, function, tile, sizes, cluster)
+    replace_grid(function, dict(enumerate(tile)), dict(enumerate(sizes)))
     if blocks > 1:  # all blocks of a cluster are along x
         function.grid[0] = ["*", ["cdiv", function.grid[0], cluster[0]], blocks]
     if cluster[1] > 1:
@@ -400,9 +399,9 @@ def _clusters(b: Builder, tiles: Value, blocks: int) -> Value:
 
 def _take_ranks(
     b: Builder, function: Function, tile: list[Value], sizes: list[Value], cluster: tuple[int, int]
-) -> Value | None:
+) -> None:
     """Replaces the position of the block's cluster by the tile of the block, along each axis of `tile`. `sizes` has the
-    numbers of tiles. Returns whether the block stores its tile, or None if all blocks do."""
+    numbers of tiles. A block past the end repeats the last tile, and does not store it."""
     found: Value | None = None
     for axis, blocks in enumerate(cluster):
         if blocks == 1:
@@ -410,14 +409,13 @@ def _take_ranks(
         rank = b.value("cluster_rank", axis=axis, blocks=blocks, apart=prod(cluster[:axis]))
         number, tiles = b.value("add", b.value("mul", tile[axis], b.index(blocks)), rank), sizes[axis]
         tile[axis], known = number, constant_of(tiles)
-        if known is not None and int(known) % blocks == 0:
-            continue
-        # A block past the end repeats the last tile. A mask can disable the block's stores.
+        if known is None or int(known) % blocks:
+            tile[axis] = b.value("minimum", number, b.value("sub", tiles, b.index(1)))
+            there = b.value("lt", number, tiles)
+            found = there if found is None else b.value("and", found, there)
+    if found is not None:
         _check_effects(function)
-        tile[axis] = b.value("minimum", number, b.value("sub", tiles, b.index(1)))
-        there = b.value("lt", number, tiles)
-        found = there if found is None else b.value("and", found, there)
-    return found
+        _write_where(function, found)
 
 
 def _check_effects(function: Function) -> None:
@@ -430,10 +428,8 @@ def _check_effects(function: Function) -> None:
             raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
 
 
-def _write_where(function: Function, there: Value | None) -> None:
+def _write_where(function: Function, there: Value) -> None:
     """Adds the condition `there` to the masks of all accesses to tensors that the kernel writes."""
-    if there is None:
-        return
     written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
     for block in blocks_of(function.body):
         for op in list(block.ops):
@@ -469,9 +465,8 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
     turn = Value(TileType((), INDEX), name=TILE)
     with b.region(inside):
         tile = order.tile_of_block(b, turn, first, step, clusters)
-        there = _take_ranks(b, function, tile, sizes, cluster)
-    replace_grid(function, tile, sizes)
-    _write_where(function, there)
+        _take_ranks(b, function, tile, sizes, cluster)
+    replace_grid(function, dict(enumerate(tile)), dict(enumerate(sizes)))
     kept = [op for op in body.ops if op.spec.allocates]
     rest = [op for op in body.ops if not op.spec.allocates]
     end = Op(OPS["yield"], [], [], {}, (), b.loc)
@@ -492,13 +487,13 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
     function.deals += 1
 
 
-def replace_grid(function: Function, numbers: Sequence[Value], sizes: Sequence[Value]) -> None:
-    """Replaces the kernel's reads of the grid. Along each axis, `numbers` replaces the block number, and `sizes`
-    replaces the number of blocks."""
+def replace_grid(function: Function, numbers: Mapping[int, Value], sizes: Mapping[int, Value]) -> None:
+    """Replaces the kernel's reads of the grid. Along the axes that they contain, `numbers` replaces the block number,
+    and `sizes` replaces the number of blocks."""
     made = {}
     for op in walk(function.body):
-        known = {"block": numbers, "blocks": sizes}.get(op.spec.elements.of_grid, ())
-        if known and op.attrs["axis"] < len(known):
+        known = {"block": numbers, "blocks": sizes}.get(op.spec.elements.of_grid, {})
+        if known and op.attrs["axis"] in known:
             made[op.result] = known[op.attrs["axis"]]
     replace_uses(function.body, made)
 

@@ -398,14 +398,9 @@ class _Split(_Meeting):
         b, function = self.b, self.function
         number, parts = b.value("block_id", axis=AXIS), b.index(self.parts)
         single = function.grid[AXIS] == 1  # then no division is needed
-        made: dict[Value, Value] = {}
         self.block = b.index(0) if single else b.value("floordiv", number, parts)
         blocks = b.index(1) if single else b.value("floordiv", b.value("grid_size", axis=AXIS), parts)
-        known = {"block": self.block, "blocks": blocks}
-        for op in walk(function.body):
-            if op.spec.elements.of_grid and op.attrs["axis"] == AXIS:
-                made[op.result] = known[op.spec.elements.of_grid]
-        replace_uses(function.body, made)
+        replace_grid(function, {AXIS: self.block}, {AXIS: blocks})
         function.grid[AXIS] = self.parts if single else ["*", function.grid[AXIS], self.parts]
         return number if single else b.value("mod", number, parts)
 
@@ -494,7 +489,8 @@ class _Stream(_Meeting):
             tile = of(own, b.value("add", dealt, number))
             flat = b.value("mod", tile, plane)
             numbers = [b.value(name, flat, sizes[0]) for name in ("mod", "floordiv")]
-            replace_grid(function, [*numbers, b.value("floordiv", tile, plane)], sizes)
+            numbers.append(b.value("floordiv", tile, plane))
+            replace_grid(function, dict(enumerate(numbers)), dict(enumerate(sizes)))
             origin = b.value("mul", number, iterations)
             first = of(b.index(0), b.value("maximum", b.value("sub", low, origin), b.index(0)))
             last = of(iterations, b.value("minimum", b.value("sub", high, origin), iterations))

@@ -72,16 +72,6 @@ Offsets = dict[Product, Linear]
 matrix with n columns, it is {(n,): row, (n, r): 1, (): column, (c,): 1}."""
 
 
-class _ScalarFactors(Forms[tuple[Value, Value]]):
-    """Describes a scalar that is a product by its two factors."""
-
-    def multiplied(self, op: Op) -> tuple[Value, Value]:
-        return op.operands[0], op.operands[1]
-
-
-_FACTORS = _ScalarFactors()
-
-
 class AffineOffsets(Forms[Offsets]):
     """The offsets of one function's values, computed on demand. Products and terms contain the identities of scalars.
     `scalars` maps an identity to its value."""
@@ -141,8 +131,9 @@ class AffineOffsets(Forms[Offsets]):
         terms, constant = linear(value)
         out: Offsets | None = {(): Linear((), constant)} if constant else {}
         for v, k in terms.items():
-            factors = _FACTORS.told(v)
-            product = None if factors is None else _times(*(self._scalar(factor) for factor in factors))
+            op = v.op
+            is_product = op is not None and op.spec.algebra.sums == (None, "mul")
+            product = _times(*map(self._scalar, op.operands)) if op is not None and is_product else None
             part = {self._named(v): Linear((), 1)} if product is None else product
             out = None if out is None else _plus(out, {p: each.times(k) for p, each in part.items()}, 1)
         return {self._named(value): Linear((), 1)} if out is None else out

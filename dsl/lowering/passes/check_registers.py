@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from dsl.lowering.directives.slices import reads
 from dsl.lowering.hopper.warpgroup import BESIDES, most_columns, registers_at_start
-from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.function import Function, Op, Value, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import MOST_REGISTERS, Target
 from dsl.lowering.ir.types import ViewType
@@ -75,7 +75,7 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
         if not op.spec.wgmma or isinstance(op.operands[0].type, ViewType):
             continue
         sums, left = sum(map(_registers, op.results)), _registers(op.operands[0])
-        later = _used(body, at + 1)
+        later = {value for each in body.ops[at + 1 :] for value in reads(each)}
         beside = sum(_registers(arg) for arg in body.args[loop.spec.control.counters :] if arg in later)
         if beside and sums + left + beside > has:
             parts = f"{sums} for its accumulator and {left} for its left operand"
@@ -90,11 +90,6 @@ def _lifted_to(function: Function) -> int:
     roles = roles_of(function)
     given: Sequence[int] = roles.attrs["registers"] if roles is not None else ()
     return given[1] if given else 0
-
-
-def _used(body: Block, begin: int) -> set[Value]:
-    """The values that the operations from index `begin` on use. Uses in their regions are included."""
-    return {value for op in body.ops[begin:] for value in reads(op)}
 
 
 def _check_product(function: Function, target: Target, op: Op) -> None:

@@ -77,12 +77,9 @@ def _odd_ones(function: Function) -> None:
     """Computes tiles in static parts if their extents are no powers of two, as far as that is possible."""
     # A tile for 5003 columns has five parts of 1024 columns instead of eight. A block then executes 5240 warp
     # instructions instead of 8120.
-    odd = [
-        (op, axis)
-        for op in walk(function.body)
-        for axis, extent in enumerate(op.result.shape if is_load(op) else ())
-        if usual_part(extent) not in (1, extent)
-    ]
+    loads = [op for op in walk(function.body) if is_load(op)]
+    axes = [(op, axis, extent) for op in loads for axis, extent in enumerate(op.result.shape)]
+    odd = [(op, axis) for op, axis, extent in axes if usual_part(extent) not in (1, extent)]
     if not odd:
         return
     seen, around = set[Wide](), Surroundings(function)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.joins import joined
@@ -205,12 +204,8 @@ class StaticParts(PhaseMaker):
             self.reduce(*each)
 
 
-@dataclass(slots=True)
-class _Part:
-    """A part in progress: its number, and the values of the part that are already available."""
-
-    stage: Value
-    memo: dict[Wide, Value] = field(default_factory=dict)
+Part = tuple[Value, dict[Wide, Value]]
+"""A part in progress: its number, and the values of the part that are already available."""
 
 
 class LoopOfParts(PhaseMaker):
@@ -275,7 +270,7 @@ class LoopOfParts(PhaseMaker):
         loads = self.loads(phase, [value for value in there if value is not None])
         sources = [(each, None if each.source is None else each.source.op) for each in self.first]
         copied = [(each, load) for each, load in sources if load is not None]
-        parts: list[_Part] = []
+        parts: list[Part] = []
         if copied:
             # Loads of the edges start before the copies, so that loads and copies are in flight together. If there are
             # few parts, loads of the parts also start before the copies. ptxas does not move loads across the loop of
@@ -285,7 +280,7 @@ class LoopOfParts(PhaseMaker):
                     for op in self.loads(phase, ()):
                         self.of(op.result, self.region.axes[op.result])
             if loads and self.count <= AHEAD:
-                parts = [_Part(self.b.index(n)) for n in range(self.count)]
+                parts = [(self.b.index(n), {}) for n in range(self.count)]
                 self.load(parts, loads)
             self.bring(copied)
         edges, starts = self.at_edges(phase), [self.start(sink) for sink in phase.sinks]
@@ -352,19 +347,19 @@ class LoopOfParts(PhaseMaker):
         self, phase: WidePhase, loads: Sequence[Op], stages: Sequence[Value], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
         """Computes some parts, whose loads all start first. Returns the accumulators after these parts."""
-        parts = [_Part(stage) for stage in stages]
+        parts: list[Part] = [(stage, {}) for stage in stages]
         self.load(parts, loads)
         return self.sinks(phase, parts, accumulators)
 
-    def load(self, parts: Sequence[_Part], loads: Sequence[Op]) -> None:
+    def load(self, parts: Sequence[Part], loads: Sequence[Op]) -> None:
         for part in parts:
-            self.begin(part.stage, part.memo)
+            self.begin(*part)
             for op in loads:
                 self.of(op.result, self.region.axes[op.result])
 
-    def sinks(self, phase: WidePhase, parts: Sequence[_Part], accumulators: list[list[Value]]) -> list[list[Value]]:
+    def sinks(self, phase: WidePhase, parts: Sequence[Part], accumulators: list[list[Value]]) -> list[list[Value]]:
         for part in parts:
-            self.begin(part.stage, part.memo)
+            self.begin(*part)
             accumulators = [self.sink(*each) for each in zip(phase.sinks, accumulators, strict=True)]
         return accumulators
 

@@ -54,16 +54,13 @@ def prefetch_fragments(function: Function) -> None:
         found.add(name)
         word, line = said.get(name), function.lines.get(("prefetch_fragments", name))
         iteration = _Iteration(function, loops, block)
-        if (
-            word not in (None, "whole")
-            and iteration.unstaged
-            and "registers" not in function.by_subject("stage", str).values()
-        ):
+        is_named = word not in (None, "whole")
+        if is_named and iteration.unstaged and "registers" not in function.by_subject("stage", str).values():
             # Only the shapes of this variant prevent the rewrite: its rows begin at any address, so they are not
             # staged. The line then has no effect, and `dsl why` shows the reason.
             function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", because=iteration.unstaged)
             continue
-        if word not in (None, "whole") and iteration.wrong is not None:
+        if is_named and iteration.wrong is not None:
             message = f"the MMAs of loop '{name}' cannot go step by step: {iteration.wrong[0]}"
             raise TileError("schedule", line or loops[-1].loc, message, iteration.wrong[1])
         if word is None and iteration.wrong is not None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.halo import Halo, are_adjacent, halo_of, widened
-from dsl.lowering.directives.tma import SWIZZLED_ROWS, TMA
-from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.directives.tma import TMA
+from dsl.lowering.hopper.boxes import ATOM, CopiedBox
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.shared.atoms import offsets_within
@@ -137,7 +137,7 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
         if halo is None or not _is_one(function, windows, halo):
             continue
         first = windows[0].tile
-        rows = -(-halo.rows // SWIZZLED_ROWS) * SWIZZLED_ROWS  # the swizzle repeats after eight rows
+        rows = -(-halo.rows // ATOM) * ATOM  # the swizzle repeats after eight rows
         retype(first, shape=(rows, shape[1]), swizzle=row_swizzle(shape[1] * first.dtype.bytes), fixed=True)
         for number, each in enumerate(windows):
             row = b.value("mul", *b.same_shape([halo.row(b, number), b.index(shape[1])]))

@@ -76,13 +76,9 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
     # All errors are found at once, before any pass. It took 17 runs to find 17 wrong names when each pass reported its
     # own.
     everywhere = named.values | named.tensors | named.shared | function.in_branches
-    lines = [(row, name) for row, name in function.lines if row in NO_SUCH and name not in everywhere]
-    off = {name for name, holds in function.by_subject("pingpong", bool).items() if not holds}
-    found = [
-        no_such(function, row, name, named.tensors if row == "stage" else named.tiles)
-        for row, name in lines
-        if name is not None and not (row == "pingpong" and name in off)
-    ]
+    off = {("pingpong", name) for name, holds in function.by_subject("pingpong", bool).items() if not holds}
+    lines = [key for key in function.lines if key[0] in NO_SUCH and key[1] not in everywhere and key not in off]
+    found = [no_such(function, *key, named.tensors if key[0] == "stage" else named.tiles) for key in lines]
     for key, forced in function.choices.forced.items():
         kind, _, name = key.partition(".")
         if kind == "recompute" and forced.loc is not None and name.isidentifier() and name not in everywhere:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from dsl.lowering.hopper.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
+from dsl.lowering.hopper.boxes import ATOM, BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.known.facts import Analysis
@@ -20,8 +20,6 @@ WHAT_IS_A_BOX = (
     "image, row and column must be digits of a pixel's number, 'specialize h, w, p, q'"
 )
 ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
-SWIZZLED_ROWS = 8
-"""Number of rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
 LEAST_ROW = 64
 """Minimum number of bytes in a row of a box that TMA copies by default. With channels in blocks of 32 bytes (int8
 convolutions of 256 images, H200), TMA takes 1.3 to 2.1 times as long as `cp.async`."""
@@ -38,7 +36,7 @@ def swizzle_of_box(rows: int, width: int) -> Swizzle:
     """The swizzle of a shared tile for boxes of `rows` rows of `width` bytes. A swizzle depends on addresses and
     repeats after eight rows. A stage has no swizzle if its number of rows is no multiple of eight, because the stage
     would be read in another order than it was written."""
-    return row_swizzle(width) if rows % SWIZZLED_ROWS == 0 else ()
+    return row_swizzle(width) if rows % ATOM == 0 else ()
 
 
 def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:
@@ -129,5 +127,5 @@ def boxed(columns: int, rows: int, run: int, size: int) -> int:
     `size` is the number of bytes of an element."""
     # If the number of rows is a multiple of eight, the tile has the same arrangement in each stage. It is then copied
     # in swizzle atoms of 128 bytes a row. Other tiles have no swizzle.
-    most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
+    most = MOST_OF_ROW // size if rows % ATOM == 0 else MOST_OF_BOX
     return min(columns, most, *([run] if run * size >= LEAST_RUN else []))

@@ -115,12 +115,9 @@ def _as_one(b: Builder, low: Subscript, high: Subscript) -> Subscript | None:
         return None
     digit, by = replace(lower, count=lower.count * upper.count), b.index(lower.count)
     extent = high.extent * lower.count if isinstance(high.extent, int) else b.value("mul", high.extent, by)
-    return replace(
-        low,
-        index=TileIndex(b.value("mul", high.index.start, by), (digit,)),
-        extent=extent,
-        outside=(low.outside[0] or high.outside[0], low.outside[1] or high.outside[1]),
-    )
+    index = TileIndex(b.value("mul", high.index.start, by), (digit,))
+    outside = low.outside[0] or high.outside[0], low.outside[1] or high.outside[1]
+    return replace(low, index=index, extent=extent, outside=outside)
 
 
 def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:

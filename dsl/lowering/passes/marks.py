@@ -155,9 +155,8 @@ def _stretch_of(block: Block, run: list[int], lines: LineRange) -> Stretch:
 
 def marked_lines(function: Function) -> set[int]:
     """The lines that can have a mark."""
-    return {line_of(function, op) for op in walk(function.body) if not _is_slight(op) and not op.spec.control.ends} - {
-        0
-    }
+    marked = [op for op in walk(function.body) if not _is_slight(op) and not op.spec.control.ends]
+    return {line_of(function, op) for op in marked} - {0}
 
 
 def _is_slight(op: Op) -> bool:

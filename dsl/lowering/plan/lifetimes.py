@@ -189,9 +189,5 @@ class Lifetimes:
         assert offset is not None
         affine = self.affines.of(offset)
         type = self.tiles[self.number[op.operands[0]]].attrs["type"]
-        return (
-            (mask is None or constant_of(mask) is True)
-            and offset.tile.size == prod(type.shape)
-            and affine is not None
-            and affine.one_to_one(offset.tile.shape)
-        )
+        is_full = offset.tile.size == prod(type.shape) and (mask is None or constant_of(mask) is True)
+        return is_full and affine is not None and affine.one_to_one(offset.tile.shape)

@@ -144,9 +144,8 @@ class _Reasons:
             masked = [op for op, of in ((later, touch), (earlier, past)) if self.is_masked(op, of)]
             return f"{subject_of(masked[0])} is masked" if masked else ""
         if met.doubt is Doubt.PLACE:
-            return (
-                self.unplaced(later, touch) or self.unplaced(earlier, past) or "in which earlier iteration is not known"
-            )
+            told = self.unplaced(later, touch) or self.unplaced(earlier, past)
+            return told or "in which earlier iteration is not known"
         if met.doubt is Doubt.BASE and past.offsets is not None and touch.offsets is not None:
             return self.counted_from(past.offsets.terms, touch.offsets.terms)
         return met.doubt.value

@@ -10,8 +10,6 @@ from dsl.lowering.passes.barriers.state import State
 from dsl.lowering.passes.barriers.threads import Scope
 from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
 
-BARRIER = OPS["barrier"]
-
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -25,7 +23,7 @@ class Placed:
 
 def placed(order: Order, block: Block, before: Op, scope: Scope, need: Need) -> Placed:
     """Inserts a new barrier before an operation."""
-    barrier = Op(BARRIER, [], [], {"scope": scope}, (), before.loc)
+    barrier = Op(OPS["barrier"], [], [], {"scope": scope}, (), before.loc)
     order.steps.insert(block, barrier, before)
     return Placed(block, barrier, before, need)
 

@@ -182,12 +182,8 @@ class Touch:
         if not (stage or offsets):
             return self
         before = self.before and (self.before[0] * (not stage), self.before[1] * (not offsets))
-        return replace(
-            self,
-            stage=None if stage else self.stage,
-            offsets=None if offsets else self.offsets,
-            before=before if before and any(before) else None,
-        )
+        known = None if stage else self.stage, None if offsets else self.offsets
+        return replace(self, stage=known[0], offsets=known[1], before=before if before and any(before) else None)
 
 
 def terms_of(factors: dict[int, int]) -> Terms:

@@ -204,7 +204,6 @@ class _Anchors:
         return self.vectors(value, value.name or "value", value.op, 1, widest, axis, "no access and no product")
 
     def vectors(self, value: Value, subject: str, op: Op | None, rule: int, widest: int, axis: int, why: str) -> Layout:
-        shape = value.tile.shape
         options = {str(1 << i): 1 << i for i in reversed(range(widest.bit_length()))}
         chosen: int | Layout = self.function.choices.choose(
             "vector",
@@ -219,14 +218,13 @@ class _Anchors:
         )
         if isinstance(chosen, Layout):
             return chosen
-        width = chosen
-        return self.warps_of(value, subject, op, Layout.default(shape, self.warps, width, axis), (width, axis))
+        return self.warps_of(value, subject, op, chosen, axis)
 
-    def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:
-        """Returns the layout `along`. If the tile is reduced, returns by default a layout with the warps along another
-        axis, because the reduction of a row within one warp needs no barrier."""
-        apart = Layout.default(along.shape, self.warps, *vector, apart=True)
-        if apart == along or not any(self.is_reduced(each, vector[1]) for each in self.layouts.joined(value)):
+    def warps_of(self, value: Value, subject: str, op: Op | None, width: int, axis: int) -> Layout:
+        """The layout with `width` elements along `axis`. If the tile is reduced along this axis, the warps are by
+        default along another axis, because the reduction of a row within one warp needs no barrier."""
+        along, apart = (Layout.default(value.tile.shape, self.warps, width, axis, apart) for apart in (False, True))
+        if apart == along or not any(self.is_reduced(each, axis) for each in self.layouts.joined(value)):
             return along
         why = "it is reduced along the axis of its accesses: warps lie along others"
         ways, loc = {"apart": apart, "along": along}, None if op is None else op.loc

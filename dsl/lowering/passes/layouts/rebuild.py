@@ -313,12 +313,8 @@ class Rebuilding:
             layout = next(iter(pinned.values()))
             self.refuse_pins(op, pinned, layout)
         if layout is None:
-            within = [
-                self.layouts[v]
-                for o in inside(op)
-                for v in (*o.operands, *o.results)
-                if isinstance(v.type, TileType) and v.tile.shape == shape and v in self.layouts
-            ]
+            values = [v for o in inside(op) for v in (*o.operands, *o.results) if v in self.layouts]
+            within = [self.layouts[v] for v in values if v.tile.shape == shape]
             layout = within[0] if within else Layout.default(shape, self.warps)
         if layout.count != 1:
             self.check_elements(op, condition, layout)

@@ -25,7 +25,7 @@ from dsl.lowering.known.affine import AffineOffsets
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.known.forms import Forms
 from dsl.lowering.ops import operand
-from dsl.lowering.shared.access_width import MAX_BYTES
+from dsl.lowering.shared.access_width import MAX_BYTES, offset_of
 
 Terms = tuple[tuple[Value, int], ...]
 """Values that are constant along a row, each with its factor."""
@@ -132,11 +132,11 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
     """
     affines, found = AffineOffsets(), _accesses(region)
     start = _start_of(region, found)
-    offset = _offset(found[0])
+    offset = offset_of(found[0])
     _check_frame(region, offset.shape)
     numbers = {v for op in slices(_wides(region)) for v in op.results if v.dtype is INDEX and v.shape == offset.shape}
     offsets = {v for v in numbers | {offset} if affines.offsets(v) == affines.offsets(offset)}
-    mine = [op for op in found if _offset(op) in offsets]
+    mine = [op for op in found if offset_of(op) in offsets]
     end = _end_of(region, mine, step is not None)
     inside = {flag for flag in _all_flags(region) if _ENDS.told(flag) == end}
     beyond = Beyond(region, inside)
@@ -151,7 +151,7 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
 
 def _start_of(region: WideRegion, found: list[Op]) -> Terms:
     """The start of each row of the first access. Raises TileError `schedule` if its columns are not contiguous."""
-    told = _SUMS.of(_offset(found[0])) if found else None
+    told = _SUMS.of(offset_of(found[0])) if found else None
     if told is None or told[1] != 1:
         said = f"its columns{in_line(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
         raise region.about.refused(said, "columns that are counted: x[r, 0 : COLS]")
@@ -176,12 +176,6 @@ def _accesses(region: WideRegion) -> list[Op]:
     loads = [op for op in region.block.ops if op.spec.access.kind == "read" and op.result in region.axes]
     stores = [sink for sink in region.sinks if not sink.results]
     return [op for op in (*loads, *stores) if isinstance(op.operands[0].type, TensorType)]
-
-
-def _offset(op: Op) -> Value:
-    offset = operand(op, "offset")
-    assert offset is not None
-    return offset
 
 
 def _ends_of(region: WideRegion, mask: Value | None, said: bool) -> list[tuple[Value, Terms]]:

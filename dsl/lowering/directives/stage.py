@@ -62,7 +62,7 @@ from dsl.lowering.plan.tile_loads import (
     place_of,
     row_bytes,
 )
-from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
+from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours, offset_of
 from dsl.lowering.shared.atoms import offsets_within
 
 WAYS = {"shared": True, "registers": False}
@@ -257,9 +257,7 @@ class _ChoosingResults:
         if neighbours(self.facts, op, op.spec.access.under_mask) * dtype.bytes < MAX_BYTES:
             # Rows begin at odd places. The lanes that store a row of a fragment fill a part of each sector. H200, bf16,
             # 128 x 256: 4096 x 4095 x 64, 23 us in place of 87; 4096 x 4092 x 64, 19 us in place of 44.
-            offset = operand(op, "offset")
-            assert offset is not None
-            if max(self.facts.of(offset).run) < WARP:
+            if max(self.facts.of(offset_of(op)).run) < WARP:
                 return None
             return "rows begin at odd places, and neighbouring lanes then store neighbouring elements"
         if dtype.bits != 16:
@@ -481,7 +479,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     taken = taken_names(function.body)
     with b.region(allocated):
         users = uses(function.body)  # computed once, because computing it for each of 4,096 loads took 10 s
-        staged = [_staged(function, b, facts, load, taken, users) for load in loads]
+        staged = [_staged(b, facts, load, taken, users) for load in loads]
         staged = side_by_side(b, with_halos(function, b, staged))
     with b.region(head):
         for each in staged:
@@ -515,7 +513,7 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
     b = Builder(located(function, load))
     with b.region(allocated):
         taken = taken_names(function.body)
-        staged = _staged(function, b, facts, load, taken, uses(function.body), False)
+        staged = _staged(b, facts, load, taken, uses(function.body), False)
     with b.region(head):
         source, mask = offset_and_mask(load)
         _copies(b, facts, staged, source, mask)
@@ -556,7 +554,7 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
         raise TileError("schedule", line or load.loc, message, "compute the place before the loop")
     with b.region(allocated):
         taken = taken_names(body)
-        staged = _staged(function, b, facts, load, taken, uses(body), False)
+        staged = _staged(b, facts, load, taken, uses(body), False)
     with b.region(ahead):
         source, mask = (v if v is None else made_anew(b, part, {}, v) for v in offset_and_mask(load))
         _copies(b, facts, staged, source, mask)
@@ -621,15 +619,12 @@ def feeds_wgmma(load: Op, users: dict[Value, list[Op]]) -> bool:
 
 
 def _staged(
-    function: Function, b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]],
-    again: bool = True,
-) -> Staged:  # fmt: skip
+    b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]], again: bool = True
+) -> Staged:
     """Allocates the shared tile for a load: `sa` for `a`, `sa2` for a second load of `a`. `again` states that each
     iteration copies the tile."""
     b.place = (load.loc or b.loc, None)
-    offset, shape = operand(load, "offset"), load.result.tile.shape
-    assert offset is not None
-    runs = facts.of(offset).run
+    runs, shape = facts.of(offset_of(load)).run, load.result.tile.shape
     # The axis that is contiguous in global memory comes last, so the tile of `b.T` is transposed in shared memory.
     # Copies are then 16 bytes wide, and `ldmatrix` transposes while it reads.
     axes = tuple(range(len(shape)))

@@ -63,7 +63,7 @@ def subtile(function: Function) -> None:
         if name in said:
             _check(name, value, said[name], loc)
             rule, why = said[name], "the schedule says so"
-        elif is_sum_of_wgmma(function, name) or _joins_wgmma(function, value):
+        elif is_sum_of_wgmma(function, name) or _joins_wgmma(value):
             rule, why = _columns_of_wgmma(function, value)
         else:
             rule, why = _quarters(function, value), f"a warp has {LEAST} elements of each part, or more"
@@ -94,7 +94,7 @@ def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
     return found
 
 
-def _joins_wgmma(function: Function, total: Value) -> bool:
+def _joins_wgmma(total: Value) -> bool:
     """Whether a loop adds the results of wgmma to a value that the loop carries, as in `acc = acc + dot(x, y)`."""
     loop = total.op
     if loop is None or not loop.spec.control.counters or total not in loop.results:
@@ -107,7 +107,7 @@ def _joins_wgmma(function: Function, total: Value) -> bool:
 def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...], str]:
     """The default subtile of an accumulator of wgmma, and the reason for it. MMAs of subtiles become one instruction
     again, so the size of a subtile affects only registers and shared memory."""
-    (rows, columns), joins = total.shape, _joins_wgmma(function, total)
+    (rows, columns), joins = total.shape, _joins_wgmma(total)
     stored = max((_stored_bytes(op) for op in _stores_of(function, total)), default=0)
     part = columns & -columns
     most = MOST_WHOLE if rows * columns * stored <= MOST_WHOLE else MOST_AT_ONCE

@@ -8,9 +8,8 @@ from dsl.lowering.hopper.boxes import ATOM, BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, 
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.known.facts import Analysis
-from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import moved_by
-from dsl.lowering.shared.access_width import MAX_BYTES, neighbours
+from dsl.lowering.shared.access_width import MAX_BYTES, neighbours, offset_of
 from dsl.lowering.shared.atoms import MOST_OF_ROW
 from dsl.lowering.shared.shared_map import Swizzle, row_swizzle
 
@@ -49,9 +48,7 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
         return op.attrs.get("no_box", "it is no access of a tile"), WHAT_IS_A_BOX
     if op.attrs["cache"] is not None:
         return "TMA has no cache operator", "leave out cache="
-    offset = operand(op, "offset")
-    assert offset is not None
-    rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset).run
+    rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset_of(op)).run
     if rows != MAX_BYTES:
         known = f"{rows} bytes of its rows are known to be aligned neighbours"
         return known, _aligned_rows(function, op.operands[0])
@@ -109,9 +106,8 @@ def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
     A TMA store writes a row in units of 16 bytes, also past the end of the tensor's row. On an H100, such a store
     overwrote 420 elements beside a view of 466 columns of f16 in rows of 512. TMA loads stop at the row's end.
     """
-    tensor, offset, box = op.operands[0], operand(op, "offset"), CopiedBox.of(op)
-    assert offset is not None
-    runs, size = facts.of(offset).run, tensor.dtype.bytes
+    tensor, box, runs = op.operands[0], CopiedBox.of(op), facts.of(offset_of(op)).run
+    size = tensor.dtype.bytes
     inner = [axis.axis for axis in box.axes if axis.along == runs.index(max(runs)) and axis.step == 1]
     (dims,) = [p.dims for p in function.params if p.value is tensor]
     known = box.joined([d if isinstance(d, int) else function.divisors.get(d, 1) for d in dims])

@@ -60,7 +60,7 @@ def tma_stores(function: Function, target: Target) -> None:
             raise TileError("instruction", place or op.loc, f"'{name}' cannot be stored by TMA: {wrong[0]}", wrong[1])
     head = Block()
     ways = _stages(function, facts, stores, head)
-    waits = _waits(function, stores, ways, around)
+    waits = _waits(function, ways, around)
     for op in stores:
         _lower(function, op, ways[op], waits[op])
     b = Builder(located(function, stores[-1]))
@@ -178,7 +178,7 @@ def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, 
     return (*(axis for axis in axes if axis != last), last), run
 
 
-def _waits(function: Function, stores: list[Op], ways: dict[Op, _Stage], around: dict[Op, Op]) -> dict[Op, int | None]:
+def _waits(function: Function, ways: dict[Op, _Stage], around: dict[Op, Op]) -> dict[Op, int | None]:
     """For each store, the number of groups of stores that may still be in flight when its stage is written. Returns
     None if no earlier store has read the stage."""
     together = [[op for op in block.ops if op in ways] for block in blocks_of(function.body)]

@@ -14,6 +14,13 @@ MAX_BYTES = 16
 ASYNC_BYTES = (4, 8, 16)  # sizes that cp.async copies (PTX ISA, cp.async)
 
 
+def offset_of(op: Op) -> Value:
+    """The offsets of the elements that an access reads or writes. A copy writes them in shared memory."""
+    offset = operand(op, "offset")
+    assert offset is not None
+    return offset
+
+
 def pointer_align(function: Function, memory: Value) -> int:
     """The known alignment of the first element of `memory`, in bytes."""
     if isinstance(memory.type, SharedType):
@@ -59,8 +66,7 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
 def neighbours(analysis: Analysis, op: Op, under: str) -> int:
     """The number of contiguous, aligned elements that a load from global memory may move with one access if its layout
     allows this. `under` is the field of the mask's `Facts` that limits the number."""
-    offset, mask, memory = operand(op, "offset"), operand(op, "mask"), op.operands[0]
-    assert offset is not None
+    offset, mask, memory = offset_of(op), operand(op, "mask"), op.operands[0]
     facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
     masked = shape if mask is None else getattr(analysis.of(mask), under)
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
@@ -71,8 +77,7 @@ def neighbours(analysis: Analysis, op: Op, under: str) -> int:
 def access_width(analysis: Analysis, op: Op) -> int:
     """The number of elements that a load, store or asynchronous copy moves with one access. In a copy, both the source
     and the destination limit this number."""
-    offset, source, tensor = operand(op, "offset"), operand(op, "source"), operand(op, "tensor")
-    assert offset is not None
+    offset, source, tensor = offset_of(op), operand(op, "source"), operand(op, "tensor")
     width = vector_width(analysis, op, offset, op.operands[0], offset.tile.layout)
     if source is not None and tensor is not None:
         width = min(width, vector_width(analysis, op, source, tensor, source.tile.layout))

@@ -25,14 +25,13 @@ from dsl.lowering.ir.types import TileType
 from dsl.lowering.known.facts import Analysis
 from dsl.lowering.layouts.layout import Layout, LayoutError, flaw_of_layout
 from dsl.lowering.machine.tensor_cores import Mma, accumulator, fitting, product, replicated, splits_of_warps
-from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.matrix import product_of
 from dsl.lowering.ops.memory import moved_by, space_of
 from dsl.lowering.passes.layouts.spread import Layouts
 from dsl.lowering.plan.products import is_wgmma, names_of_product
 from dsl.lowering.plan.tile_loads import is_store
-from dsl.lowering.shared.access_width import lies_along, masked_groups
+from dsl.lowering.shared.access_width import lies_along, masked_groups, offset_of
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
@@ -71,16 +70,13 @@ def accumulator_layout(
 
 def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
     """The layout that makes a memory access wide and coalesced."""
-    offset = operand(op, "offset")
-    assert offset is not None
-    return Layout.default(offset.tile.shape, warps, *access_vector(analysis, op, warps))
+    return Layout.default(offset_of(op).tile.shape, warps, *access_vector(analysis, op, warps))
 
 
 def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
     """How many contiguous elements a lane accesses at once (up to 16 bytes), and the axis along which they are
     contiguous."""
-    offset = operand(op, "offset")
-    assert offset is not None
+    offset = offset_of(op)
     shape = offset.tile.shape
     facts, under = analysis.of(offset), masked_groups(analysis, op, shape)
     size = op.operands[0].dtype.bytes

@@ -20,7 +20,7 @@ from dsl.lowering.passes.layouts.anchors import access_layout
 from dsl.lowering.passes.layouts.parted_loads import mask_loads, obstacle
 from dsl.lowering.passes.layouts.spread import Layouts
 from dsl.lowering.passes.lower_matrix_accesses import feeding
-from dsl.lowering.shared.access_width import ASYNC_BYTES, masked_groups, vector_width
+from dsl.lowering.shared.access_width import ASYNC_BYTES, masked_groups, offset_of, vector_width
 
 CONVERT = OPS["convert_layout"]
 
@@ -182,8 +182,7 @@ class Rebuilding:
         layout for `ldmatrix`."""
         if layout is None or op.attrs.get("matrix"):
             return layout
-        offset = operand(op, "offset")
-        assert offset is not None
+        offset = offset_of(op)
 
         def requests(lying: Layout | None) -> int:
             layout = self.access_layout(op) if lying is None else lying
@@ -214,8 +213,8 @@ class Rebuilding:
     def copy_layout(self, op: Op) -> Layout:
         """The layout of a copy. Each thread copies up to 16 bytes that are contiguous in both memories. A schedule may
         pin this layout under the name NAME.copy."""
-        offset, source = operand(op, "offset"), operand(op, "source")
-        assert offset is not None and source is not None
+        offset, source = offset_of(op), operand(op, "source")
+        assert source is not None
         shape = offset.tile.shape
         pin = self.function.pins.get(f"{op.operands[0].name}.copy")
         if pin is not None:

@@ -32,7 +32,6 @@ NO_CHOICE = {
     "dsl/lowering/emit/masks.py:ends": "the one axis along which a mask moves",
     "dsl/lowering/passes/layouts/anchors.py:product_layout": "the pin that a schedule has given of a product",
     "dsl/lowering/passes/layouts/anchors.py:chained_layout": "what avoids a layout conversion; `neighbours` chooses it",
-    "dsl/lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
     "dsl/lowering/directives/pingpong.py:_computed_operand": "the first wait of an iteration",
     "dsl/lowering/passes/place_shared.py:_smaller": "the tile that an error names",
     "dsl/lowering/plan/products.py:_part": "the line of the product",

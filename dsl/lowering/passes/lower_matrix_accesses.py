@@ -209,7 +209,7 @@ def feeding(body: Block) -> set[Value]:
         if op is None:
             return carried.get(value, ())
         if op.spec.control.flows:
-            return next(each for each in names(op) if value in each)
+            return [name for each in names(op) if value in each for name in each]
         return op.operands if op.spec.elementwise or (op.spec.pure and len(op.operands) == 1) else ()
 
     operands = [o for op in walk(body) if op.spec.product for o in op.operands[:2]]

@@ -91,8 +91,9 @@ class RivalPoint:
 
 
 def cheapest(judge: Judge, rivals: Sequence[Rival]) -> RivalPoint | None:
-    """The rival that is taken, at its point. Returns None if none of several rivals compiles, or if all of their costs
-    are infinite. The only rival is taken in any case, and the compiler then reports why it refuses it."""
+    """The cheapest rival, with the chosen point of each of its launches. Returns None if none of several rivals
+    compiles, or if all of their costs are infinite. The only rival is taken in any case, and the compiler then reports
+    why it refuses it."""
     if len(rivals) == 1:
         return _of_one(judge, rivals[0])
     candidates = [each for rival in rivals if (each := _candidate(judge, rival)) is not None]

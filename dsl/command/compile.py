@@ -170,7 +170,8 @@ def request_of(
     planned: list[Request],
     example: ast.Example | None,
 ) -> Request:
-    """The variant of a kernel given by name. The example gives the values of the kernel's dims."""
+    """The request for the variant of a kernel that the command line names. The example gives the values of the
+    kernel's dims."""
     known = schedules_of(program, kernel, schedule)
     # Dims and constants that the command line does not set come from the example's launch of this kernel.
     near = next((request for request in planned if request.kernel == kernel.name), None)

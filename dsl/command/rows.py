@@ -87,8 +87,9 @@ class DifferenceRow:
     """`dsl.diff`: a difference between the two sides of a launch.
 
     `what` is the kind of row: a `choice`, `constant` or `level` that differs, a `line` whose counters differ, or a
-    `figure`. Figures are listed even if they are equal on both sides. In a row of a `level`, `a` and `b` are the
-    numbers of removed and added rows. `a` is None if side A lacks the value, and `b` is None if side B lacks the value.
+    `figure`. Figures are listed even if they are equal on both sides. If `what` is
+    `level`, `a` is the number of lines that were removed from the level's text, and `b` the number of added lines.
+    Otherwise, `a` is None if side A lacks the value, and `b` is None if side B lacks the value.
     `ratio` is b / a. For times, `ratio` comes from the rounds of one contest, and `ratio_interval` is the ratio's
     interval."""
 

@@ -147,7 +147,7 @@ def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def taken_in_all(said: Mapping[str, Any]) -> dict[Numbered, Taken]:
-    """The options that the choices of all kernels took, from the data of `dsl why --json --all`."""
+    """Maps each choice of each kernel to the option that it took, from the data of `dsl why --json --all`."""
     kernels = said.get("kernels", [])
     found: dict[Numbered, Taken] = {}
     for kernel in kernels:

@@ -236,7 +236,8 @@ class Names(Numbers):
     """The names of a schedule. Each name is evaluated when it is first needed.
 
     `known` holds names that have a value from the start. Values in `given` win over definitions. `asked` holds the
-    values so far, and `tuned` holds the `tune` sets among them. `reads` maps each name to the names that it read.
+    values so far, and `tuned` holds the `tune` sets among them. `reads` maps each name to the names that its
+    definition has used.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ class ResolvedSchedule:
 
     @property
     def lines(self) -> dict[tuple[str, str], Loc]:
-        """The locations of the properties that passes read, by property and subject.
+        """Maps (property, subject) to the location of its line, for the properties that the compiler's passes read.
 
         A property of the kernel has its own name as its subject.
         """

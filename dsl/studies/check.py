@@ -434,8 +434,8 @@ class _Check:
 
 
 def _alternatives(kernel: ast.KernelDef) -> Iterator[dict[str, str]]:
-    """Choices of types for the type parameters. The first choice takes the first alternative of each parameter. Each
-    further choice changes one parameter."""
+    """Assignments of one type to each type parameter. The first assignment takes the first alternative of every
+    parameter. Each further assignment changes one parameter of the first."""
     parameters = type_parameters([kernel])
     first = {name: choices[0] for name, choices in parameters.items()}
     yield first

@@ -74,7 +74,8 @@ class Verified:
 
 @dataclass
 class Verification:
-    """All verified kernels of an example, in order. `refused` lists shapes that the file does not take."""
+    """All verified kernels of an example, in order. `refused` lists the shapes that the file refuses, with
+    the reasons."""
 
     example: str | None
     kernels: list[Verified] = field(default_factory=list)

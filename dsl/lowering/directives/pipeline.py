@@ -284,8 +284,9 @@ def _stages(
 
 
 def _reserved(is_tma: bool, other: Nest) -> int:
-    """Minimum number of stages that the current ring leaves for the ring of a later loop nest. A TMA ring takes all
-    stages that fit, so it leaves two stages for another TMA ring, and the default number for `cp.async`."""
+    """Minimum number of stages that the current ring leaves for the ring of a later loop nest. A TMA ring would
+    take every stage that fits. So it must leave two stages for a later TMA ring, or the default number of stages for a
+    later ring of `cp.async`. A ring without TMA leaves one stage."""
     return (2 if other.head.is_tma else max(USUAL)) if is_tma else 1
 
 

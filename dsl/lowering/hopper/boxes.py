@@ -307,6 +307,7 @@ def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
 
 
 def shape_of(box: CopiedBox) -> tuple[int, ...]:
-    """The shape of the tile of a box. Each slice of the box must be along one axis of the tile."""
+    """The shape of the tile that a box copies: the extents of the box's slices, in the order of the tile's axes. Each
+    slice must be along one axis of the tile."""
     extents = {axis.along: axis.extent for axis in box.axes if axis.along >= 0}
     return tuple(extents[axis] for axis in range(len(extents)))

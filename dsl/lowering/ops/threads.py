@@ -133,7 +133,7 @@ def _place_vote(a: Placing, op: Op) -> Placed:
 
 
 def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """The result is the same for each group of 32 neighbours in row-major order."""
+    """Within each group of 32 neighbours in row-major order, all elements of the result are equal."""
     same, left = [], WARP
     for extent in reversed(shape):
         same.append(min(extent, left))

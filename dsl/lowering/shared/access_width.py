@@ -65,7 +65,7 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
 
 def neighbours(analysis: Analysis, op: Op, under: str) -> int:
     """The number of contiguous, aligned elements that a load from global memory may move with one access if its layout
-    allows this. `under` is the field of the mask's `Facts` that limits the number."""
+    allows this. `under` names the field of the mask's `Facts` that limits this number."""
     offset, mask, memory = offset_of(op), operand(op, "mask"), op.operands[0]
     facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
     masked = shape if mask is None else getattr(analysis.of(mask), under)

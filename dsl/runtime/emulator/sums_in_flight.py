@@ -43,8 +43,8 @@ class FlyingSums:
     """The facts that hold before an instruction, on at least one path to the instruction.
 
     `flying` has the age and the role of each register of a product in flight. The role is a shape, `A` or EITHER.
-    `touched` has the registers that other instructions have accessed since the last fence. `fenced` states whether
-    there was a fence.
+    `touched` has those of the products' registers that instructions other than wgmma have accessed since the last
+    fence. `fenced` states whether there was a fence.
     """
 
     flying: dict[str, tuple[int, str]] = field(default_factory=dict)

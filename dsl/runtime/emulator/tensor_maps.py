@@ -164,7 +164,8 @@ def bytes_of_type(name: str) -> int:
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
     """A map after `tensormap.replace`. Raises NoMap for bytes that are no map, and for a map with a window.
 
-    `value` is the unsigned value of the instruction. A field that no device accepts is reported where the map is used.
+    `value` is the unsigned value of the instruction. It is not checked: if no device accepts it, the
+    instruction that uses the map reports the error.
     """
     numbers, rest = list(LAYOUT.unpack(data[: LAYOUT.size])), bytearray(data[LAYOUT.size :])
     if numbers[0] != MAGIC:

@@ -55,8 +55,8 @@ class Order:
 class BarrierWalk:
     """One or more walks. Calls `needed` for each access that no barrier orders. `needed` then inserts a barrier.
 
-    `again`: True if the program was walked before. Copies are then not checked again. The state behind a block is
-        cached, with the state on entry as the key.
+    `again`: True if the program was walked before. Copies are then not checked again. The state after a block is cached
+        by the state on entry to the block, except in a branch of threads.
     """
 
     def __init__(self, order: Order, needed: Callable[[Need], None], again: bool = False):
@@ -69,7 +69,7 @@ class BarrierWalk:
         self.in_while = False  # whether the innermost loop of that branch is a `while`
 
     def block(self, block: Block, state: State) -> State:
-        """The state behind a block that is entered in the given state."""
+        """The state after a block that is entered in the given state."""
         if not self.again or self.branch is not None:
             return self._through(block, state.copy())
         known, key = self.outcomes[block], (state.pending, *state.flying)

@@ -178,9 +178,9 @@ class _Anchors:
         return self.vectors(moved, subject_of(op), op, width, width, axis, why)
 
     def is_passing(self, op: Op) -> bool:
-        """Whether an access loads a tile from shared memory that is only stored to global memory, by narrower accesses.
-        The store then determines its layout: neighbouring lanes write neighbouring elements, even if rows begin at odd
-        places."""
+        """Whether an access loads a tile from shared memory, and the tile's only use is a store to global memory with
+        narrower accesses. The store then determines its layout: neighbouring lanes write neighbouring elements, even if
+        rows begin at odd places."""
         if op.spec.access.kind != "read" or space_of(op.operands[0]) != "shared":
             return False
         users = self.layouts.users.get(op.result, ())

@@ -1,10 +1,10 @@
 """Puts the words of an opcode in the order of the table of forms.
 
 ptxas reads an opcode as a name and modifiers. It accepts the modifiers in any order. CUTLASS writes
-`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, and nvcc writes `atom.add.global.u32`. ptxas requires an order for the words
-of the name. It also requires an order among types, among layouts of matrices, among state spaces, and among operations
-on bits. This reordering agrees with ptxas 13.5 on 13,267 permutations of all forms.
-`tests/runtime/emulator/test_ptx_spelling.py` tries some of these permutations again.
+`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, and nvcc writes `atom.add.global.u32`. But the words
+of the name have an order. Modifiers of the same kind also keep their order: types (as in `cvt.f32.f16`), layouts of
+matrices (`row.col`), state spaces, and operations on bits. This reordering agrees with ptxas 13.5 on 13,267
+permutations of all forms. `tests/runtime/emulator/test_ptx_spelling.py` tries some of these permutations again.
 """
 
 from __future__ import annotations

@@ -308,6 +308,7 @@ def early(function: Function) -> None:
 FAULTS = [
     Fault("check_names", "rows", renamed("gt", "le"), "out", lane=False),
     Fault("check_names", "product", swapped("dot"), "acc", lane=False),
+    Fault("turned_tiles", "product", swapped("dot"), "acc", lane=False),
     Fault("grid", "rows", renamed("mul", "add", -1), "acc", lane=False),
     Fault("split", "product", swapped("dot"), "acc", lane=False),
     Fault("precompute", "rows", swapped("div"), "out", lane=False),

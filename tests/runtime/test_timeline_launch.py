@@ -55,7 +55,7 @@ class Recording(FakeCuda):
         kernel = self.kernel(marked())
         made: Any = kernel._loaded[0]
         made.context.poison, made.context.synchronize = None, lambda: None
-        kernel._loaded[0] = LoadedKernel(made.context, made.header, made.function, 0, True, IDLE)
+        kernel._loaded[0] = LoadedKernel(made.context, made.header, made.function, 0, True, 132, IDLE)
         return kernel
 
 

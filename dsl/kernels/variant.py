@@ -460,6 +460,7 @@ class _Variant:
         """The divisors of dims and strides that may decide the code. Dims count if they decide the widths of accesses
         (`KernelHead.widths`), belong to TMA boxes, or are multiples of the kernel's tiles. Multiples of a tile need no
         mask."""
+        widths = self.head.widths(self.request.absent) | rows
         strides = {
             stride_name(name, axis): stride
             for name, of_axes in self.request.strides.items()
@@ -469,7 +470,7 @@ class _Variant:
         wide = {
             name: min(pow2_divisor(extent), MAX_DIVISOR)
             for name, extent in dims.items()
-            if (name in self.head.widths or name in rows) and name not in special and pow2_divisor(extent) > 1
+            if name in widths and name not in special and pow2_divisor(extent) > 1
         }
         for name, node in self.program.once(tiles_of, self.kernel.name):
             tile = self._tile(node, {**constants, **special}) if name in dims and name not in special else None

@@ -3,6 +3,7 @@ signature."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from dsl.lowering.ir.location import Loc
@@ -25,10 +26,7 @@ class ArrayParameter:
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelHead:
     """The parameters of a kernel, by kind and name. `types` holds the alternatives of each type parameter. `constants`
-    holds the names of the constants that are not type parameters. `dims` is in the order of first use.
-
-    `widths` holds the dims that affect how wide an access can be. A dim is missing from `widths` if tensors have the
-    dim only as the first of several axes."""
+    holds the names of the constants that are not type parameters. `dims` is in the order of first use."""
 
     name: str
     names: tuple[str, ...]
@@ -38,7 +36,14 @@ class KernelHead:
     types: dict[str, list[str]]
     constants: frozenset[str]
     dims: tuple[str, ...]
-    widths: frozenset[str]
+
+    def widths(self, absent: Collection[str]) -> set[str]:
+        """The dims that affect how wide an access can be. `absent` has the optional tensors that are not given."""
+        # The first of several axes counts rows. The strides of a row-major array are products of the other axes'
+        # extents. So only these extents decide whether an address is a multiple of 16 bytes.
+        given = (array.dims for name, array in self.arrays.items() if name not in absent)
+        inner = (dims[1:] if len(dims) > 1 else dims for dims in given)
+        return {d for dims in inner for d in dims if isinstance(d, str)}
 
 
 def head_of(kernel: ast.KernelDef) -> KernelHead:
@@ -56,9 +61,6 @@ def head_of(kernel: ast.KernelDef) -> KernelHead:
             dims = tuple(map(extent, p.type.dims))
             arrays[p.name] = ArrayParameter(p.name, p.type.dtype, dims, p.type.strided, p.type.optional, p.loc)
     axes = [array.dims for array in arrays.values()]
-    # The first of several axes counts rows. The strides of a row-major array are products of the other axes' extents.
-    # So only these extents decide whether an address is a multiple of 16 bytes.
-    inner = (dims[1:] if len(dims) > 1 else dims for dims in axes)
     return KernelHead(
         kernel.name,
         tuple(p.name for p in kernel.params),
@@ -68,5 +70,4 @@ def head_of(kernel: ast.KernelDef) -> KernelHead:
         {c.name: c.types for c in kernel.constants if c.types is not None},
         frozenset(c.name for c in kernel.constants if c.types is None),
         tuple(dict.fromkeys(d for dims in axes for d in dims if isinstance(d, str))),
-        frozenset(d for dims in inner for d in dims if isinstance(d, str)),
     )

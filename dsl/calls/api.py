@@ -16,13 +16,14 @@ from dsl.calls.short_way import MOST_WAYS, short_way
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plugin_files import load_plugins
-from dsl.kernels.variant import Request, Resolved, Variant, stride_class
+from dsl.kernels.variant import Request, Variant, stride_class
 from dsl.kernels.variants import Variants
 from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.location import Errors, TileError, closest
 from dsl.lowering.ir.targets import Target, target
 from dsl.lowering.known.facts import most_elements
 from dsl.runtime.call_classes import CallClasses
+from dsl.schedules import Points
 from dsl.text import tree as ast
 from dsl.text.heads import KernelHead
 from dsl.text.program import Program, parse_program
@@ -197,9 +198,9 @@ class Module:
         """The lowered variant of a request. Compiling the variant later does not lower it again."""
         return self.variants.built(self.as_asked(request))
 
-    def resolved(self, request: Request) -> Resolved:
-        """The evaluated schedule of a request."""
-        return self.variants.resolved(self.as_asked(request))
+    def points(self, request: Request) -> Points | None:
+        """The points of a request's schedule by cost, or None if the schedule states no cost."""
+        return self.variants.points(self.as_asked(request))
 
     def as_asked(self, request: Request) -> Request:
         """The request with the settings that the module applies to all of its kernels."""
@@ -410,7 +411,7 @@ class ModuleFunction:
         constants, options = self.called.split(rest)
         self.check_constants(constants)
         what = (module.program, self.name, facts, place, device.sms, constants, options, schedule)
-        return Planner(*what, device=device.name, tuned=tuned, built=module.built, resolved=module.resolved)
+        return Planner(*what, device=device.name, tuned=tuned, built=module.built, points=module.points)
 
     def check_constants(self, constants: Mapping[str, Any]) -> None:
         for name in constants:

@@ -30,7 +30,7 @@ from dsl.calls.tuned import (
     text_digest,
 )
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Resolved, Variant, as_parameter, resolve
+from dsl.kernels.variant import Request, Variant, as_parameter, points_of
 from dsl.lowering.hopper.boxes import maps_of
 from dsl.lowering.ir.function import stride_name
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -174,8 +174,8 @@ class Planner:
 
     The launches come from the first of these sources that is given: `schedule`, `chosen` (the steps of a branch), the
     entry of `tuned` that serves the call on `device` (a device name), or the conditions of the dispatch. `constants`
-    override all of these sources. `built` lowers the variant of a request, for `fits`. `resolved` evaluates
-    the schedule of a request, for costs.
+    override all of these sources. `built` lowers the variant of a request, for `fits`. `points` evaluates
+    the cost of a request's schedule.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Planner:
         device: str | None = None,
         tuned: Tuned | None = None,
         built: Callable[[Request], Variant] | None = None,
-        resolved: Callable[[Request], Resolved] | None = None,
+        points: Callable[[Request], Points | None] | None = None,
     ):
         self.program, self.name, self.target, self.sms = program, name, target, sms
         self.called = program.once(Called, name)
@@ -203,7 +203,7 @@ class Planner:
         self.schedule, self.chosen = schedule, chosen
         self.device, self.tuned = device, tuned
         self.built = built or (lambda request: lower(program, request).variant)
-        self.resolved = resolved or partial(resolve, program)
+        self.points = points or partial(points_of, program)
         self.reasons: list[str] = []
         self.unfit: str | None = None  # why the variant of the last `fits` does not fit
         self.refused: TileError | None = None  # the compiler's error for this variant
@@ -480,10 +480,6 @@ class Planner:
             return rivals[0].steps
         taken = cheapest(self, rivals)
         return None if taken is None else taken.steps
-
-    def points(self, request: Request) -> Points | None:
-        """The points of a request's schedule by cost, or None if the schedule states no cost."""
-        return self.resolved(request).schedule.points
 
     def launches_its_kernel(self, line: ast.When) -> bool:
         """Whether a branch launches a kernel that has the requested schedule."""

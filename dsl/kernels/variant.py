@@ -24,7 +24,7 @@ from dsl.lowering.layouts.layout import row_major
 from dsl.lowering.plan.products import drop_boxes, has_wgmma, may_plan, plan
 from dsl.lowering.text.level import LevelCondition
 from dsl.runtime.numbers import in_json
-from dsl.schedules import Definition, ResolvedSchedule, resolve_schedule, target_facts, tensor_names
+from dsl.schedules import Definition, Points, ResolvedSchedule, resolve_schedule, target_facts, tensor_names
 from dsl.schedules.rules import multiplies
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, tiles_of
@@ -155,9 +155,15 @@ def build_variant(
         return _Variant(program, request).build(budget, resolved)
 
 
-def resolve(program: Program, request: Request) -> Resolved:
-    """The schedule and the facts of a request, without building the variant. Raises TileError as building does."""
-    return _Variant(program, request).resolve()
+def resolve(program: Program, request: Request, points: Points | None = None) -> Resolved:
+    """The schedule and the facts of a request, without building the variant. `points` are those of the schedule's cost,
+    if they are known. Raises TileError as building does."""
+    return _Variant(program, request).resolve(points)
+
+
+def points_of(program: Program, request: Request) -> Points | None:
+    """The points of a request's schedule by cost, or None if the schedule states no cost. Raises TileError."""
+    return _Variant(program, request).schedule(costs_only=True)[0].points
 
 
 @dataclass(slots=True)
@@ -258,16 +264,19 @@ class _Variant:
             out[constant.name] = DTYPES[chosen]
         return out
 
-    def resolve(self) -> Resolved:
+    def schedule(self, **options: Any) -> tuple[ResolvedSchedule, dict[str, Any]]:
+        """The evaluated schedule, and the values of scalars. `options` are those of `resolve_schedule`."""
         kernel, request = self.kernel, self.request
-        dims = dict(request.dims)
         facts = target_facts(self.target, request.sms, request.device) | tensor_names(
             kernel, request.absent, request.strides
         )
         scalars = {n: self._as_parameter(n, request.scalars[n]) for n in self.head.scalars if n in request.scalars}
-        schedule = resolve_schedule(
-            self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
-        )
+        known = request.dims, self.types, facts, request.constants, scalars
+        return resolve_schedule(self.program, kernel, request.schedule, *known, **options), scalars
+
+    def resolve(self, points: Points | None = None) -> Resolved:
+        request, dims = self.request, dict(self.request.dims)
+        schedule, scalars = self.schedule(chosen=points)
         if prod(schedule.attrs.get("cluster", ())) > 1 and self.target.number < 90:
             message = f"{self.target.arch} has no clusters of blocks: they need sm_90"
             raise TileError("target", schedule.places["cluster", None], message, "cluster 1 is no cluster")

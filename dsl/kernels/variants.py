@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from dsl.kernels.compile import Compiled, Lowered, compile_lowered, lower
-from dsl.kernels.variant import Request, Resolved, Variant, resolve
+from dsl.kernels.variant import Request, Resolved, Variant, points_of, resolve
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.numbers import exact_key
+from dsl.schedules import Points
 from dsl.text.program import Program
 
 Kernel = TypeVar("Kernel")
@@ -106,6 +107,7 @@ class Variants(Generic[Kernel]):
         self._kernels: dict[Any, Kernel] = {}  # by request
         self._families: dict[Any, list[Member[Kernel]]] = {}
         self._resolved: dict[Any, Resolved] = {}  # by request, until the request is compiled
+        self._points: dict[Any, Points | None] = {}  # by request, until its schedule is resolved
         self._waiting: dict[Any, Lowered] = {}  # lowered but not compiled, by `kind_of`
         self._refused: dict[Any, TileError] = {}
 
@@ -136,8 +138,15 @@ class Variants(Generic[Kernel]):
         """The evaluated schedule of a request. The schedule is kept from one call of this method to the next, since
         costs, `built` and `kernel` ask for it one after the other."""
         key = request_key(request)
-        found = self._resolved.pop(key, None) or resolve(self.program, request)
+        found = self._resolved.pop(key, None) or resolve(self.program, request, self._points.pop(key, None))
         keep(self._resolved, key, found, MOST_WAITING)
+        return found
+
+    def points(self, request: Request) -> Points | None:
+        """The points of a request's schedule by cost, or None if the schedule states no cost. Nothing else of the
+        schedule is evaluated, since most schedules that a launch compares lose."""
+        found = points_of(self.program, request)
+        keep(self._points, request_key(request), found, MOST_WAITING)
         return found
 
     def _lowered(self, family: tuple, resolved: Resolved) -> Lowered:

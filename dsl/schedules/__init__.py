@@ -1,7 +1,8 @@
 """A schedule consists of names with expressions (`definitions.py`) and of properties, one row each (`properties.py`).
 Expressions are evaluated on demand."""
 
+from dsl.schedules.cheapest import Points
 from dsl.schedules.definitions import Definition
 from dsl.schedules.resolve import ResolvedSchedule, resolve_schedule, target_facts, tensor_names
 
-__all__ = ["Definition", "ResolvedSchedule", "resolve_schedule", "target_facts", "tensor_names"]
+__all__ = ["Definition", "Points", "ResolvedSchedule", "resolve_schedule", "target_facts", "tensor_names"]

@@ -129,10 +129,13 @@ def resolve_schedule(
     facts: Mapping[str, Any],
     overrides: Mapping[str, Any],
     scalars: Mapping[str, Any],
+    chosen: Points | None = None,
+    costs_only: bool = False,
 ) -> ResolvedSchedule:
     """Evaluates the kernel's constants, its warps and the properties. `overrides` win over the schedule.
 
-    Constants without a value are left out. Raises a TileError or Errors with all wrong lines.
+    Constants without a value are left out. `chosen` has the points of the schedule's cost, if they are known. With
+    `costs_only`, only the cost is evaluated. Raises a TileError or Errors with all wrong lines.
     """
     out = ResolvedSchedule(name)
     said = Said()
@@ -147,12 +150,16 @@ def resolve_schedule(
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
     names.broken = mistakes.broken
     # The rule's cost chooses what it reads, also if the schedule has a cost of its own, for other sets.
-    for setting in (each.settings.get(("cost", None)) for each in (rule, said)):
-        if setting is not None:
-            with mistakes.of_a_line():
-                given = {**overrides, **names.cheapest}
-                out.points = points(setting, program, said, known, given, dim_names(kernel))
-                names.cheapest, out.costs["cost"] = {**names.cheapest, **out.points.at(0)}, out.points.costs[0]
+    costs = [each.settings["cost", None] for each in (rule, said) if ("cost", None) in each.settings]
+    for setting in costs:
+        with mistakes.of_a_line():
+            given = {**overrides, **names.cheapest}
+            known_points = chosen if setting is costs[-1] else None
+            out.points = known_points or points(setting, program, said, known, given, dim_names(kernel))
+            names.cheapest, out.costs["cost"] = {**names.cheapest, **out.points.at(0)}, out.points.costs[0]
+    if costs_only:
+        mistakes.tell()
+        return out
     for constant in kernel.constants:
         if constant.name in said.definitions:
             with mistakes.of_a_line():

@@ -97,6 +97,21 @@ def test_the_printed_schedule_has_the_warps_and_the_reasons_against_wgmma() -> N
     assert "    warps = 4  # 4 by default" in by_threads
 
 
+def test_a_tile_of_few_rows_is_wgmma_unless_another_product_of_the_kernel_is_not() -> None:
+    """Of 48 x 128 the columns are the rows of instructions."""
+    plain = "acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)"
+    sizes = {"TM": 48, "TN": 128, "TK": 32}
+    (route,) = (
+        c for c in compiled(PRODUCT, constants=sizes).variant.function.choices.keyed().values() if c.kind == "route"
+    )
+    assert route.taken == "wgmma" and "64 columns for each four warps" in str(route.because)
+    more = "\n        low = dot(a[i : i + TM, p : p + TK] * a[i : i + TM, p : p + TK], full(T[TK, 16], 1.0), low)"
+    text = PRODUCT.replace(plain, plain + more).replace("    for p", "    low = zeros(f32[TM, 16])\n    for p")
+    text = text.replace("    c[i", "    c[i : i + TM, 0:16] = low.to(O)\n    c[i", 1)
+    routes = compiled(text, constants=sizes).variant.function.choices.keyed()
+    assert routes["route.acc"].taken == "mma.sync" and "another product" in str(routes["route.acc"].because)
+
+
 def test_products_of_a_kernel_share_their_warps() -> None:
     both = "acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)"
     more = "\n        low = dot(a[i : i + 64, p : p + TK], b[p : p + TK, j : j + TN], low)"

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import located
-from dsl.lowering.hopper.warpgroup import is_loaded, loaded_across, turned_shape
+from dsl.lowering.hopper.warpgroup import is_loaded, loaded_across
 from dsl.lowering.ir.function import Block, Function, Op, Value, parents, put, replace_uses, uses, walk
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops.control import handed_on
-from dsl.lowering.plan.products import is_wgmma
+from dsl.lowering.plan.products import computes_transpose, is_wgmma
 from dsl.lowering.shared.access_width import lies_along
 
 
 def turned_tiles(function: Function) -> None:
     """Transposes each wgmma of which only the columns can be the rows of instructions."""
     for op in walk(function.body):
-        if is_wgmma(op) and turned_shape(*op.result.tile.shape):
+        if is_wgmma(op) and computes_transpose(function, op):
             _turn(function, op)
 
 

@@ -149,10 +149,12 @@ def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]
     seen = _Seen(function)
     flaws = {op: seen.flaw(op) for op in walk(function.body) if op.spec.product and not seen.is_said(op)}
     fitting = [op for op, flaw in flaws.items() if flaw is None]
-    together = _flaw_together(function, given, fitting, may_set_warps)
-    if len(fitting) < len(flaws) and any(_is_turned(function, op) for op in fitting):
+    if len(fitting) < len(flaws):
         # A transposed result is no operand of a product by mma.sync without a conversion.
-        together = "its instructions have the columns of the tile as rows, and other products of the kernel have not"
+        why = "it is computed transposed, and another product of the kernel is mma.sync"
+        flaws |= {op: why for op in fitting if computes_transpose(function, op)}
+        fitting = [op for op, flaw in flaws.items() if flaw is None]
+    together = _flaw_together(function, given, fitting, may_set_warps)
     taken = [op for op, flaw in flaws.items() if _is_taken(function, op, flaw or together)]
     if taken:
         _choose_warps(function, _warps(function, _rows(function, taken[0]), may_set_warps), WHY_WARPS)
@@ -178,13 +180,14 @@ def _is_taken(function: Function, op: Op, flaw: str | None) -> bool:
     and the choice has one option."""
     carried = op.operands[2].name if op.operands[2].op is None else None  # zeros may have any name
     subject = op.result.name or carried or "product"
+    which = "columns" if computes_transpose(function, op) else "rows"
     return function.choices.choose(
         "route",
         subject,
         WAYS if flaw is None else {"mma.sync": False},
         INSTRUCTION if flaw is None else "mma.sync",
         loc=op.loc,
-        because=flaw or f"{ROWS} rows for each four warps, and copies can bring its operands",
+        because=flaw or f"{ROWS} {which} for each four warps, and copies can bring its operands",
         line=f"instruction {subject}: {{option}}" if flaw is None else None,
         retreats=(("route", "mma.sync", REFUSALS),) if flaw is None else (),
     )
@@ -198,19 +201,19 @@ def _part(function: Function, op: Op) -> tuple[int, int]:
     return cut[0], cut[1]
 
 
-def _is_turned(function: Function, op: Op) -> bool:
-    """Whether the instructions of an MMA compute the transposed tile."""
+def computes_transpose(function: Function, op: Op) -> bool:
+    """Whether the instructions of an MMA compute the transposed tile. A subtile that a line names is not transposed."""
     return op.result.tile.shape == _part(function, op) and turned_shape(*_part(function, op))
 
 
 def _rows(function: Function, op: Op) -> int:
     """The number of rows of the instructions of an MMA, for all warps of the block."""
-    return _part(function, op)[_is_turned(function, op)]
+    return _part(function, op)[computes_transpose(function, op)]
 
 
 def _columns(function: Function, op: Op) -> int:
     """The number of columns of the instructions of an MMA."""
-    return _part(function, op)[not _is_turned(function, op)]
+    return _part(function, op)[not computes_transpose(function, op)]
 
 
 def _give_registers(function: Function) -> None:
@@ -262,7 +265,7 @@ class _Seen:
     def flaw(self, op: Op) -> str | None:
         """The reason why an MMA cannot be wgmma. Returns None if the plan finds no reason."""
         left, right, sums = op.operands
-        is_turned = _is_turned(self.function, op)
+        turned = computes_transpose(self.function, op)
         rows, columns = _rows(self.function, op), _columns(self.function, op)
         types = left.dtype.name, right.dtype.name, sums.dtype.name
         if op not in self.in_loops:
@@ -275,7 +278,7 @@ class _Seen:
         if left.tile.shape[1] * size % STEP:
             return f"{left.tile.shape[1] * size} bytes along k are no multiple of {STEP}"
         for value, is_right, name in ((right, True, "right"), (left, False, "left")):
-            if not is_turned and not is_right and not (chain(left) and chain(left)[-1].spec.access.kind == "read"):
+            if not turned and not is_right and not (chain(left) and chain(left)[-1].spec.access.kind == "read"):
                 continue  # computed in registers, where wgmma takes a left operand
             if (flaw := self._flaw_of_operand(value, is_right, size)) is not None:
                 return f"its {name} operand {flaw}"

@@ -164,7 +164,7 @@ class EmptyArrays:
             raise TileError("expect", loc, message, "are the arguments of a launch in their order? outputs come first")
         read = [name for name in self.bound if name in set().union(*map(names_in, nodes))]
         for one, other in combinations(read, 2):
-            if self.has_changed_with(names.get(one), names.get(other), self.bound[other]):
+            if self.has_changed_with(names.get(one), names.get(other), max(self.bound[one], self.bound[other])):
                 message = f"'{other}' is memory of '{one}', and a launch has written it since: the old values are gone"
                 hint = "copy ahead of the launch: .to(TYPE) copies; parts, reshape, transpose, flat, broadcast do not"
                 raise TileError("expect", loc, message, hint)

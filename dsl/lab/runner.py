@@ -168,11 +168,13 @@ class Runner:
         counts = Counts()
 
         def launch() -> None:
+            label = ""  # of the first kernel with a finding
             with ready.bound.call():
                 for kernel, values in zip(ready.bound.in_turn(ready.arguments), ready.arguments, strict=True):
                     counts.add(whole_launch(kernel.run(*values, **options)))
+                    label = label or (kernel.header.label if counts.findings else "")
                 if counts.findings:
-                    raise FindingError(f"{kernel.header.label}: {counts.findings[0]}", counts.findings[0])
+                    raise FindingError(f"{label}: {counts.findings[0]}", counts.findings[0])
 
         try:
             with self.place.limited():

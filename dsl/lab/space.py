@@ -25,9 +25,9 @@ from dsl.text import tree as ast
 from dsl.text.program import Program
 
 MAX_POINTS = 100_000
+"""At most `MAX_POINTS` points are listed for one launch."""
 MAX_CASES = 1000
 """Limit of the cases of one `dsl tune`. The example is examined for each case."""
-"""At most `MAX_POINTS` points are listed for one launch."""
 
 
 def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple[list[Overrides], dict[str, list[Any]]]:

@@ -182,7 +182,7 @@ def test_copies_go_on_from_tile_to_tile(iterations: str, lines: str, m: int, n: 
 
 
 WRONG = {
-    "cluster 2\n    persistent 1": "blocks of a cluster are launched together",
+    "cluster 2\n    persistent 1": "persistent blocks form clusters only if TMA",
     "persistent 99": "persistent is from 0 to 32; this is 99",
 }
 

@@ -261,7 +261,8 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         "that has no tile of its own would do 'asm'",
     ),
     "persistent, without boxes": (
-        {"stage a, b: tma": "stage a, b: shared", "cluster 2": "cluster 2\n    persistent 1"}, "launched together",
+        {"stage a, b: tma": "stage a, b: shared", "cluster 2": "cluster 2\n    persistent 1"},
+        "form clusters only if TMA",
     ),
 }  # fmt: skip
 

@@ -453,7 +453,7 @@ def test_gradients_of_attention_by_warp_groups(d: int, causal: bool, device: str
 def test_a_variant_by_its_strides() -> None:
     """Boxes need rows that begin at multiples of 16 bytes: `compile` is told of strided tensors."""
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator")
-    request: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "T": "f16", "O": "f16", "B": "f32"}
+    request: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "T": "f16", "O": "f16", "B": "f32", "CLUSTER": 1}
     absent = {"scale", "bias", "residual"}
     with pytest.raises(TileError, match="is no load of a staged tile"):
         module.compile("product", "tma", absent=absent, **request)

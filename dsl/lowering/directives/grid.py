@@ -349,7 +349,8 @@ def _blocks_at_once(function: Function, blocks: int) -> int:
         message = f"blocks wait for others or signal that they are done ({bond}): each needs its own tile"
         raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
     if function.blocks_of_cluster > blocks:
-        raise TileError("schedule", loc, "blocks of a cluster are launched together, tile by tile", "cluster 1")
+        message = "persistent blocks form clusters only if TMA copies their operands, and here it does not"
+        raise TileError("schedule", loc, message, "cluster 1; or rows at multiples of 16 bytes, for TMA")
     return function.choices.choose(
         "persistent",
         "grid",

@@ -226,7 +226,7 @@ class _ChoosingResults:
         loc, costs = function.lines.get(("stage", name or "")), {"shared": bytes, "registers": 0}
         options, why = self._options(bytes), f"not 'tma': {part}"
         chosen: bool = choose_stage(function, name or "tensor", options, fits, why, loc, costs=costs, unit=UNIT)
-        self.said = {**self.said, name or "": fits}
+        self.said = {**self.said, name or "": "shared" if chosen else "registers"}
         function.attrs["stage"] = dict(self.said)
         return chosen
 

@@ -392,12 +392,13 @@ class ClusterShape(Takes):
 
     def read(self, setting: Setting, evaluate: Numbers) -> tuple[int, int]:
         if not 1 <= len(setting.values) <= 2:
-            raise TileError("schedule", setting.loc, setting.row.usage, setting.row.example)
+            message = f"'cluster' takes one or two numbers; here are {len(setting.values)}"
+            raise TileError("schedule", setting.loc, message, "cluster 2, or cluster 2, 2")
         rows, *rest = (evaluate.integer(node, "cluster") for node in setting.values)
         columns = rest[0] if rest else 1
         if min(rows, columns) < 1 or rows * columns > MOST_OF_CLUSTER:
             message = f"a cluster has 1 to {MOST_OF_CLUSTER} blocks; this has {rows} x {columns}"
-            raise TileError("schedule", setting.loc, message, setting.row.example)
+            raise TileError("schedule", setting.loc, message, "cluster 2, or cluster 2, 2")
         return rows, columns
 
     def said(self, value: tuple[int, int]) -> str:

@@ -62,7 +62,8 @@ def place_of(variant: Variant, name: str) -> str:
     if name in variant.request.constants:
         return "the call, or its branch"
     if name in schedule.tune:
-        others = ", ".join(said(each) for each in schedule.tune[name] if each != schedule.constants.get(name))
+        taken = schedule.warps if name == "warps" else schedule.constants.get(name)
+        others = ", ".join(said(each) for each in schedule.tune[name] if each != taken)
         return schedule.reason_of_set(name) + (f"; others: {others}" if others else "")
     definition = schedule.definitions.get(name)
     if definition is None:

@@ -260,6 +260,10 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         {"    acc = zeros": '    of = asm("mov.u32 {d}, %smid;", s32)\n    acc = zeros'},
         "that has no tile of its own would do 'asm'",
     ),
+    "two axes, without boxes": (
+        {"stage a, b: tma": "stage a, b: shared\n    persistent 0", "cluster 2": "cluster 2, 2"},
+        "a cluster along two axes shares TMA copies",
+    ),
     "persistent, without boxes": (
         {"stage a, b: tma": "stage a, b: shared", "cluster 2": "cluster 2\n    persistent 1"},
         "form clusters only if TMA",

@@ -71,6 +71,10 @@ def grid(function: Function) -> None:
     """Changes which tile each block takes. Raises TileError `schedule` if a line cannot be honoured."""
     cluster = _cluster(function)
     blocks = prod(cluster)
+    if function.cluster[1] > 1 and blocks == 1:
+        # Clusters of the device lie along one axis. Without shared copies, no tile is assigned by rank.
+        message = "a cluster along two axes shares TMA copies, and TMA copies no operands here"
+        raise TileError("schedule", _line(function, "cluster"), message, f"cluster {function.blocks_of_cluster}")
     at_once = _blocks_at_once(function, blocks)
     group = max(1, _rows_of_group(function) // cluster[0])  # a row of clusters is several rows of tiles
     falls = _descends(function)

@@ -157,7 +157,8 @@ def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]
     together = _flaw_together(function, given, fitting, may_set_warps)
     taken = [op for op, flaw in flaws.items() if _is_taken(function, op, flaw or together)]
     if taken:
-        _choose_warps(function, _warps(function, _rows(function, taken[0]), may_set_warps), WHY_WARPS)
+        why = f"{WHY_WARPS} of the transposed tile" if computes_transpose(function, taken[0]) else WHY_WARPS
+        _choose_warps(function, _warps(function, _rows(function, taken[0]), may_set_warps), why)
     return taken
 
 

@@ -1,8 +1,7 @@
-"""Evaluates a cost at all points of its `tune` sets at once, on numpy arrays. The 200 points of a product take as long
-as two points that are evaluated one after the other.
+"""Evaluates a cost at all points of its `tune` sets at once, on numpy arrays.
 
-A cost `where(CONDITION, TIME, inf)` evaluates TIME only at the points that meet CONDITION. Of 11,000 points of a
-product, some hundreds do.
+A cost `where(CONDITION, TIME, inf)` evaluates TIME only at the points that meet CONDITION. The sets of the example of
+samples/matmul.tile have 3,960 points on sm_90a, of which 200 do.
 
 All arrays hold f64, so integers are exact up to 2^53, and a quotient is a fraction. What has no value, as 1 / 0, is
 infinite or NaN, so a condition may guard it.
@@ -52,7 +51,7 @@ class AllPoints(Names):
         except TileError as error:
             raise through(error, setting.caller) from None
         costs = np.broadcast_to(cost, self.shape).reshape(-1)
-        # The sort is stable: among points of equal cost, the values that the text names first win.
+        # At equal cost, the values that the text states first win. The set that was read last decides first.
         places = {name: np.broadcast_to(place, self.shape).reshape(-1) for name, place in self.places.items()}
         order = np.lexsort((*places.values(), costs))
         order = order[: np.isfinite(costs).sum()]

@@ -90,8 +90,7 @@ def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attrib
 
     with context.current():
         registers, static = get("NUM_REGS"), get("SHARED_SIZE_BYTES")
-        most_blocks = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        blocks = context.call(most_blocks, function, code.threads, code.shared_bytes)
+        blocks = _blocks_per_sm(context, function, code)
         return Attributes(
             registers=registers,
             local_bytes=get("LOCAL_SIZE_BYTES"),
@@ -102,6 +101,12 @@ def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attrib
             occupancy=blocks * code.threads / context.facts.threads_per_sm,
             limited_by=occupancy(context.facts, registers, code.threads, static + code.shared_bytes)[1],
         )
+
+
+def _blocks_per_sm(context: Context, function: Any, code: LaunchedCode) -> int:
+    """The number of blocks of a kernel that a multiprocessor runs at once, by the driver's occupancy."""
+    most_blocks = driver.bindings().cuOccupancyMaxActiveBlocksPerMultiprocessor
+    return context.call(most_blocks, function, code.threads, code.shared_bytes)
 
 
 _modules: dict[tuple[str, int, int | None], Any] = {}
@@ -125,11 +130,9 @@ def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
 
 def _sms_of_clusters(context: Context, function: Any, code: LaunchedCode) -> int:
     """The number of multiprocessors that clusters of a kernel use at once, by the driver's occupancy."""
-    cuda = driver.bindings()
     config = launch_config((code.cluster, 1, 1), (code.threads, 1, 1), code.shared_bytes, (code.cluster, 1, 1))
-    clusters = context.call(cuda.cuOccupancyMaxActiveClusters, function, config)
-    occupancy = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
-    blocks = context.call(occupancy, function, code.threads, code.shared_bytes)
+    clusters = context.call(driver.bindings().cuOccupancyMaxActiveClusters, function, config)
+    blocks = _blocks_per_sm(context, function, code)
     return min(context.facts.sms, clusters * code.cluster // max(blocks, 1)) or context.facts.sms
 
 

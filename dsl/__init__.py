@@ -1,4 +1,4 @@
-"""dsl: a small tile language for NVIDIA GPUs. `.tile` text → PTX, launched on a GPU or run on a strict emulator.
+"""dsl: a small tile language for NVIDIA GPUs. Compiles `.tile` text to PTX, and runs the PTX on a GPU or an emulator.
 
 import dsl
 m = dsl.load("samples/softmax.tile")

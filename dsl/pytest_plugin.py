@@ -1,8 +1,8 @@
-"""`pytest kernels.tile`: each example of a `.tile` file is a test on each available device. The contracts of the
-examples must hold.
+"""Runs the examples of `.tile` files as tests: `pytest kernels.tile` runs each example on each available device. The
+contracts of the examples must hold.
 
-A file is collected if the command line names it, or if it is below a folder of the option `tile_paths`. Before a file
-is collected, no other module of the package is imported.
+A file is collected if the command line names it, or if it is below a folder of the option `tile_paths`. Until a file is
+collected, no other module of the package is imported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 
 class ExampleFailure(Exception):
-    """An example that cannot be run, or whose expectations do not hold. The message says why."""
+    """Raised if an example cannot be run, or if its expectations do not hold. The message is the reason."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +29,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def is_asked_for(path: Path, parent: pytest.Collector) -> bool:
-    """Whether the command line names the file, or the file is below a folder of `tile_paths`."""
+    """Returns whether the command line names the file, or the file is below a folder of `tile_paths`."""
     if any(path.is_relative_to(folder) for folder in parent.config.getini("tile_paths")):
         return True
     given = [argument.partition("::")[0] for argument in parent.config.invocation_params.args if ".tile" in argument]
@@ -37,7 +37,7 @@ def is_asked_for(path: Path, parent: pytest.Collector) -> bool:
 
 
 class TileFile(pytest.File):
-    """A file with its examples. The examples run on the emulator and, if there is one, on a GPU."""
+    """A `.tile` file with its examples. They run on the emulator and, if there is one, on a GPU."""
 
     def collect(self) -> Iterator[pytest.Item]:
         from dsl.command.request import examples_of
@@ -56,7 +56,7 @@ class TileFile(pytest.File):
 
 
 class TileItem(pytest.Item):
-    """An example on a device. On a GPU the example runs in its own process, because a GPU fault ends the process."""
+    """An example on one device. On a GPU, it runs in its own process, because a GPU fault ends the process."""
 
     def __init__(self, index: int, device: str, line: int, **rest: Any):
         super().__init__(**rest)
@@ -84,7 +84,7 @@ class TileItem(pytest.Item):
             raise ExampleFailure("\n".join(wrong))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The error as `dsl run` prints it, without a traceback."""
+        """Returns the error as `dsl run` prints it, without a traceback."""
         if isinstance(excinfo.value, ExampleFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
@@ -94,7 +94,7 @@ class TileItem(pytest.Item):
 
 
 def described(check: Any) -> str:
-    """The difference between a wrong result and the wanted result, in words."""
+    """Describes the difference between a wrong result and the wanted result."""
     if check.first is None:
         return "false"
     where = f"{check.wrong} of {check.size} elements differ: {check.pattern}"

@@ -1,1 +1,1 @@
-"""Handles calls with arrays. Finds dims and types, plans the launches that serve a call, and defines the Python API."""
+"""Calls kernels with arrays. Finds dims and types, plans the launches of a call, and defines the Python API."""

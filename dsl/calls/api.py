@@ -1,4 +1,4 @@
-"""The Python API. `load` and `parse` return a Module. A Module's dispatches and kernels are called with arrays."""
+"""The Python API. `load` and `parse` return a Module. The kernels and dispatches of a Module are called with arrays."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from dsl.runtime import DeviceFacts, Kernel, LaunchResult
 
 MOST_PLANS = 1024
-"""The greatest number of call classes whose plans a function keeps. A service may meet new shapes with every
-request."""
+"""The greatest number of plans that one function keeps, one per class of calls. The number is limited because a service
+may get new shapes with every request."""
 
 
 def load(
@@ -46,13 +46,12 @@ def load(
     plugins: Sequence[str | Path] = (),
     name: str | None = None,
 ) -> Module:
-    """The module of a `.tile` file. `device` is as in `dsl.runtime.Kernel`. `arch` is as in `Module`. `plugins` are
-    Python files that extend the compiler, for this module alone (docs/plugins.md). Raises TileError.
+    """Reads a `.tile` file and returns its Module. `device` is as in `dsl.runtime.Kernel`. `arch` is as in `Module`.
+    `plugins` are Python files that extend the compiler, for this module alone (docs/plugins.md). Raises TileError.
 
-    With `strict_bounds`, kernels assert that index tiles lie inside their axes, on any device. `choose` maps the keys
-    of compiler choices to options, for all kernels that have these choices. `Module.asked.check()` raises an error for
-    a key that no kernel had. `name` is the name of the file in errors, by default its path.
-    """
+    With `strict_bounds`, kernels check at run time that tiles used as indices are inside their axes, on any device.
+    `choose` maps keys of compiler choices to options, for all kernels that have these choices. `Module.asked.check()`
+    raises an error for a key that no kernel had. `name` is the name of the file in errors, by default its path."""
     program = load_program(path, name, load_plugins(plugins))
     return Module(program, device, arch, strict_bounds, choose)
 
@@ -66,12 +65,11 @@ def parse(
 
 
 class Module:
-    """A `.tile` file. `m.softmax(x)` plans, compiles and launches. `m.compile(kernel, …)` returns one variant.
+    """A loaded `.tile` file. `m.softmax(x)` plans, compiles and launches. `m.compile(kernel, …)` returns one variant.
 
-    `arch` is the target for calls, for `compile` and for an emulated device. The default of `arch` is the device's own
-    target. On an H100 the default is `sm_90`. The target `sm_90a` must be named, because its PTX loads on no later
-    device. The module keeps its compiled variants.
-    """
+    `arch` is the target for calls, for `compile` and for an emulated device. By default, `arch` is the device's own
+    target, for example `sm_90` on an H100. The target `sm_90a` must be named, because its PTX loads on no later device.
+    The module keeps its compiled variants."""
 
     def __init__(
         self,
@@ -102,8 +100,8 @@ class Module:
             raise AttributeError(error.args[0]) from None
 
     def __getitem__(self, name: str) -> ModuleFunction:
-        """Returns the kernel or dispatch with this name. `m["compile"]` returns a kernel that the method `m.compile`
-        hides."""
+        """Returns the kernel or dispatch with this name. For example, `m["compile"]` returns a kernel named `compile`,
+        while `m.compile` is the method. Raises KeyError for an unknown name."""
         known = [*self.program.dispatches, *self.program.kernels]
         if name not in known:
             message = f"{self.program.source.name} has no kernel or dispatch '{name}'"
@@ -122,7 +120,8 @@ class Module:
         return self.place()[0].arch
 
     def place(self) -> tuple[Target, DeviceFacts]:
-        """The target of calls, and facts about their device. Raises TileError `target` if no target fits the device."""
+        """Returns the target of calls and facts about their device. Raises TileError `target` if no target fits the
+        device."""
         from dsl.runtime import device_facts
 
         facts = device_facts(self.device, *([] if self._asked is None else [self._asked.arch]))
@@ -130,8 +129,8 @@ class Module:
 
     @property
     def tuned(self) -> Tuned:
-        """The data that `dsl tune --write` wrote beside the file. The data is read once. Raises TileError `tuned` if
-        the data does not match the `.tile` file. Data that is not JSON is renamed, with a warning."""
+        """The data that `dsl tune --write` wrote beside the `.tile` file. The file is read once. Raises TileError
+        `tuned` if the data does not match the `.tile` file. A data file that is not JSON is renamed, with a warning."""
         if self._tuned is None:
             from dsl.calls.tuned_file import usable  # importing msgspec takes 14 ms; `load` does not need it
 
@@ -158,11 +157,10 @@ class Module:
         """Compiles one variant of `kernel`. `values` holds dims, constants, names that the schedule sets, and scalars
         to specialise.
 
-        Without `schedule`, the kernel's first schedule is taken. A type parameter may be given in `types` or as
-        T="f16". Numbers may be numpy numbers. `strides` gives the strides of strided tensors, in elements. For a
-        strided tensor without given strides, the compiler uses neither TMA boxes nor 16-byte accesses along its rows.
-        Raises TileError `name` for strides of a tensor that is not strided.
-        """
+        Without `schedule`, the kernel's first schedule is used. A type parameter may be given in `types` or as T="f16".
+        Numbers may be numpy numbers. `strides` gives the strides of strided tensors, in elements. If the strides of a
+        strided tensor are not given, the compiler uses neither TMA boxes nor 16-byte accesses along its rows. Raises
+        TileError `name` if `strides` names a tensor that is not strided."""
         node = self.program.kernel(kernel)
         if schedule is None:
             schedule = next(iter(self.program.schedules_of(kernel)), None)
@@ -189,21 +187,22 @@ class Module:
         return self.variant(request, **(options or {}))
 
     def variant(self, request: Request, **options: Any) -> CompiledKernel:
-        """The kernel of a request, compiled once for all requests of the same class."""
+        """Compiles the kernel of a request. Equivalent requests share one compiled kernel."""
         kernel = self.variants.kernel(self.as_asked(request), **options)
         self.asked.note(kernel.compiled.variant.function.choices)
         return kernel
 
     def built(self, request: Request) -> Variant:
-        """The lowered variant of a request. Compiling the variant later does not lower it again."""
+        """Lowers a request to a variant. A later `compile` of the request reuses the lowered variant."""
         return self.variants.built(self.as_asked(request))
 
     def points(self, request: Request) -> Points | None:
-        """The points of a request's schedule by cost, or None if the schedule states no cost."""
+        """Returns the points (sets of constants) of a request's schedule, ordered by its cost, or None if the schedule
+        has no `cost`."""
         return self.variants.points(self.as_asked(request))
 
     def as_asked(self, request: Request) -> Request:
-        """The request with the settings that the module applies to all of its kernels."""
+        """Returns the request with the module's own settings added: `strict_bounds` and the options of `choose`."""
         strict, choices = self.strict_bounds or request.strict_bounds, {**self.asked.options, **request.choices}
         # The usual case needs no copy.
         if (strict, choices) == (request.strict_bounds, request.choices):
@@ -212,7 +211,8 @@ class Module:
 
 
 def is_far(head: KernelHead, name: str, dims: Mapping[str, int], strides: Sequence[int]) -> bool:
-    """Whether offsets within a tensor with these strides exceed 32 bits. Unknown dims count as 1."""
+    """Returns whether the largest offset within a tensor with these strides needs more than 32 bits. Unknown dims count
+    as 1."""
     from dsl.runtime.arrays import reach
 
     if (array := head.arrays.get(name)) is None or len(array.dims) != len(strides):
@@ -254,10 +254,9 @@ def split_values(
 class CompiledKernel:
     """One compiled variant, which can be launched and shown at every level of compilation.
 
-    `ir`, `llvm` and `ptx` are text. `k(y, x)` checks and launches. `k.bind(y, x)()` is a prepared launch. `k.run(…)`
-    waits and returns a `dsl.runtime.LaunchResult`. A notebook shows the kernel's figures and source. After `run` on the
-    emulator, the notebook also shows the cost of each line.
-    """
+    `ir`, `llvm` and `ptx` are text. `k(y, x)` checks the arguments and launches. `k.bind(y, x)()` is a prepared launch.
+    `k.run(…)` waits and returns a `dsl.runtime.LaunchResult`. A notebook shows the kernel's figures and source. After
+    `run` on the emulator, the notebook also shows the cost of each line."""
 
     def __init__(self, compiled: Compiled, device: str, program: Program):
         from dsl.runtime import Kernel
@@ -278,7 +277,7 @@ class CompiledKernel:
         return kernel_page(self.compiled, self.program, self.result)
 
     def run(self, *arguments: Any, **named: Any) -> LaunchResult:
-        """Launches, waits, and returns the result with its counters. The options are those of
+        """Launches the kernel, waits, and returns the result with its counters. The options are those of
         `dsl.runtime.Kernel.run`."""
         self.result = self.kernel.run(*arguments, **named)
         return self.result
@@ -289,7 +288,7 @@ class CompiledKernel:
 
     @property
     def overlapping(self) -> Kernel:
-        """The same kernel, for launches that may overlap the preceding launch of a call."""
+        """The same kernel, in the form whose launches may overlap the preceding launch of a call."""
         return self.kernel.overlapping
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
@@ -297,11 +296,10 @@ class CompiledKernel:
 
 
 class ModuleFunction:
-    """A dispatch or a kernel of a module, to be called with arrays.
+    """A dispatch or a kernel of a module, as a Python function of arrays.
 
     `y = m.softmax(x)` allocates and returns the outputs, which are the first parameters. `m.softmax(y, x)` writes into
-    given outputs. Constants and options of the dispatch are passed by name.
-    """
+    given outputs. Constants and options of the dispatch are passed by name."""
 
     def __init__(self, module: Module, name: str):
         self.module, self.name = module, name
@@ -314,8 +312,8 @@ class ModuleFunction:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        # Most calls repeat one of the last calls. A short way (`short_way.py`) takes 3 us of Python. Planning the call
-        # of a convolution takes 178 us, although the kernel itself takes only 10 us.
+        # Most calls repeat one of the last calls. Repeating a call (`short_way.py`) takes 3 us of Python. Planning the
+        # call of a convolution takes 178 us, although the kernel itself takes only 10 us.
         for way in self._ways:
             if way(arguments, named):
                 return None
@@ -342,9 +340,9 @@ class ModuleFunction:
     def order(
         self, arguments: tuple[Any, ...], named: dict[str, Any], makes_outputs: bool = True
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the arguments of a call by parameter, and the other named values (options, constants).
-        `makes_outputs` says whether a call may leave out outputs. Raises TileError if there are several ways to read
-        the arguments."""
+        """Splits the arguments of a call into two dicts: arguments by parameter, and other named values (options,
+        constants). `makes_outputs` is True if the caller may leave out outputs. Raises TileError if the arguments fit
+        the parameters in several ways."""
         rest = {name: self.plain(name, value) for name, value in named.items() if name not in self.params}
         by_name = {name: value for name, value in named.items() if name in self.params}
         return order(self.called, arguments, by_name, makes_outputs), rest
@@ -353,8 +351,8 @@ class ModuleFunction:
         return name in self.called.optional
 
     def plain(self, name: str, value: Any) -> Any:
-        """The value of an option, a constant, a dim or `schedule`, as a plain Python value. Raises TileError for an
-        unknown name or a value of another kind."""
+        """Converts a named value that is no parameter (an option, constant, dim or `schedule`) to a plain Python value.
+        Raises TileError for an unknown name or for a value that is neither a number nor a name."""
         if name not in self.known:
             message = f"{self.name} has no parameter, option or constant '{name}'"
             names = list(dict.fromkeys([*self.params, *self.known]))
@@ -370,7 +368,8 @@ class ModuleFunction:
 
     @cached_property
     def known(self) -> list[str]:
-        """The names that a call accepts besides parameters."""
+        """The names that a call accepts besides its parameters: options, types, constants, dims, scalars and
+        `schedule`."""
         program = self.module.program
         dispatch = self.called.dispatch
         found = {line.name: None for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else {}
@@ -380,11 +379,12 @@ class ModuleFunction:
         return [*found, "schedule"]
 
     def facts(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The facts about each argument that planning needs."""
+        """Returns the facts about each argument that planning needs: for example an array's shape, type and
+        alignment."""
         return facts_of(self.called, given)
 
     def plan_for(self, given: Mapping[str, Any], rest: dict[str, Any]) -> BoundPlan:
-        """The compiled launches of a call. A plan is compiled once for each class of calls."""
+        """Returns the compiled launches of a call. They are planned and compiled once for each class of calls."""
         facts = self.facts(given)
         key = class_of(self.called, facts, rest)
         plan = self._plans.find(key)
@@ -399,13 +399,13 @@ class ModuleFunction:
         return plan
 
     def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:
-        """The launches for arguments with these facts. `rest` holds options of the dispatch and constants."""
+        """Plans the launches for arguments with these facts. `rest` holds options of the dispatch and constants."""
         return self.planner(facts, schedule, None if schedule is not None else self.module.tuned, **rest).plan()
 
     def planner(
         self, facts: Mapping[str, Any], schedule: str | None = None, tuned: Tuned | None = None, **rest: Any
     ) -> Planner:
-        """The planner of a call on this module's device."""
+        """Returns the Planner of a call on this module's device."""
         module = self.module
         place, device = module.place()
         constants, options = self.called.split(rest)

@@ -1,5 +1,5 @@
-"""The arguments of a call: the parameter of each argument, checks of the kinds (array, number or table), and the facts
-that planning needs."""
+"""Reads the arguments of a call: finds each argument's parameter, checks its kind (array, number or table), and
+collects the facts that planning needs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from dsl.values.facts import ArrayFacts
 def order(
     called: Called, arguments: tuple[Any, ...], by_name: dict[str, Any], makes_outputs: bool = True
 ) -> dict[str, Any]:
-    """Maps the parameters of a call to its arguments. `makes_outputs` says whether a call may leave out outputs. Raises
-    TileError `call` if there are too many or too few arguments, or if there are several ways to read them."""
+    """Maps each parameter of a call to its argument. `makes_outputs` is True if the caller may leave out outputs.
+    Raises TileError `call` if there are too many or too few arguments, or if they fit the parameters in several
+    ways."""
     free = [p for p in called.params if p not in by_name]
     required = [p for p in free if p not in called.optional]
     count = len(arguments)
@@ -28,8 +29,7 @@ def order(
         takes = f"{called.name} takes {len(called.params)} arguments"
         raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(called.params))
     found = readings(called, free, count, makes_outputs)
-    # `m.add(x, y)` with an optional output may mean two things. Shapes and types may rule out all of these readings but
-    # one.
+    # `m.add(x, y)` with an optional output may be read in two ways. Often only one of them fits the shapes and types.
     if len(found) > 1:
         fitting = [r for r in found if fits(called, dict(zip(r, arguments, strict=True)) | by_name)]
         if len(fitting) > 1:
@@ -45,8 +45,8 @@ def order(
 
 
 def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -> list[list[str]]:
-    """The ways to read `count` positional arguments as parameters of `free`. A call may leave out the first outputs,
-    any outputs that no kernel reads, and the last optional tensors."""
+    """Returns every way to assign `count` positional arguments to parameters of `free`. A way is a list of parameters.
+    A call may leave out the first outputs, any outputs that no kernel reads, and the last optional tensors."""
     if count == len(free):
         return [free]
     required = [p for p in free if p not in called.optional]
@@ -67,8 +67,8 @@ def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -
 
 
 def fits(called: Called, given: Mapping[str, Any]) -> bool:
-    """Whether the arguments can belong to their parameters. Kinds, ranks, element types and shapes must agree. The
-    shapes of outputs that are left out must follow from the arguments."""
+    """Returns whether the arguments can belong to their parameters. Kinds, ranks, element types and shapes must agree.
+    If an output is left out, its shape must follow from the arguments."""
     from dsl.runtime import is_array
 
     bound: dict[str, BoundArguments] = {}
@@ -92,7 +92,7 @@ def fits(called: Called, given: Mapping[str, Any]) -> bool:
 
 
 def ambiguous(called: Called, readings: list[list[str]]) -> TileError:
-    """The error for arguments that can be read in several ways."""
+    """Returns the error for arguments that fit the parameters in several ways."""
     absent = "" if not called.optional else "; None for an optional tensor that is absent"
     ways = [f"{called.name}({', '.join(reading)})" for reading in readings]
     named = [f"{called.name}({', '.join(f'{p}={p}' for p in reading)})" for reading in readings]
@@ -104,7 +104,8 @@ def ambiguous(called: Called, readings: list[list[str]]) -> TileError:
 
 
 def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts about each argument that planning needs. Calls with equal facts form a class."""
+    """Returns the facts about each argument that planning needs: ArrayFacts, numbers, tables as tuples, or None. Calls
+    with equal facts form a class."""
     from dsl.runtime import is_array
 
     out: dict[str, Any] = {}
@@ -119,7 +120,7 @@ def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) -> Hashable:
-    """The key of a class of calls. Calls with equal keys share a plan."""
+    """Returns the key of a call's class. Calls with equal keys share a plan."""
     # If a number or table decides no launch, the key contains only its kind. For example, calls with 40 different seeds
     # share a plan.
     decide = called.deciding
@@ -130,13 +131,13 @@ def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) 
 
 
 def kind_of(value: Any) -> Hashable:
-    """The type of a number, or the types of a table's numbers."""
+    """Returns the type of a number, or the types of the numbers in a table."""
     kinds: Any = tuple(map(type, value)) if isinstance(value, tuple) else type(value)
     return kinds
 
 
 def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
-    """The facts about an array of any framework."""
+    """Returns the facts about an array of any framework. Strides are recorded only if `strided`."""
     from dsl.runtime import describe
 
     array = describe(value)
@@ -158,8 +159,7 @@ def check_kinds(called: Called, given: Mapping[str, Any]) -> None:
 
 
 def check_kind(called: Called, name: str, value: Any) -> None:
-    """Checks an argument that is not an array. Raises TileError `call` if the argument's kind differs from the
-    parameter's kind."""
+    """Checks an argument that is not an array. Raises TileError `call` if the parameter is of another kind."""
     from dsl.runtime import LaunchError
     from dsl.runtime.frameworks import framework_of
 
@@ -195,12 +195,12 @@ def plain_number(value: Any) -> bool | int | float | None:
 
 
 def in_words(value: Any) -> str:
-    """The argument in words, for messages."""
+    """Describes an argument in words, for messages."""
     from dsl.runtime.frameworks import named
 
     return named(value)
 
 
 def pointer_class(pointer: int) -> int:
-    """The greatest of 1, 2, 4, 8 and 16 that divides an address."""
+    """Returns the greatest of 1, 2, 4, 8 and 16 that divides an address, and 16 for a null pointer."""
     return min(16, pointer & -pointer) if pointer else 16

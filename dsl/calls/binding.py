@@ -1,11 +1,11 @@
-"""Binds the arguments of a call to a kernel: dims, types, alignment and absent tensors.
+"""Binds the arguments of a call to a kernel: finds dims, types, alignment and absent tensors.
 
-The arrays of a call are described once, as `ArrayFacts`. Calls with equal facts form a class and share a plan. `bind`
-applies a kernel's signature to the facts, once for each launch that the planner considers. A Request stores the result
-of `bind`. `fits` (a condition of a dispatch), the variant and the launch use the same Request.
+The arrays of a call are described once, as `ArrayFacts`. Calls with equal facts form a class and share a plan. For each
+launch that the planner considers, `bind` matches these facts with the kernel's signature. A Request stores the result
+of `bind`. The condition `fits` of a dispatch, the variant and the launch use the same Request.
 
-The runtime checks arrays against the PTX header again, once for each class, because the PTX text need not come from
-this compiler."""
+The runtime checks arrays against the PTX header again, once for each class. This check is needed because the PTX text
+may come from another compiler."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from dsl.values.facts import ArrayFacts
 
 IN_ORDER = "are the arguments in their order?"
 MOST_ORDERS = 200
-"""The greatest number of argument orders that are tried after arguments did not fit. 200 covers all pairs of 20
-arguments, or all pairs and triples of 8."""
+"""The greatest number of other argument orders that are tried when the arguments do not fit. 200 is enough to exchange
+any two of 20 arguments, or any two or three of 8."""
 
 
 class Misfit(TileError):
-    """An error in the arguments of a call. The error's place is a parameter or a condition in the file."""
+    """An error in the arguments of a call. Its location in the file is a parameter or a condition."""
 
 
 @dataclass(slots=True)
 class BoundArguments:
-    """The bound arguments of one kernel.
+    """The result of binding a kernel's arguments.
 
-    `dims` holds the extent of each dim. `types` holds the type of each type parameter. `align` holds the number of
-    bytes that divides each pointer. `strides` holds the stride classes of strided tensors. `scalars` holds numbers.
-    `absent` names the optional tensors that are not given. `far` names the tensors whose offsets exceed 32 bits.
+    `dims` holds the extent of each dim. `types` holds the type of each type parameter. `align` holds the alignment of
+    each pointer, in bytes. `strides` holds the stride classes of strided tensors. `scalars` holds numbers. `absent`
+    names the optional tensors that are not given. `far` names the tensors whose offsets need more than 32 bits.
     `said_by` names the tensor that bound each dim or type, for messages."""
 
     dims: dict[str, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class BoundArguments:
     said_by: dict[str, str] = field(default_factory=dict)
 
     def array(self, head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
-        """Binds one tensor. Raises Misfit 'shape' or 'type' if the tensor disagrees with the signature or with a tensor
+        """Binds one tensor. Raises Misfit 'shape' or 'type' if the tensor conflicts with the signature or with a tensor
         bound earlier."""
         check_array(head, p, facts)
         for dim, extent in zip(p.dims, facts.shape, strict=True):
@@ -86,8 +86,8 @@ class BoundArguments:
 
 
 def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
-    """Checks an array without regard to other arguments. Raises Misfit 'shape' for a wrong rank, and Misfit 'type' for
-    a type that the signature does not allow."""
+    """Checks the rank and element type of one array. Raises Misfit 'shape' for a wrong rank, and Misfit 'type' for a
+    type that the signature does not allow."""
     if len(facts.shape) != len(p.dims):
         raise Misfit("shape", p.loc, f"'{p.name}' has rank {len(p.dims)}; the array has shape {list(facts.shape)}")
     if facts.dtype not in head.types.get(p.dtype, [facts.dtype]):
@@ -109,8 +109,7 @@ def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
 
 
 def in_another_order(head: KernelHead, arguments: Mapping[str, Any]) -> str | None:
-    """Returns the hint for arrays that would fit if two or three of them changed places. Returns None if no such
-    exchange helps."""
+    """Searches for two or three arrays that fit after changing places. Returns a hint with that order, or None."""
     given = [name for name in head.arrays if isinstance(arguments[name], ArrayFacts)]
     threes = ((a, *rest) for a, b, c in combinations(given, 3) for rest in ((b, c), (c, b)))
     for ring in islice(chain(combinations(given, 2), threes), MOST_ORDERS):
@@ -156,7 +155,7 @@ def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
 
 
 def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:
-    """Raises TileError for a number that a scalar of this type cannot hold. The message is the same as at a launch."""
+    """Raises TileError if a scalar of type `dtype` cannot hold the number. The message is the same as at a launch."""
     from dsl.runtime.dtypes import DTYPES, converter
     from dsl.runtime.errors import LaunchError
 
@@ -169,7 +168,7 @@ def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:
 
 
 def described(value: Any) -> str:
-    """The argument in words, for messages."""
+    """Describes an argument in words, for messages."""
     if isinstance(value, ArrayFacts):
         return f"an array {value.dtype}{list(value.shape)}"
     return "nothing" if value is None else f"{value}"

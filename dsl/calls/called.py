@@ -1,4 +1,4 @@
-"""Describes the dispatch or kernel that a call names: the parameters, and the kernels that take these parameters. This
+"""Describes the dispatch or kernel that a call names: its parameters, and the kernels that receive them. The
 description is built once per program."""
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dsl.values.facts import ArrayFacts
 class Called:
     """A dispatch or a kernel of a file. `Program.once` returns the instance for a name.
 
-    `params` lists the parameters in order. `passed` lists (signature, argument of the call, parameter of the kernel)
-    for each argument that a launch passes on unchanged. `heads` maps an argument to the signature of the first kernel
-    that takes the argument. `parameters` maps the argument to its name in that signature. `launched` lists all kernels
+    `params` lists the parameters in order. `passed` lists the arguments that a launch passes on unchanged, each as
+    (signature, argument of the call, parameter of the kernel). `heads` maps an argument to the signature of the first
+    kernel that receives it. `parameters` maps the argument to its name in that signature. `launched` lists all kernels
     that a call may launch. `options` holds the options of the dispatch. `asked` holds the tensors that are optional in
     a kernel. `optional` holds the tensors that a call may leave out."""
 
@@ -63,13 +63,13 @@ class Called:
         self.options = frozenset(line.name for line in dispatch.lines if isinstance(line, ast.Option))
 
     def _read_arrays(self) -> None:
-        """Finds the arguments that are arrays, the strided arrays, and the arrays that a call may leave out."""
+        """Finds which arguments are arrays, which arrays are strided, and which arrays a call may leave out."""
         arrays = [(argument, array) for argument in self.heads if (array := self.array(argument)) is not None]
         self.asked = frozenset(argument for argument, array in arrays if array.optional)
         stored = self.accesses[0].intersection(argument for argument, _ in arrays)
         written = [p for p in self.params if p in stored] if self.dispatch is not None else []
-        # A call that left out all outputs of this dispatch would do nothing and return None. So the first output does
-        # not count as optional. If a caller leaves out the first output, the call allocates it.
+        # If all outputs of a dispatch are optional and absent, a call would do nothing and return None. So the first
+        # output does not count as optional. If a caller leaves out the first output, the call allocates it.
         nothing = bool(written) and self.asked.issuperset(written)
         self.optional = self.asked.difference(written[:1] if nothing else [])
         taken = [(argument, head.arrays[p]) for head, argument, p in self.passed if p in head.arrays]
@@ -83,18 +83,19 @@ class Called:
         for p in head.names:
             argument = p if launch.args is None else given.get(p)
             name = argument.id if isinstance(argument, ast.Name) else argument
-            # Only a bare name passes an argument on. The type and shape of any other expression say nothing about the
-            # call's arrays.
+            # Only a bare name passes an argument on. The types and shapes of other expressions do not determine those
+            # of the call's arrays.
             if isinstance(name, str) and name in self.params and (head, name, p) not in self.passed:
                 self.passed.append((head, name, p))
 
     def array(self, argument: str) -> ArrayParameter | None:
-        """The tensor parameter of the first kernel that takes `argument`, or None."""
+        """Returns the tensor parameter of the first kernel that receives `argument`, or None if `argument` is no
+        tensor."""
         return self.heads[argument].arrays.get(self.parameters[argument]) if argument in self.heads else None
 
     def bind_names(self, facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, DType]]:
-        """Returns (dims, type parameters), each by its name in the kernels of the call. Conflicting values are reported
-        later, when a kernel is bound."""
+        """Returns the extents of dims and the types of type parameters, as two dicts. Names are those of the kernels.
+        Conflicting values are reported later, when a kernel is bound."""
         dims: dict[str, int] = {}
         types: dict[str, DType] = {}
         for head, argument, p in self.passed:
@@ -111,7 +112,7 @@ class Called:
         return dims, types
 
     def outputs(self, facts: Mapping[str, Any]) -> list[Output]:
-        """The outputs that the caller left out. Types and shapes of these outputs come from the given tensors. Raises
+        """Returns the outputs that the caller left out. Their types and shapes follow from the given tensors. Raises
         TileError `call` if the given tensors do not determine a type or shape."""
         missing = [name for name in self.params if facts.get(name) is None and name not in self.optional]
         # Most calls pass all tensors.
@@ -145,8 +146,9 @@ class Called:
 
     @cached_property
     def deciding(self) -> frozenset[str]:
-        """The arguments, numbers or tables, whose values decide the launches. The dispatch reads these values, or a
-        schedule, a grid or a condition of a kernel reads them. Other numbers and tables are only passed on."""
+        """The number and table arguments whose values affect which kernels are launched, or how. These values are read
+        by the dispatch, or by a schedule, a grid or an assert of a kernel. Other numbers and tables are only passed
+        on."""
         if self.dispatch is None:
             # Calls that differ only in other numbers share a plan. A seed or a learning rate changes with each call.
             return frozenset(self.program.once(deciding_names, self.name).intersection(self.params))
@@ -160,8 +162,8 @@ class Called:
 
     @cached_property
     def accesses(self) -> tuple[set[str], set[str]]:
-        """Two sets: the tensors that some variant of the call's kernels may write, and the tensors that some variant
-        may read."""
+        """Two sets of tensors: those that the call's kernels may write, and those that they may read, in any
+        variant."""
         written, read = set(), set()
         for head, argument, p in self.passed:
             writes, reads = self.program.once(tensors_used, head.name)
@@ -171,7 +173,7 @@ class Called:
 
 
 def expressions_of(line: Any) -> Iterator[ast.Expr]:
-    """The expressions in a line of a dispatch, without the arguments that a launch only passes on."""
+    """Yields the expressions in a line of a dispatch, except arguments that a launch passes on unchanged."""
     if isinstance(line, ast.Launch):
         passed = [*(line.args or ()), *line.keywords.values()]
         yield from (each for each in passed if not isinstance(each, ast.Name))
@@ -189,8 +191,8 @@ def expressions_of(line: Any) -> Iterator[ast.Expr]:
 
 
 def deciding_names(program: Program, kernel: str) -> set[str]:
-    """The names that decide how a kernel is compiled and launched. These are the names that the kernel's schedules, the
-    defaults of its constants, its grid or its asserts read."""
+    """Returns the names that decide how a kernel is compiled and launched. These names occur in the kernel's schedules,
+    the defaults of its constants, its grid or its asserts."""
     node = program.kernels[kernel]
     nodes = [c.default for c in node.constants if c.default is not None]
     for each in ast.walk(node.body):
@@ -204,8 +206,8 @@ def deciding_names(program: Program, kernel: str) -> set[str]:
 def read_in_order(
     free: Sequence[str], optional: Collection[str], count: int, outputs: Collection[str] = ()
 ) -> list[str]:
-    """The parameters that `count` positional arguments belong to. The result lists the parameters of `free` in order,
-    without `outputs`. If `count` is too small for all parameters, the last optional tensors are left out."""
+    """Returns the parameters to which `count` positional arguments belong: those of `free` in order, without `outputs`.
+    If `count` is too small for all parameters, the last optional tensors are left out."""
     required = sum(p not in optional and p not in outputs for p in free)
     absent = [p for p in free if p in optional][max(count - required, 0) :]
     return [p for p in free if p not in absent and p not in outputs]

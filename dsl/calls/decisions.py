@@ -1,4 +1,5 @@
-"""The decisions of a plan, as objects of class `Choice`: the branch of a dispatch, and the values of `tune` sets."""
+"""The decisions of a plan, as objects of class `Choice`: the chosen branch of a dispatch, and the chosen values of
+`tune` sets."""
 
 from __future__ import annotations
 
@@ -14,16 +15,17 @@ from dsl.schedules import ResolvedSchedule
 
 
 def all_choices(request: Request, compiled: Compiled, branch: Choice | None) -> Mapping[str, Choice]:
-    """The choices of one kernel of a plan, by key. The choices of the dispatch and of `tune` sets come first."""
+    """Maps keys to the choices made for one kernel of a plan. The choices of the dispatch and of `tune` sets come
+    first."""
     first = [] if branch is None else [branch]
     first += tuned_choices(request, compiled.variant.schedule)
     return {choice.stem: choice for choice in first} | compiled.variant.function.choices.keyed()
 
 
 def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | None:
-    """The branch of a dispatch, as a choice among the branches that may serve the call. `asked` is the schedule that
-    the caller named. The choice is only for display. The conditions of the dispatch decide the branch, and `--schedule`
-    overrides the conditions."""
+    """Returns the branch of a dispatch as a Choice among the branches that may serve the call, or None for a kernel.
+    `asked` is the schedule that the caller named. The Choice is only for display: the conditions of the dispatch decide
+    the branch, and `--schedule` overrides them."""
     if planner.name not in planner.program.dispatches:
         return None
     taken = said_steps(tuple(StepChoice(s.request.kernel, s.request.schedule, {}) for s in plan.steps))
@@ -40,7 +42,7 @@ def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | N
 
 
 def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
-    """One choice for each name with a `tune` set, among the values of this set."""
+    """Returns one Choice for each name with a `tune` set. Its options are the values of this set."""
     choices = Choices()
     for name, values in schedule.tune.items():
         taken = schedule.warps if name == "warps" else schedule.constants[name]

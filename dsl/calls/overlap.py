@@ -1,12 +1,11 @@
 """Decides which launches of a call may overlap, and which tensors a launch may read while earlier launches still run.
 
 Each launch except the first may start before the preceding launch has ended. `dsl/lowering/passes/overlap.py` inserts
-the wait for earlier launches. Code before the wait may read tensors that no earlier launch writes.
+the wait for earlier launches. Code before the wait may read a tensor only if no earlier launch writes it.
 
-Two names are known to refer to different memory in two cases. In the first case, one of the names is a workspace of the
-call. In the second case, the writing launch takes both names, and the launch would be refused if the tensors
-overlapped. All earlier launches count, not only the preceding launch, because each launch may let the next launch start
-while earlier launches still run."""
+Two names certainly refer to different memory in two cases. In the first case, one of the names is a workspace of the
+call. In the second case, both names are arguments of the launch that writes, which would be refused if its tensors
+overlapped. All earlier launches count, not only the preceding one, because they may all still be running."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from dsl.text.program import Program
 
 
 def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
-    """Returns the launches of a call, with `follows` and `leads` set in each request. These fields describe the earlier
-    and the later launches of the call."""
+    """Returns the launches of a call with `follows` and `leads` set in each request. `follows` names the tensors that
+    no earlier launch writes. `leads` is True if another launch follows."""
     made = []
     for at, step in enumerate(steps):
         follows = tuple(_unwritten(program, step, steps[:at])) if at else None
@@ -30,7 +29,7 @@ def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
 
 
 def _unwritten(program: Program, step: Step, before: Sequence[Step]) -> Iterator[str]:
-    """The tensors of a launch that no earlier launch writes, according to the text of the kernels."""
+    """Yields the tensors of a launch that no earlier launch writes, according to the text of the kernels."""
     head = program.head(step.request.kernel)
     for name, argument in zip(head.names, step.arguments, strict=True):
         if name in head.arrays and argument is not None and all(_leaves(program, each, argument) for each in before):
@@ -38,7 +37,7 @@ def _unwritten(program: Program, step: Step, before: Sequence[Step]) -> Iterator
 
 
 def _leaves(program: Program, step: Step, argument: Any) -> bool:
-    """Whether a launch certainly does not write an array."""
+    """Returns whether a launch certainly does not write the array `argument`."""
     head = program.head(step.request.kernel)
     written = program.once(tensors_used, head.name)[0].union(names_given(program, head.name))
     given = [(n, a) for n, a in zip(head.names, step.arguments, strict=True) if n in head.arrays and a is not None]

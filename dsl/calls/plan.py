@@ -1,5 +1,4 @@
-"""A plan lists the launches for one class of calls. A bound plan adds the kernels, workspaces and outputs of these
-launches."""
+"""A plan lists the launches for one class of calls. A bound plan adds their kernels, workspaces and outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from dsl.values.facts import ArrayFacts
 
 
 class Compiles(Protocol):
-    """The interface that compiles the launches of a plan. A module implements this interface."""
+    """The interface of an object that compiles the launches of a plan. `Module` implements it."""
 
     @property
     def program(self) -> Program: ...
@@ -26,7 +25,7 @@ class Compiles(Protocol):
 
 
 class Callee(Protocol):
-    """The interface of the kernel or dispatch that a plan belongs to."""
+    """The interface of the kernel or dispatch for which a plan is made. `ModuleFunction` implements it."""
 
     @property
     def module(self) -> Compiles: ...
@@ -61,7 +60,7 @@ class Workspace:
 
     @property
     def facts(self) -> ArrayFacts:
-        """The facts about the workspace that binding needs."""
+        """The facts about the workspace that binding needs: shape, type and strides."""
         from dsl.runtime.arrays import reach
 
         is_far = self.strides is not None and reach(self.shape, self.strides) > most_elements(32)
@@ -70,7 +69,7 @@ class Workspace:
 
 @dataclass(slots=True)
 class Step:
-    """One launch of a plan: the requested variant, and the source of each parameter's argument."""
+    """One launch of a plan: the requested variant, and where the argument of each parameter comes from."""
 
     request: Request
     arguments: list[Any]  # each is a FromCall, a Workspace, a number, a table or None
@@ -99,14 +98,15 @@ class Output:
 
 @dataclass(slots=True)
 class Plan:
-    """The launches for one class of calls, and the reasons for them."""
+    """The launches for one class of calls, and the reasons for choosing them."""
 
     steps: list[Step]
     reasons: list[str] = field(default_factory=list)
 
 
 class BoundPlan:
-    """A plan with compiled (or given) kernels. Workspaces are allocated at the first launch."""
+    """A plan with its kernels. They are compiled here, unless the caller gives them. Workspaces are allocated at the
+    first launch."""
 
     def __init__(self, function: Callee, plan: Plan, kernels: list[Any] | None = None, outputs: Sequence[Output] = ()):
         self.plan, self.program, self.outputs = plan, function.module.program, outputs
@@ -120,8 +120,8 @@ class BoundPlan:
             self.check_output(output.name)
 
     def make_outputs(self, given: dict[str, Any]) -> Any:
-        """Allocates the outputs that the caller left out, and adds them to `given`. New outputs use the framework and
-        the device of the first array. Returns this first array, which `finish_like` needs."""
+        """Allocates the outputs that the caller left out, and adds them to `given`. They use the framework and device
+        of the first given array. Returns this first array, which `finish_like` needs."""
         from dsl.runtime import empty_like, is_array
 
         like = next(v for v in given.values() if v is not None and is_array(v))
@@ -145,27 +145,27 @@ class BoundPlan:
 
     def check_numbers(self, arguments: Sequence[Sequence[Any]]) -> None:
         """Raises LaunchError for a number that a kernel of the plan refuses. All numbers are checked before the first
-        launch, because a later refusal would leave partial results. The plan may have been made for an earlier call
-        with other numbers."""
+        launch, because a later error would leave partial results. The plan may have been made for an earlier call with
+        other numbers."""
         for kernel, values in zip(self.kernels, arguments, strict=True):
             kernel.check_numbers(values)
 
     def in_turn(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
-        """The kernels for the launches of a call with these arguments, in order. A kernel that may start before the
-        preceding launch has ended is returned in its overlapping form."""
+        """Returns the kernels to launch for these arguments, in order. A kernel that may start before the preceding
+        launch has ended is returned in its overlapping form."""
         turns = zip(self.kernels, overlaps(self.kernels, arguments), strict=True)
         return [kernel.overlapping if does else kernel for kernel, does in turns]
 
     @contextmanager
     def call(self, may_overlap: bool | None = None) -> Iterator[None]:
-        """A context manager for the launches of one call. The context is entered after the arguments of the launches
-        are made. The context manager clears and checks workspaces, and tells the emulator to check overlapping
-        launches. `may_overlap` says whether any launches overlap. `may_overlap` is needed if the caller launches other
-        kernels than the kernels of the plan.
+        """A context manager around the launches of one call. Enter it after the arguments of the launches are made. It
+        fills `zeroed` workspaces with zeros, checks workspaces, and makes the emulator check overlapping launches.
+        `may_overlap` states whether any launches overlap. It is needed only if the caller launches other kernels than
+        those of the plan.
 
-        Workspaces in host memory are checked. Raises FindingError if a workspace with `zero` does not hold zeros. A
-        call that fails drops its workspaces, because a workspace with `zero` may no longer hold zeros.
-        """
+        Only workspaces in host memory are checked. Raises FindingError if a workspace with `zero` does not hold zeros
+        after the call. A call that fails drops its workspaces, because a workspace with `zero` may no longer hold
+        zeros."""
         from dsl.runtime.emulation import overlapping
         from dsl.runtime.scratch import ScratchArray
 
@@ -184,7 +184,7 @@ class BoundPlan:
             raise
 
     def zero_workspaces(self) -> None:
-        """Writes zeros into the workspaces that have `zeroed`."""
+        """Fills the workspaces declared `zeroed` with zeros."""
         for _, workspace, made in self.workspaces.values():
             if workspace.zeroed:
                 from dsl.runtime.frameworks import clear
@@ -192,7 +192,7 @@ class BoundPlan:
                 clear(made)
 
     def check_output(self, name: str) -> None:
-        """Raises TileError `call` if the first kernel that takes a new output reads it."""
+        """Raises TileError `call` if the first kernel that receives the new output `name` reads it."""
         argument = FromCall(name)
         for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
             if argument in step.arguments:
@@ -203,12 +203,12 @@ class BoundPlan:
                 return
 
     def arguments(self, step: Step, given: Mapping[str, Any]) -> list[Any]:
-        """The arguments for one kernel of the plan."""
+        """Returns the arguments for one launch of the plan."""
         names = self.program.head(step.request.kernel).names
         return [self.argument(a, name, given) for a, name in zip(step.arguments, names, strict=True)]
 
     def argument(self, argument: Any, name: str, given: Mapping[str, Any]) -> Any:
-        """The argument for the kernel's parameter `name`."""
+        """Returns the argument for the kernel's parameter `name`. Allocates a workspace when it is first needed."""
         if isinstance(argument, FromCall):
             return given[argument.name]
         if isinstance(argument, Workspace):
@@ -221,9 +221,9 @@ class BoundPlan:
 
 
 def overlaps(kernels: Sequence[Any], arguments: Sequence[Sequence[Any]]) -> list[bool]:
-    """Says for each launch of a call whether the launch may start before the preceding launch has ended."""
-    # A launch without blocks is skipped. If the launch after it were to overlap, it would overlap work from before this
-    # call.
+    """Returns a list of booleans: whether each launch of a call may start before the preceding launch has ended."""
+    # A launch without blocks is skipped. The launch after it must not overlap, because it would overlap work from
+    # before this call.
     pairs = zip(kernels, kernels[1:], arguments, strict=False)
     return [False, *(kernel.header.overlaps and 0 not in before.grid(*values) for before, kernel, values in pairs)]
 

@@ -3,8 +3,8 @@
 A call names a dispatch or a kernel. The arguments determine dims and types. The first branch whose condition holds
 determines the launches. `--explain` prints the launches, and the reasons for choosing them.
 
-The launches of a branch are built once: when a `fits` in the branch's condition is evaluated, or else when the branch
-is taken. Therefore `fits` lowers exactly the variant that is launched."""
+The launches of a branch are built once: when its condition evaluates `fits`, or else when the branch is chosen.
+Therefore `fits` lowers exactly the variant that is launched."""
 
 from __future__ import annotations
 
@@ -52,18 +52,19 @@ from dsl.values.table import Builtin
 ASKING = ("shape", "bytes", "dtype")
 """Functions of arrays that do not need the elements."""
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
-"""Codes of the errors that are raised if a device lacks memory, registers or an instruction that a variant needs."""
+"""Codes of the errors for a device that lacks memory, registers or an instruction that a variant needs."""
 
 
 def one_of(values: Sequence[Any], chosen: Any) -> Any:
-    """The value of `values` that equals the option `chosen`. 0.0 and -0.0 differ, but 1 may be given as 1.0."""
+    """Returns the element of `values` that equals the option `chosen`, or `chosen` itself. 0.0 and -0.0 differ, but 1.0
+    finds 1."""
     exact = (value for value in values if exact_key(value) == exact_key(chosen))
     return next(exact, next((value for value in values if value == chosen), chosen))
 
 
 def passed_on(value: Any, loc: Loc) -> Any:
-    """Returns a value of a dispatch as the argument of a launch. Raises TileError `call` if an array of the call has
-    another name in the dispatch, because `Called` finds the arrays of each launch by name."""
+    """Returns a value of a dispatch as the argument of a launch. Raises TileError `call` if the value is an array that
+    a dispatch has renamed, as in `z = x`. `Called` finds the arrays of each launch by name."""
     if isinstance(value, CallArray):
         message = f"array '{value.argument}' of the call goes to launches by its own name alone"
         raise TileError("call", loc, message, "a branch for each array that a launch may take")
@@ -72,7 +73,7 @@ def passed_on(value: Any, loc: Loc) -> Any:
 
 class DispatchNames(Arrays):
     """Evaluates the expressions of a dispatch: numbers, tables made on the host, `workspace`, `fits`, and facts about
-    the call's arrays. A plan serves a class of calls, so these expressions cannot read elements of arrays."""
+    the call's arrays. One plan serves a class of calls, so these expressions cannot read elements of arrays."""
 
     operands = "numbers and tables"
 
@@ -118,8 +119,8 @@ class DispatchNames(Arrays):
         return super().member(node, value)
 
     def check_unseen(self, name: str, values: Sequence[Any], loc: Loc) -> None:
-        """Raises an error for a function that reads elements of a call's array, or makes another array from such an
-        array."""
+        """Raises an error if one of `values`, the operands of the function `name`, is an array of the call. The
+        function would read elements of this array or make another array from it."""
         found = next((value for value in values if isinstance(value, CallArray)), None)
         if found is not None:
             array = found.argument
@@ -137,7 +138,8 @@ def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = No
 
 
 def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
-    """The facts about the array that a function of the dispatch takes as its argument, and the place of the call."""
+    """Returns the facts about the array that is the only argument of `node`, and the location of `node`. Raises an
+    error if the argument is not an array of the call."""
     (asked,) = node.args
     known = names.planner.known(names.planner.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
     if not isinstance(known, ArrayFacts):
@@ -174,9 +176,8 @@ class Planner:
 
     The launches come from the first of these sources that is given: `schedule`, `chosen` (the steps of a branch), the
     entry of `tuned` that serves the call on `device` (a device name), or the conditions of the dispatch. `constants`
-    override all of these sources. `built` lowers the variant of a request, for `fits`. `points` evaluates
-    the cost of a request's schedule.
-    """
+    override all of these sources. `fits` calls `built` to lower the variant of a request. `points` evaluates the cost
+    of a request's schedule."""
 
     def __init__(
         self,
@@ -237,8 +238,8 @@ class Planner:
         return Plan(steps or made({}), [*self.reasons, f"kernel {self.name} with {choice.schedule or 'no schedule'}"])
 
     def check_schedule(self) -> None:
-        """Raises TileError `name` if the requested schedule is unknown. A known schedule is a schedule of a kernel of
-        the call, or the name of a branch."""
+        """Raises TileError `name` if the requested schedule is unknown. Known names are the schedules of the call's
+        kernels and the names of branches."""
         if self.schedule is None:
             return
         known = {name: None for kernel in self.called.launched for name in self.program.schedules_of(kernel)}
@@ -253,8 +254,8 @@ class Planner:
     # ---- tuned data ----
 
     def tuned_plan(self, tuned: Tuned, device: str) -> Plan | None:
-        """The plan of the tuned entry that serves this call. If no entry serves the call, notes the reason and returns
-        None."""
+        """Returns the plan of the tuned entry that serves this call. If no entry serves the call, records the reason
+        and returns None."""
         if tuned.path is None:
             return None
         found = tuned.find(device, self.facts(), self.program.plugins.digests)
@@ -304,8 +305,8 @@ class Planner:
         return CallFacts(self.name, options, named, dims, tuple(absent), self.called.inner)
 
     def serves(self, request: Request) -> bool:
-        """Whether the variant compiles for these dims within the device's limits, and whether all of its requirements
-        hold."""
+        """Returns whether the variant compiles for these dims within the device's limits, and whether all of its
+        requirements hold."""
         try:
             variant = self.built(request)
         except TileError:
@@ -313,8 +314,8 @@ class Planner:
         return self.launches(request, variant) and self.all_hold(request, variant, [c.expr for c in variant.requires])
 
     def launches(self, request: Request, variant: Variant) -> bool:
-        """Whether a launch for these dims is possible. The grid must be a whole number of clusters, and a tensor with a
-        TMA map must not be empty."""
+        """Returns whether the variant can be launched for these dims. The grid must be a whole number of clusters, and
+        a tensor with a TMA map must not be empty."""
         function, size = variant.function, variant.function.blocks_of_cluster
         # A tensor without elements has no tensor map, so a matrix product with k = 0 takes another branch.
         empty = {name for name, extent in request.dims.items() if extent == 0}
@@ -324,7 +325,8 @@ class Planner:
         return size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]])
 
     def all_hold(self, request: Request, variant: Variant, conditions: Sequence[Any]) -> bool:
-        """Whether the conditions of a variant, as expression trees, are true for the dims of a request."""
+        """Returns whether all conditions of a variant, given as expression trees, are true for the dims of a
+        request."""
         from dsl.runtime.expressions import ExpressionError, compile_expression
 
         # Uses the dims of the request, because the variant may have been built for another call. With the first call's
@@ -340,12 +342,12 @@ class Planner:
             return False
 
     def alternatives(self, schedules: Sequence[str] = ()) -> list[tuple[StepChoice, ...]]:
-        """The branches that may serve this call. Each branch is given as its steps, without constants. For a call of a
-        kernel, each schedule counts as a branch. If `schedules` is given, only branches that use one of these schedules
-        are returned.
+        """Returns the branches that may serve this call, each as its steps without constants. For a call of a kernel,
+        each schedule counts as a branch. If `schedules` is given, only branches that use one of these schedules are
+        returned.
 
-        A condition that reads an option states the caller's wish. If a condition that reads an option holds, later
-        branches are left out. If such a condition does not hold, only the condition's branch is left out."""
+        An option lets the caller choose a branch. If a condition that reads an option is true, later branches are left
+        out. If it is false, only its own branch is left out."""
         if self.dispatch is None:
             known: list[str | None] = [*self.program.schedules_of(self.name)]
             asked = [name for name in known or [None] if not schedules or name in schedules]
@@ -370,8 +372,8 @@ class Planner:
         return out
 
     def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
-        """Replaces the schedule of each step whose kernel has the schedule `name`. Returns None if no kernel has the
-        schedule, or if a branch of the dispatch names the schedule."""
+        """Returns the steps with the schedule `name`, for each step whose kernel has such a schedule. Returns None if
+        no kernel has it, or if a branch of the dispatch already names it."""
         has = [name in self.program.schedules_of(step.kernel) for step in steps]
         if not any(has) or name in named_ways(self.program.dispatches[self.name]):
             return None
@@ -380,14 +382,14 @@ class Planner:
     # ---- the branches of a dispatch ----
 
     def read_by(self, line: ast.When) -> set[str]:
-        """The names of the dispatch that the conditions of a branch read."""
+        """Returns the names of the dispatch that the conditions of a branch read."""
         bound = line.bound or {}
         read = set() if line.condition is None else names_in(line.condition)
         outside = [value for name, value in bound.items() if name in read]
         return (read - bound.keys()).union(*map(names_in, [*outside, *line.guards]))
 
     def holds(self, line: ast.When) -> bool:
-        """Whether the conditions of a branch hold."""
+        """Returns whether the conditions of a branch are true."""
         if not all(DispatchNames(self.names, self, line)(guard) for guard in line.guards):
             return False
         if line.condition is None:
@@ -396,7 +398,7 @@ class Planner:
         return bool(DispatchNames({**self.names, **bound}, self, line)(line.condition))
 
     def start(self, dispatch: ast.Dispatch) -> None:
-        """Sets the names that the first line of a dispatch may read and pass on."""
+        """Initialises the names that the first line of a dispatch may read, and those that it may pass on."""
         dims, types = self.bound_names
         arrays = {k: CallArray.of(v, k) for k, v in self.arguments.items() if isinstance(v, ArrayFacts)}
         self.names = {**arrays, **target_facts(self.target, self.sms, self.device), **dims, **types}
@@ -446,8 +448,8 @@ class Planner:
         raise Misfit("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", hint)
 
     def wanted(self, dispatch: ast.Dispatch) -> Callable[[ast.When], bool] | None:
-        """Returns a test for the branch that is taken regardless of its conditions. Returns None if the conditions
-        decide."""
+        """Returns a function that recognises the requested branch, which is used whatever its conditions are. Returns
+        None if no branch was requested, so that the conditions decide."""
         if self.chosen is not None:
             branch = branch_of(dispatch, self.chosen, self.program)
             if branch is None:
@@ -459,8 +461,8 @@ class Planner:
         return None
 
     def branch_plan(self, lines: Sequence[ast.When]) -> Plan | None:
-        """The plan of a branch, or of the cheapest of several branches. Returns None if none of several branches serves
-        the call."""
+        """Returns the plan of a branch, or of the cheapest of several branches. Returns None if there are several and
+        none serves the call."""
         rivals = [self.rival(each) for each in lines]
         steps = self.taken_steps(rivals)
         if steps is None:
@@ -474,19 +476,19 @@ class Planner:
         return Rival(said_steps(asked), steps, partial(self.steps, line))
 
     def taken_steps(self, rivals: Sequence[Rival]) -> list[Step] | None:
-        """The launches of the cheapest rival, or None if none of several compiles. Launches of tuned data, and those
-        that the caller has chosen, are taken as they are."""
+        """Returns the launches of the cheapest rival. Returns None if there are several and none compiles. Launches
+        that tuned data or the caller has chosen are returned unchanged."""
         if self.chosen is not None and len(rivals) == 1:
             return rivals[0].steps
         taken = cheapest(self, rivals)
         return None if taken is None else taken.steps
 
     def launches_its_kernel(self, line: ast.When) -> bool:
-        """Whether a branch launches a kernel that has the requested schedule."""
+        """Returns whether a branch launches a kernel that has the requested schedule."""
         return any(self.schedule in self.program.schedules_of(launch.name) for launch in line.launches)
 
     def line(self, dispatch: ast.Dispatch, line: ast.Option | ast.Require | ast.Assign | ast.Match) -> None:
-        """Evaluates a line of a dispatch that is not a branch."""
+        """Evaluates a line of a dispatch that is not a branch: an option, a requirement or an assignment."""
         evaluate = DispatchNames(self.names, self)
         assert not isinstance(line, ast.Match), "branches stand in its place"
         if isinstance(line, ast.Option):
@@ -505,7 +507,7 @@ class Planner:
             self.assign(line, self.names, self.passed)
 
     def taken(self, line: ast.When) -> bool:
-        """Whether the conditions choose this branch. Notes the reason."""
+        """Returns whether the conditions choose this branch, and records the reason."""
         text = "otherwise"
         if line.condition is not None or line.guards:
             parts = [each.loc for each in (*line.guards, line.condition) if each is not None]
@@ -527,8 +529,8 @@ class Planner:
             names[target.id], passed[target.id] = v, passed_on(v, line.value.loc)
 
     def steps(self, line: ast.When, values: PointsOfLaunches | None = None) -> list[Step]:
-        """The launches of a branch, each with its request. `values` are those of names with `tune` sets. The launches
-        that were asked for last are kept."""
+        """Returns the launches of a branch, each with its request. `values` sets names that have a `tune` set. The
+        result is cached for each branch until `values` is given again."""
         if values is not None or id(line) not in self.made:
             names, passed = dict(self.names), dict(self.passed)
             made: list[Step] = []
@@ -552,8 +554,8 @@ class Planner:
         choice: StepChoice | None,
         point: Mapping[str, Any],
     ) -> Step:
-        """A launch of a branch. Its constants are those of the text, of `choice`, and of `point`, the later ones
-        first."""
+        """Makes one launch of a branch. Constants come from the text, from `choice` and from `point`. Where they
+        conflict, `point` overrides `choice`, and `choice` overrides the text."""
         if launch.name not in self.program.kernels:
             hint = closest(launch.name, self.program.kernels)
             raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", hint)
@@ -591,7 +593,7 @@ class Planner:
         return out
 
     def with_items(self, launch: ast.Launch, names: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-        """(schedule, constants) of a launch."""
+        """Returns (schedule, constants) of a launch."""
         known = self.program.schedules_of(launch.name)
         schedule = None
         constants: dict[str, Any] = {}
@@ -609,7 +611,7 @@ class Planner:
         return schedule, constants
 
     def function_name(self, node: ast.Expr, names: Mapping[str, Any]) -> str | None:
-        """The name of the function that an expression names. Returns None for any other expression."""
+        """Returns the function that an expression names, or None for any other expression."""
         if isinstance(node, ast.Name) and node.id not in names and self.program.function(node.id) is not None:
             return node.id
         return None
@@ -617,7 +619,7 @@ class Planner:
     def request(
         self, head: KernelHead, schedule: str | None, constants: Mapping[str, Any], arguments: Sequence[Any]
     ) -> Request:
-        """Binds the arguments of a launch, and makes the request for the launch's variant."""
+        """Binds the arguments of a launch, and returns the Request for its variant."""
         bound = bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))
         bound.constants(head, {**constants, **self.constants})
         for name, wanted in self.constants.items():
@@ -643,22 +645,22 @@ class Planner:
         )
 
     def known(self, argument: Any) -> Any:
-        """The facts about an argument of a launch."""
+        """Returns the facts about an argument of a launch."""
         if isinstance(argument, FromCall):
             return self.arguments.get(argument.name)
         return argument.facts if isinstance(argument, Workspace) else argument
 
     @cached_property
     def bound_names(self) -> tuple[dict[str, int], dict[str, DType]]:
-        """Dims and type parameters, by their names in the kernels of the call."""
+        """The dims and the type parameters of the call, as two dicts. Names are those of the kernels."""
         return self.called.bind_names(self.arguments)
 
     # ---- fits ----
 
     def fits(self, node: ast.Call, branch: ast.When | None) -> bool:
-        """Evaluates `fits(kernel with schedule)`: whether the variant for these dims can be compiled and launched. The
-        variant must respect the device's limits (memory, registers, instructions, clusters). If the branch itself
-        launches the kernel with the schedule, `fits` checks the variant of that launch."""
+        """Evaluates `fits(kernel with schedule)`: whether the variant for these dims compiles within the device's
+        limits (memory, registers, instructions, clusters) and can be launched. If the branch itself launches this
+        kernel and schedule, `fits` checks the variant of that launch."""
         if len(node.args) != 1 or node.keywords:
             raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
         inner = node.args[0]
@@ -679,13 +681,13 @@ class Planner:
         return self.request_fits(self.request(head, schedule, {}, [FromCall(name) for name in head.names]))
 
     def fits_alone(self, line: ast.When, loc: Loc) -> bool:
-        """Evaluates `fits` without an argument: whether the only launch of the branch fits."""
+        """Evaluates `fits` without an argument: whether the only launch of the branch fits the device."""
         if len(line.launches) != 1 or line.launches[0].name not in self.program.kernels:
             raise TileError("call", loc, "'fits' alone is of a branch with one launch", "fits(kernel with schedule)")
         return self.request_fits(self.steps(line)[0].request)
 
     def request_fits(self, request: Request) -> bool:
-        """Whether a variant compiles within the device's limits, and a launch for these dims is possible."""
+        """Returns whether a variant compiles within the device's limits and can be launched for these dims."""
         try:
             variant = self.built(request)
         except TileError as error:
@@ -698,8 +700,8 @@ class Planner:
         return False
 
     def is_unfit(self, error: TileError) -> bool:
-        """Whether an error says that the device cannot run a variant, and notes the reason. Any other error is a
-        mistake in the file. Taking another branch would hide the mistake."""
+        """Returns whether the error means that the device cannot run a variant, and if so records the reason. Any other
+        error is a mistake in the file, which choosing another branch would hide."""
         if not all(each.code in UNFIT for each in error.errors):
             return False
         first = error.errors[0]

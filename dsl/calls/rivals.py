@@ -1,7 +1,7 @@
-"""Chooses among the ways to serve a call: the schedules that a launch names, and the points of their `tune` sets.
+"""Chooses the cheapest way to serve a call, among schedules and values of their `tune` sets (points).
 
-The cheapest way that compiles is taken. Its cost is the sum of the `cost` lines of its schedules. Ways without a cost
-come last, in the order of the text."""
+The cost of a way is the sum of the `cost` lines of its schedules. The cheapest way that compiles is used. Ways without
+a cost come last, in the order of the text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dsl.lowering.ir.location import TileError
 from dsl.schedules.cheapest import Points
 
 MOST_TRIES = 4
-"""The number of points of a launch that are lowered at most. Lowering a point takes 50 ms."""
+"""The greatest number of points of a launch that are lowered. Lowering a point takes 50 ms."""
 
 PointsOfLaunches = Mapping[int, Mapping[str, Any]]
-"""Values of names with `tune` sets, by the number of the launch."""
+"""Maps the number of a launch to the values of its names with `tune` sets."""
 
 
 class Judge(Protocol):
-    """What the choice asks of a planner. `unfit` says why the last request did not fit. `refused` is the compiler's
-    error, if there is one."""
+    """The part of a planner that `cheapest` calls. `unfit` is the reason why the last request did not fit. `refused` is
+    the compiler's error for it, or None."""
 
     reasons: list[str]
     unfit: str | None
@@ -40,8 +40,8 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rival:
-    """A way to serve a call. `steps` are its launches with the values that their schedules choose. `make` returns its
-    launches with other values."""
+    """One way to serve a call. `steps` are its launches with the `tune` values that their schedules choose. `make`
+    returns its launches with other values."""
 
     name: str
     steps: list[Step]
@@ -50,8 +50,8 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class RivalPoint:
-    """A rival at one point of each launch. `points` has the points of each launch, or None if its schedule states no
-    cost. `ranks` has the places of the launches' points, where 0 is the cheapest."""
+    """A rival with chosen `tune` values for each launch. `points` contains all points of each launch, or None if its
+    schedule has no cost. `ranks` contains the index of the chosen point of each launch, where 0 is the cheapest."""
 
     rival: Rival
     points: Sequence[Points | None]
@@ -59,7 +59,7 @@ class RivalPoint:
 
     @property
     def cost(self) -> float | None:
-        """The sum of the costs in microseconds, or None if no schedule states one."""
+        """The sum of the costs in microseconds, or None if no schedule has a cost."""
         found = [each.costs[rank] for each, rank in zip(self.points, self.ranks, strict=True) if each is not None]
         return sum(found) if found else None
 
@@ -75,8 +75,8 @@ class RivalPoint:
         return self.rival.make(others) if others else self.rival.steps
 
     def next_of(self, launch: int) -> RivalPoint | None:
-        """The rival at the next point of a launch. Returns None if the launch has no other point, or if enough of them
-        were tried."""
+        """Returns the rival with the next more expensive point of one launch. Returns None if there is none, or if
+        `MOST_TRIES` points were tried."""
         points, rank = self.points[launch], self.ranks[launch] + 1
         if points is None or rank == min(MOST_TRIES, len(points.costs)) or points.costs[rank] == inf:
             return None
@@ -91,9 +91,9 @@ class RivalPoint:
 
 
 def cheapest(judge: Judge, rivals: Sequence[Rival]) -> RivalPoint | None:
-    """The cheapest rival, with the chosen point of each of its launches. Returns None if none of several rivals
-    compiles, or if all of their costs are infinite. The only rival is taken in any case, and the compiler then reports
-    why it refuses it."""
+    """Returns the cheapest rival that compiles, with the chosen point of each launch. Returns None if none of several
+    rivals compiles, or if all costs are infinite. A single rival is always returned, so that the compiler reports its
+    error."""
     if len(rivals) == 1:
         return _of_one(judge, rivals[0])
     candidates = [each for rival in rivals if (each := _candidate(judge, rival)) is not None]
@@ -104,7 +104,7 @@ def cheapest(judge: Judge, rivals: Sequence[Rival]) -> RivalPoint | None:
 
 
 def _of_one(judge: Judge, rival: Rival) -> RivalPoint:
-    """The point of the only rival."""
+    """Returns a point of the only rival: the first that compiles, or else the cheapest."""
     try:
         first = RivalPoint(rival, [judge.points(step.request) for step in rival.steps], (0,) * len(rival.steps))
     except TileError:
@@ -116,8 +116,8 @@ def _of_one(judge: Judge, rival: Rival) -> RivalPoint:
 
 
 def _candidate(judge: Judge, rival: Rival) -> RivalPoint | None:
-    """A rival at its cheapest point. Returns None if its schedule has no value for this call, or if its cost is
-    infinite."""
+    """Returns a rival at its cheapest point. Returns None if its cost is infinite, or if the device cannot run its
+    schedule."""
     try:
         first = RivalPoint(rival, [judge.points(step.request) for step in rival.steps], (0,) * len(rival.steps))
     except TileError as error:
@@ -132,7 +132,8 @@ def _candidate(judge: Judge, rival: Rival) -> RivalPoint | None:
 
 
 def _first_that_fits(judge: Judge, candidates: Sequence[RivalPoint]) -> RivalPoint | None:
-    """The cheapest point at which all launches compile. If a launch is refused, its next point is tried."""
+    """Returns the cheapest point at which all launches compile. If a launch does not compile, its next point is
+    tried."""
     heap = [(_cost(each), number, each) for number, each in enumerate(candidates)]
     heapify(heap)
     refused = 0

@@ -1,6 +1,6 @@
-"""A short way repeats the launch of an earlier call without planning. Without a short way, Python takes 80 to 130 µs to
-order the arguments, to find the class of the call and to pass the arguments on. If only the addresses of arrays have
-changed since the earlier call, the results of these steps are known."""
+"""A short way is a function that repeats the launch of an earlier call without planning. It applies if only the
+addresses of arrays have changed since that call. Without it, Python takes 80 to 130 µs to order the arguments, find the
+class of the call and pass the arguments on."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from typing import Any
 from dsl.calls.plan import BoundPlan, FromCall
 
 ShortWay = Callable[[Sequence[Any], Mapping[str, Any]], bool]
-"""(arguments, named arguments) → whether the call repeats the earlier call. If true, the kernel was launched. If false,
-nothing was done."""
+"""A function of arguments and named arguments. If they repeat the earlier call, it launches the kernel and returns
+True. Otherwise it does nothing and returns False."""
 FIXED = (type(None), bool, int, float, str)
-"""Types of arguments, besides arrays, whose values cannot change later. Lists are excluded, because the value of a list
-could change."""
+"""Types of arguments, besides arrays, whose values cannot change later. A list could change."""
 MOST_WAYS = 8
-"""The greatest number of short ways that a function keeps, because the layers of a network call the same function with
-several shapes in turn."""
+"""The greatest number of short ways that a function keeps. The layers of a network call one function with several
+shapes in turn."""
 
 
 def short_way(
     params: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any], plan: BoundPlan
 ) -> ShortWay | None:
-    """Returns the short way for the call that `plan` has just served, or None. A call has no short way if it did not
-    pass all of `params` in order. A call also has no short way if the plan has several launches, or if the only launch
-    does not take all arrays of the call."""
+    """Returns the short way for the call that `plan` has just served, or None. There is a short way only if the call
+    passed all of `params` in order, and the plan has a single launch that uses all arrays of the call."""
     from dsl.runtime import is_array
     from dsl.runtime.repeated import never
 
@@ -64,6 +62,6 @@ def short_way(
 
 
 def same(x: Any, known: Any) -> bool:
-    """Whether an argument that is not an array certainly equals the known argument. Zeros count as different, because
-    0.0 == -0.0. A call with -0.0 was once launched with 0.0 by mistake."""
+    """Returns whether an argument that is not an array certainly equals the known argument. Zeros count as different,
+    because 0.0 == -0.0. A call with -0.0 was once launched with 0.0 by mistake."""
     return x is known or (type(x) is type(known) and x == known and x != 0)

@@ -1,5 +1,5 @@
-"""Shows a compiled kernel in a notebook: its figures and its source. After a run on the emulator, the source lines have
-counters and are tinted by cost."""
+"""Shows the figures and source of a compiled kernel in a notebook. After a run on the emulator, the source lines have
+counters and are coloured by cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ TOTALS = ("blocks", "instructions", "moves", "active_lanes", "sectors", "wavefro
 
 
 def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
-    """The HTML of a kernel. `result` is a `dsl.runtime.LaunchResult`, or None if the kernel did not run."""
+    """Returns the HTML page of a kernel. `result` is a `dsl.runtime.LaunchResult`, or None if the kernel did not
+    run."""
     header = compiled.header
     facts: dict[str, Any] = {"target": header.arch, "threads": header.threads, "shared bytes": header.shared_bytes}
     facts |= machine_code(compiled)
@@ -40,7 +41,8 @@ def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
 
 
 def machine_code(compiled: Compiled) -> dict[str, Any]:
-    """Registers per thread and spilled bytes, as ptxas reports them. The result is empty if ptxas is not installed."""
+    """Returns the registers per thread and the spilled bytes that ptxas reports. The dict is empty if ptxas is not
+    installed."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError
 
@@ -52,13 +54,13 @@ def machine_code(compiled: Compiled) -> dict[str, Any]:
 
 
 def totals(counted: Any, blocks: int) -> str:
-    """The counters of the launch, as a table with one row."""
+    """Returns the counters of the launch as an HTML table with one row."""
     facts = {"blocks": blocks, **counted.figures}
     return html.table([COLUMNS[name].label for name in TOTALS], [[facts[name] for name in TOTALS]])
 
 
 def text_of(kernel: ast.KernelDef) -> list[CountedLine]:
-    """The source lines of a kernel."""
+    """Returns the source lines of a kernel."""
     places = [node.loc for node in ast.walk(kernel) if getattr(node, "loc", None) is not None]
     here = [place for place in places if place.source is kernel.loc.source]
     last = max(place.source.position(place.end)[0] for place in here)
@@ -66,8 +68,8 @@ def text_of(kernel: ast.KernelDef) -> list[CountedLine]:
 
 
 def counted_source(program: Program, own: str, counters: Any) -> str:
-    """The source lines with counters and tints, from the kernel's file and from the files of functions that the kernel
-    calls."""
+    """Returns the HTML of the source lines with counters and colours. The lines come from the kernel's file and from
+    the files of functions that it calls."""
     sources: dict[str, Source] = {source.name: source for source in program.sources()}
     files: dict[str, dict[int, Any]] = {own: counters.by_line}
     for (file, line), found in counters.elsewhere.items():

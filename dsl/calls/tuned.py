@@ -1,6 +1,6 @@
-"""The tuned data beside a `.tile` file (`reduce.tuned.json`). The data holds the fastest launches that tuning found. An
-entry belongs to one device, one kernel or dispatch, and one combination of options, types and dims. An entry also
-serves calls whose dims are near the entry's dims. `Planner` looks entries up."""
+"""The tuned data beside a `.tile` file, for example `reduce.tuned.json`: the fastest launches that tuning found. An
+entry is for one device, one kernel or dispatch, and one combination of options, types and dims. An entry also serves
+calls whose dims are near the entry's dims. `Planner` looks entries up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dsl.values.arithmetic import pow2_divisor
 
 SCHEMA = 1
 NEAR = 2
-"""The greatest ratio, in either direction, between a dim of a call and the tuned dim of an entry that serves the call.
+"""An entry serves a call only if each dim of the call is at most `NEAR` times larger or smaller than the tuned dim.
 Dims with a range have no such limit."""
 MOST_DIVISOR = 16
 """An entry serves a call only if the greatest power of two that divides an inner dim is the same as for the tuned dim.
@@ -32,8 +32,8 @@ Powers above `MOST_DIVISOR` count as `MOST_DIVISOR`, because no access is wider 
 @dataclass(frozen=True, slots=True)
 class StepChoice:
     """One launch of a plan: the kernel, the schedule, and the constants that override the schedule. `fixed` lists the
-    constants that the branch of the dispatch itself sets, as written (`PER=2`). The `fixed` constants distinguish
-    branches with the same kernel and schedule."""
+    constants that the branch of the dispatch itself sets, as written (`PER=2`). `fixed` distinguishes branches with the
+    same kernel and schedule."""
 
     kernel: str
     schedule: str | None
@@ -62,11 +62,11 @@ class CallFacts:
 class Entry:
     """The fastest launches that one tuning of a call found.
 
-    `ranges` maps some dims to a range of extents (from, to), in which None is an open end. The entry serves all extents
-    in the range, whatever extent was tuned. `text` is the digest of the entry's kernels and schedules at the time of
+    `ranges` maps some dims to a range of extents (from, to), where None is an open end. The entry serves all extents in
+    the range, whatever extent was tuned. `text` is the digest of the entry's kernels and schedules at the time of
     tuning. `median_us` and `interval_us` are microseconds, or None if tuning compared the emulator's counters. `ties`
-    is the number of tuned points that tie with the fastest point, including the fastest point. `plugins` maps the
-    plug-ins that were in use to the digests of their text."""
+    is the number of tuned points that are equally fast, including the fastest. `plugins` maps the plug-ins that were in
+    use to the digests of their text."""
 
     device: str
     call: str
@@ -85,17 +85,17 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """The key of the calls that the entry was tuned for. Keys that differ only in extents sort by the size of the
-        extents."""
+        """A text that identifies the calls that the entry was tuned for. Keys that differ only in extents are sorted by
+        extent."""
         # Padded with zeros, because keys are sorted as text.
         dims = ",".join(f"{name}={extent:020d}" for name, extent in sorted(self.dims.items()))
         parts = [self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims]
         return "\n".join([*parts, ",".join(sorted(self.plugins))] if self.plugins else parts)
 
     def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> tuple[float, float] | None:
-        """The distance between the entry's dims and a call's dims, as two sums of |log2 ratio|. The first sum is over
-        dims without a range. The second sum is over dims with a range. Returns None if the entry does not serve these
-        dims."""
+        """Returns the distance between the entry's dims and a call's dims, as two sums of |log2 ratio|. The first sum
+        is over dims without a range, and the second over dims with a range. Returns None if the entry does not serve
+        these dims."""
         if dims.keys() != self.dims.keys():
             return None
         away, within = 0.0, 0.0
@@ -118,7 +118,7 @@ class Entry:
         return away, within
 
     def as_json(self) -> dict[str, Any]:
-        """The entry as a JSON object, with keys in the order of the file. Empty fields are left out."""
+        """Returns the entry as a JSON object, with keys in the order of the file. Empty fields are left out."""
         steps = [step.as_json() for step in self.steps]
         out: dict[str, Any] = {"device": self.device, "call": self.call}
         out["options"] = dict(sorted(self.options.items()))
@@ -134,24 +134,24 @@ class Entry:
         return out
 
     def described(self) -> str:
-        """The launches of the entry, in words."""
+        """Describes the launches of the entry in words."""
         return "; ".join(described_step(step) for step in self.steps)
 
 
 def described_step(step: StepChoice) -> str:
-    """The launch in words, such as `softmax_rows with lanes, warps=8`."""
+    """Describes a launch in words, for example `softmax_rows with lanes, warps=8`."""
     parts = [step.schedule] if step.schedule else []
     parts += [*step.fixed, *(f"{name}={value}" for name, value in step.constants.items())]
     return step.kernel + (f" with {', '.join(parts)}" if parts else "")
 
 
 def said_steps(steps: Sequence[StepChoice]) -> str:
-    """The launches of a branch, each by its schedule."""
+    """Names the launches of a branch by their schedules, for example `partial then total`."""
     return " then ".join(step.schedule or step.kernel for step in steps)
 
 
 def divisor_class(extent: int) -> int:
-    """The greatest of 1, 2, 4, 8 and 16 that divides an extent."""
+    """Returns the greatest of 1, 2, 4, 8 and 16 that divides an extent, and 16 for 0."""
     return min(pow2_divisor(extent), MOST_DIVISOR) if extent else MOST_DIVISOR
 
 
@@ -169,15 +169,15 @@ class Found:
 
 @dataclass(slots=True)
 class Tuned:
-    """The entries of one file. `path` is the file's path, and the file need not exist. `path` is None for a text
-    without a file."""
+    """The entries of one file. The file at `path` need not exist. `path` is None if the program has no file."""
 
     path: Path | None = None
     entries: list[Entry] = field(default_factory=list)
 
     def find(self, device: str, call: CallFacts, plugins: Mapping[str, str]) -> Found | None:
-        """The nearest entry that serves the call. Entries with exactly these plug-ins come first, then entries without
-        plug-ins. Entries with other plug-ins are never taken, because their choices may not exist here."""
+        """Returns the nearest entry that serves the call, or None. Entries with exactly these plug-ins are preferred to
+        entries without plug-ins. Entries with other plug-ins are never used, because their choices may not exist
+        here."""
         mine = [entry for entry in self.entries if entry.plugins == plugins]
         found = self._nearest(mine, device, call)
         if found is None and plugins:
@@ -197,7 +197,7 @@ class Tuned:
         return None if best is None else Found(best[1], dict(best[1].dims) == dict(call.dims))
 
     def put(self, new: Sequence[Entry]) -> None:
-        """Adds entries. A new entry replaces an entry with the same key."""
+        """Adds entries. A new entry replaces an old entry with the same key."""
         keys = {entry.key for entry in new}
         self.entries = sorted([*(e for e in self.entries if e.key not in keys), *new], key=lambda e: e.key)
 
@@ -209,7 +209,7 @@ class Tuned:
 
 
 def tuned_path(path: str | Path) -> Path:
-    """The path of the tuned data: `softmax.tuned.json` for `softmax.tile`."""
+    """Returns the path of the tuned data, for example `softmax.tuned.json` for `softmax.tile`."""
     return Path(path).with_suffix(".tuned.json")
 
 
@@ -220,12 +220,12 @@ AGAIN = "write it again with 'dsl tune FILE … --write', or remove the entry"
 
 
 def stale_errors(tuned: Tuned, program: Program) -> list[TileError]:
-    """The errors for entries with names that the file no longer defines."""
+    """Returns an error for each entry that uses a name that the file no longer defines."""
     return [error for entry in tuned.entries if (error := stale(entry, program)) is not None]
 
 
 def stale(entry: Entry, program: Program) -> TileError | None:
-    """Returns an error with a location for an entry with a name that the file no longer defines. Returns None if all
+    """Returns an error with a location if an entry uses a name that the file no longer defines. Returns None if all
     names are defined."""
 
     def fail(word: str, message: str, known: Any) -> TileError:
@@ -265,8 +265,8 @@ def stale(entry: Entry, program: Program) -> TileError | None:
 
 
 def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
-    """The names that entries of a call may use, by kind. The kinds are the words that error messages use, such as
-    "option"."""
+    """Maps each kind of name, such as "option" or "dim", to the names that entries of a call may use. The kinds are
+    words of error messages."""
     called = program.once(Called, call)
     heads = [program.head(kernel) for kernel in called.launched]
     types, dims = {name for head in heads for name in head.types}, {name for head in heads for name in head.dims}
@@ -274,8 +274,8 @@ def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
 
 
 def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.When | None:
-    """The branch that launches these kernels with these schedules and fixed constants. If no branch fits exactly,
-    returns a branch that differs only in its schedules. Returns None if there is no such branch either."""
+    """Returns the branch that launches these kernels with these schedules and fixed constants. If no branch matches
+    exactly, returns a branch that differs only in its schedules, or None."""
     branches = program.once(_branches, dispatch.name)
     # `dsl tune --schedule` may have tried a schedule that the branch does not name.
     exact, loose = ([(s.kernel, s.schedule if named else None, s.fixed) for s in steps] for named in (True, False))
@@ -290,8 +290,8 @@ def _branches(program: Program, name: str) -> list[tuple[ast.When, tuple[StepCho
 
 
 def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:
-    """The launches of a branch, without chosen constants. A launch that names no schedule gets its kernel's first
-    schedule."""
+    """Returns the launches of a branch, without tuned constants. A launch that names no schedule gets its kernel's
+    first schedule."""
     out = []
     for launch in line.launches:
         named = [item.name for item in launch.items if item.value is None]
@@ -306,8 +306,8 @@ def _span(loc: Loc) -> str:
 
 
 def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
-    """12 hexadecimal digits of a SHA-256 digest. The digest covers the text of these kernels and schedules, and the
-    text of every schedule that `like` includes in them."""
+    """Returns the first 12 hexadecimal digits of a SHA-256 digest. The digest covers the text of these kernels and
+    schedules, and of each schedule that they include with `like`."""
     pieces: list[str] = []
     for step in steps:
         kernel = program.kernels[step.kernel]
@@ -319,8 +319,8 @@ def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
 
 
 def _written(loc: Loc) -> str:
-    """The text of the block that begins on the line of `loc` and ends before the next line that is not indented.
-    Comments and blank lines are left out, so that editing them does not make entries stale."""
+    """Returns the text of the block that begins on the line of `loc` and ends before the next line that is not
+    indented. Comments and blank lines are left out, so that editing them does not make entries stale."""
     first, *rest = (line.split("#")[0].rstrip() for line in loc.source.text.splitlines()[loc.line - 1 :])
     end = next((i for i, line in enumerate(rest) if line and not line[0].isspace()), len(rest))
     return "\n".join([first, *filter(None, rest[:end])])

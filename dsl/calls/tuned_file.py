@@ -1,5 +1,5 @@
-"""Reads and writes the file of tuned data. Each field is checked, one process at a time writes the file, and a broken
-file is renamed."""
+"""Reads and writes the file of tuned data. Reading checks each field, a lock lets one process at a time write, and a
+broken file is renamed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST = 1 << 62
 
 
 class BrokenError(TileError):
-    """The file is not JSON, for example because it was cut short."""
+    """Raised if the file is not JSON, for example because it was cut short."""
 
 
 class SetAside(UserWarning):
@@ -32,8 +32,8 @@ class SetAside(UserWarning):
 
 
 def read_tuned(path: Path) -> Tuned:
-    """Reads the entries of a file. A file that does not exist has no entries. Raises TileError `tuned` if the file is
-    not tuned data."""
+    """Reads the entries of a file. A file that does not exist has no entries. Raises BrokenError if the file is not
+    JSON, and TileError `tuned` if it is not tuned data."""
     # A symbolic link to a missing file is an error. Such a link does not count as an absent file.
     if not os.path.lexists(path):
         return Tuned(path)
@@ -73,7 +73,7 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _places(source: Source) -> Iterator[Loc]:
-    """Yields the place of each entry in a valid JSON file. Yields nothing if the key `"entries"` is written with
+    """Yields the location of each entry in a valid JSON file. Yields nothing if the key `"entries"` is written with
     escapes."""
     text, decoder = source.text, json.JSONDecoder()
     at = text.find("[", text.find('"entries"')) + 1
@@ -100,7 +100,7 @@ Type = Annotated[str, Meta(pattern=rf"^(?:{'|'.join(DTYPES)})\Z")]
 
 
 class _Step(Struct, forbid_unknown_fields=True):
-    """A step of an entry in the file. See `StepChoice`."""
+    """A step of an entry as JSON. See `StepChoice`."""
 
     kernel: Identifier
     schedule: Identifier | None
@@ -109,7 +109,7 @@ class _Step(Struct, forbid_unknown_fields=True):
 
 
 class _Row(Struct, forbid_unknown_fields=True):
-    """An entry in the file. See `Entry`."""
+    """An entry as JSON. See `Entry`."""
 
     device: Word
     call: Word
@@ -130,7 +130,7 @@ FAULT = re.compile(r"Object (?:missing required|contains unknown) field `(?P<fie
 
 
 def _entry(row: Any, loc: Loc) -> Entry:
-    """Makes an entry from its row. Raises TileError `tuned` with the place of a wrong field."""
+    """Makes an Entry from its JSON object. Raises TileError `tuned` at the location of a wrong field."""
 
     def fail(why: str, name: str, hint: str = AGAIN) -> NoReturn:
         at = loc.source.text.find(json.dumps(name), loc.start, loc.end)
@@ -162,7 +162,7 @@ def _entry(row: Any, loc: Loc) -> Entry:
 
 
 def usable(path: Path) -> Tuned:
-    """Reads the entries that serve calls. A broken file is renamed with a warning and counts as empty, so that no call
+    """Reads the tuned entries for a call. A broken file is renamed with a warning and counts as empty, so that no call
     fails because of the file."""
     try:
         return read_tuned(path)
@@ -184,7 +184,7 @@ def _set_aside_alone(path: Path) -> str:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a broken file. The caller holds the file's lock."""
+    """Renames a broken file and returns the new path. The caller must hold the file's lock."""
     number = 1
     while (other := path.with_name(f"{path.name}.broken-{number}")).exists():
         number += 1
@@ -193,8 +193,8 @@ def set_aside(path: Path) -> Path:
 
 
 def update(path: Path, change: Callable[[Tuned], bool]) -> list[str]:
-    """Reads the file under its lock, calls `change`, and writes the file if `change` returns true. Entries that other
-    processes wrote are kept. A file that is not tuned data is renamed, and the returned notes say so."""
+    """Reads the file under its lock, calls `change`, and writes the file if `change` returns True. Entries that other
+    processes wrote are kept. A file that is not tuned data is renamed, and a returned note reports the new name."""
     with locked(path):
         sweep(path)
         notes = []

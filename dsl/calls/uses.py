@@ -1,9 +1,9 @@
-"""Finds the tensors that a kernel reads, and the tensors that it stores to. The search reads the text of the kernel and
-of the functions that it calls.
+"""Finds which tensors a kernel reads and which it writes, from the text of the kernel and of the functions that it
+calls.
 
 A call may leave out outputs. Therefore the planner must know the written tensors before it knows the arguments and the
-variant. The found accesses are the union of the accesses in the headers of all variants. A test checks this for the
-samples."""
+variant. The result is the union over all variants: each access in a variant's header is found here. A test checks this
+for the samples."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dsl.text.program import Program
 from dsl.values.table import find
 
 ASKING = ("given", "contiguous", "bytes")
-"""Functions of the host that take a tensor without accessing its elements."""
+"""Functions that do not access the elements of their argument."""
 VIEWS = ("transpose", "reshape")
-"""Functions that make another view of a tensor."""
+"""Functions that return a view of their first argument."""
 STORING = ("store", "copy")
 """Functions that write to their first argument."""
 
 
 @dataclass(slots=True)
 class Uses:
-    """The names that a body writes, and the names that it reads. `views` maps a name to other names whose memory the
-    name may share. `returned` holds the names whose memory a function may return."""
+    """The names that a body writes and reads. `views` maps a name to other names whose memory it may share. `returned`
+    holds the names whose memory a function may return."""
 
     written: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
@@ -38,7 +38,7 @@ class Uses:
         self.read |= names if "r" in access else set()
 
     def resolve(self) -> Uses:
-        """Counts each use of a view also as a use of the memory that the view refers to."""
+        """Adds to each set of names the names whose memory they share, because using a view uses this memory."""
         for names in (self.written, self.read, self.returned):
             left = [*names]
             while left:
@@ -52,21 +52,21 @@ class Uses:
 
 
 def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
-    """Two sets: the names that a kernel stores to, and the names that the kernel reads. If the called function is known
-    only in a variant, its arguments count as both stored and read."""
+    """Returns two sets: the names that a kernel stores to, and the names that it reads. If only a variant determines
+    which function is called, the arguments of the call count as both."""
     found = UsesReader(program, program.functions).uses(program.kernels[kernel].body)
     return found.written, found.read
 
 
 class UsesReader:
     """Finds the uses of names in bodies. `functions` holds the functions that are visible in a body. `open` holds the
-    ids of the functions that are being read."""
+    ids of the functions that are being read, to stop at recursion."""
 
     def __init__(self, program: Program, functions: Mapping[str, ast.Def], open: tuple[int, ...] = ()):
         self.program, self.functions, self.open = program, functions, open
 
     def uses(self, body: list[Any]) -> Uses:
-        """The uses of the names in a body."""
+        """Finds the uses of the names in a body."""
         own = {each.name: each for each in ast.walk(body) if isinstance(each, ast.Def)}
         reader = UsesReader(self.program, {**self.functions, **own}, self.open) if own else self
         found = Uses()
@@ -96,7 +96,8 @@ class UsesReader:
             self.node([getattr(node, name) for name in ast.PARTS.get(type(node), ())], found)
 
     def value(self, node: Any, found: Uses) -> None:
-        """Reads an assigned or returned expression. A tensor's name alone makes a view and reads nothing."""
+        """Visits an assigned or returned expression. A tensor's name alone makes a view, so it does not count as a
+        read."""
         if isinstance(node, ast.Sequence):
             for each in node.items:
                 self.value(each, found)
@@ -116,7 +117,7 @@ class UsesReader:
         self.value(node.value, found)
 
     def memory(self, node: Any, found: Uses) -> set[str]:
-        """The names whose memory an expression may share. Computed values share no memory."""
+        """Returns the names whose memory the value of an expression may share. Computed values share no memory."""
         if isinstance(node, ast.Name):
             return {node.id}
         if isinstance(node, ast.Index | ast.Attribute):
@@ -161,7 +162,7 @@ class UsesReader:
                 self.node(each, found)
 
     def subscripts(self, nodes: list[Any], found: Uses) -> None:
-        """Reads the subscripts that select the part of a tensor to store to."""
+        """Visits the subscripts of a tensor, as in `x[i, j]`, but not the tensor itself."""
         for each in nodes:
             if isinstance(each, ast.Index):
                 self.subscripts([each.value], found)
@@ -170,8 +171,8 @@ class UsesReader:
                 self.node(each, found)
 
     def of_function(self, function: ast.Def, node: ast.Call, found: Uses) -> None:
-        """Reads a call of a def. The uses of a parameter become uses of its argument. The uses of names from outside
-        the def count unchanged."""
+        """Visits a call of a `def`. If the function uses a parameter, the argument is used in the same way. Uses of
+        names from outside the function count unchanged."""
         inner, given = self.inner(function, node)
         local = {*function.params, *(constant.name for constant in function.constants), *inner.views}
         for access, names in (("w", inner.written), ("r", inner.read)):
@@ -186,8 +187,8 @@ class UsesReader:
                 self.node(argument, found)
 
     def inner(self, function: ast.Def, node: ast.Call) -> tuple[Uses, dict[str, ast.Expr]]:
-        """Returns the uses of names in a function, and the function's arguments by parameter. Functions passed as
-        arguments are looked up in the caller's scope."""
+        """Returns the uses of names in a function, and the call's arguments by parameter. Functions passed as arguments
+        are looked up in the caller's scope."""
         params = [*function.params, *(constant.name for constant in function.constants)]
         given = {**dict(zip(params, node.args, strict=False)), **node.keywords}
         if id(function) in self.open:  # a function that calls itself is reported elsewhere
@@ -198,7 +199,7 @@ class UsesReader:
 
 
 def names_given(program: Program, kernel: str) -> Iterator[str]:
-    """The names that a kernel passes to functions."""
+    """Yields the names that a kernel passes to functions."""
     for node in ast.walk(program.kernels[kernel].body):
         if isinstance(node, ast.Call):
             yield from (each.id for each in (*node.args, *node.keywords.values()) if isinstance(each, ast.Name))

@@ -1,4 +1,4 @@
-"""The `dsl` command. Each subcommand is a module, which is imported when the subcommand is called.
+"""The `dsl` command. Each subcommand is a module, which is imported only when the subcommand is called.
 
 Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed, 70 an internal error.
 """
@@ -45,7 +45,7 @@ COMMANDS = {
 
 
 def take_plugins(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> None:
-    """Compiles programs with these plug-ins until the command ends. The plug-ins are loaded at their first use, inside
+    """Gives the compiler the plug-ins of `--plugin` until the command ends. They are loaded at their first use, inside
     the command. Therefore an error in a plug-in is reported like an error in the `.tile` file."""
 
     @cache
@@ -74,7 +74,7 @@ PLUGIN = click.Option(
 
 
 class Commands(click.Group):
-    """A group that imports a subcommand when it is needed."""
+    """A click group that imports a subcommand's module when it is called."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -124,8 +124,8 @@ def cli() -> None:
 
 
 def open_outputs() -> None:
-    """Opens /dev/null for standard output or standard error if the caller has closed this stream. A file opened later
-    would otherwise get the stream's file descriptor."""
+    """Replaces a closed standard output or standard error by /dev/null. Otherwise, the next opened file would get the
+    file descriptor of the closed stream."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             # Opened in text mode, because click and print write text.
@@ -133,12 +133,12 @@ def open_outputs() -> None:
 
 
 def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Prints a warning on one line, without a place in the Python code."""
+    """Prints a warning on one line, without the Python file and line that issued it."""
     click.echo(printable(f"warning: {message}"), err=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line and exits."""
+    """Runs a command line and exits with its status."""
     gc.set_threshold(100_000)  # trees and IR stay alive: early garbage collection costs a tenth of `dsl check`
     open_outputs()
     warnings.showwarning = show_warning

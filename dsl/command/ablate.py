@@ -1,4 +1,4 @@
-"""`dsl ablate`: how much each choice of a launch gains."""
+"""`dsl ablate`: how much each choice of the compiler gains."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 @click.option("--by", metavar="FIGURE", help="Compare this figure; without it, time on a GPU, else warp instructions.")
 @click.option("--null", type=click.IntRange(0), default=0, metavar="N", help="Time the chosen code N times more.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Give each choice another option, in the kernels that an example of FILE launches. Each replacement gets a row
-    with its verdict, the machine code and the emulator's counters. On a GPU the row also has times, and their ratio to
-    the times of the code as chosen. Both codes are measured in alternation. NAME=VALUE as in dsl run.
+    """Replace each choice of the compiler by another option, in the kernels that an example of FILE launches. Each
+    replacement gets a row: whether the result is right, the machine code and the emulator's counters. On a GPU the row
+    also has the time, and its ratio to the time of the unchanged code, measured in alternation. NAME=VALUE as in dsl
+    run.
 
     Exit status: 0 fine, 1 a safe option gave a wrong result, 2 the input is wrong, 3 the device failed.
     """
@@ -77,7 +78,7 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
 def launches_and_kinds(
     file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted
 ) -> tuple[list[Experiment], list[str]]:
-    """The launches, and the kinds of `--kinds`. An unknown kind or key is reported before anything is tried."""
+    """The launches of the example, and the kinds in `--kinds`. Raises TileError for an unknown kind or key."""
     from dsl.lab.assignments import check_asked
 
     found = experiments(file, values, options, wanted)
@@ -87,7 +88,7 @@ def launches_and_kinds(
 
 
 def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Returns the gains of each launch as data, and False, because gains cannot be wrong results. Also prints the gains
+    """Returns the gains of each launch as data, and always False: no wrong result is reported. Also prints the gains
     unless `as_json` is set."""
     from dsl.lab.ablation_report import show_shares
     from dsl.lab.place import find_place

@@ -1,4 +1,4 @@
-"""`dsl bench`: the kernels and schedules of a file side by side."""
+"""`dsl bench`: compares the kernels and schedules of a file in one table."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ PEER = "Also this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); 
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Most seconds for the whole command.")
 @reporting
 def command(file: str, device: str, json_file: str | None, time_limit: float, **settings: Any) -> int:
-    """A row for each example of FILE, and for each other schedule and option that can run the example. All rows are
-    checked. On a GPU the rows are then measured in alternation, with a cold L2. The emulator counts their launches.
-    NAME=VALUE as in dsl run.
+    """Print a row for each example of FILE, and for each other schedule and option that can run the example. All
+    results are checked. On a GPU the rows are timed in alternation, with a cold L2. The emulator counts what their
+    launches cost. NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a result differs or a row failed, 2 the input is wrong, 3 the device failed.
     """
@@ -59,8 +59,7 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
 
 
 def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -> list[BenchRow]:
-    """The rows of the table. Rows of the emulator are computed in this process. Rows of a GPU are computed in a child
-    process."""
+    """The rows of the table. For the emulator, this process computes the rows. For a GPU, a child process does."""
     settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
     # The passes to skip have become choices: pass.NAME=off.
     del settings["skip_pass"]
@@ -91,7 +90,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_json(file: str, rows: list[BenchRow]) -> dict[str, Any]:
-    """The data that --json writes: figures by row, and times in microseconds."""
+    """The data that --json writes: the figures of each row, with times in microseconds."""
     some = next(row.report for row in rows if row.report and row.peer is None)
     return {"file": file, "device": some.device, "chip": some.chip, "rows": [row_as_json(row) for row in rows]}
 
@@ -125,8 +124,8 @@ OF_LAUNCH = (
 
 
 def show_rows(file: str, rows: list[BenchRow]) -> None:
-    """Prints a table of the rows that ran. Facts that all rows share are printed above the table. Notes on rows that
-    did not run are printed below."""
+    """Prints a table of the rows that ran. Above the table are the dims and types that all rows share. Below it are
+    notes, for example on rows that failed."""
     ran = [row for row in rows if row.report is not None]
     reports = [row.report for row in ran if row.report and row.peer is None]
     first = reports[0]
@@ -145,8 +144,8 @@ def show_rows(file: str, rows: list[BenchRow]) -> None:
 
 
 def show_table(rows: list[BenchRow]) -> list[str]:
-    """Prints the columns in which rows differ, then a column for each figure that some row has. Returns the names of
-    these figures."""
+    """Prints first the columns in which the rows differ, then a column for each figure. Returns the names of the
+    figures."""
     from dsl.text.terminal import Terminal, add, table
 
     names = names_of(rows)
@@ -175,7 +174,7 @@ RARE = ("atomics", "atomic_waits")
 
 
 def all_figures(row: BenchRow) -> dict[str, Any]:
-    """The figures of a row. Registers, spills and sizes are the maximum over the row's launches."""
+    """The figures of a row. For registers, spills and sizes, this is the maximum over the row's launches."""
     report = row.report
     assert report is not None
     low, median, high = report.times or (None, None, None)
@@ -195,13 +194,13 @@ TAKEN = ("registers", "spills", "shared_bytes")
 
 
 def compared_within_examples(rows: list[BenchRow]) -> bool:
-    """Whether the rows compare several ways to run the same example. If not, each example counts as one way to do the
-    same job."""
+    """Whether some example has several rows. If so, each row is compared with the fastest row of its example. If not,
+    the examples are compared with each other, as several ways to do the same job."""
     return len({row.example for row in rows}) < len(rows)
 
 
 def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
-    """The columns in which rows differ. Each column is (title, text of each row)."""
+    """The columns in which rows differ, such as the schedule. Each column is (title, texts of the rows)."""
     others = any(row.schedule for row in rows)
     found = [
         ("example", [row.example or "-" for row in rows]),
@@ -227,7 +226,7 @@ def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
 
 
 def options_of(row: BenchRow) -> str:
-    """The options as the language spells them: `true`, not `True`."""
+    """The options of a row as text, spelled as in the language: `true`, not `True`."""
     return pairs(
         {name: str(value).lower() if isinstance(value, bool) else value for name, value in row.options.items()}
     )
@@ -238,7 +237,7 @@ def joined(names: list[str]) -> str:
 
 
 def result_of(row: BenchRow) -> str | None:
-    """The verdict on a row that ran. None means that the result is right."""
+    """A text such as `WRONG` or `not judged`. None means that the result is right."""
     if row.report and row.report.passed is False:
         return "WRONG"
     if row.peer is not None and row.report and row.report.passed is None:
@@ -247,7 +246,7 @@ def result_of(row: BenchRow) -> str | None:
 
 
 def notes(rows: list[BenchRow], shown: Iterable[str]) -> list[str]:
-    """The lines below the table."""
+    """The notes below the table."""
     found = ["a block: divergent, barriers, atomics, wavefronts, sectors; other counts: all blocks", units(shown)]
     ours = [(row, *pair) for row in rows if row.report for pair in zip(row.counted, row.report.launches, strict=False)]
     if any(not count and launch.blocks for row, count, launch in ours if row.peer is None):

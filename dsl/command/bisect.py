@@ -1,4 +1,4 @@
-"""`dsl bisect`: the choice, or the commit, at which a figure changes."""
+"""`dsl bisect`: finds the choice, or the commit, at which a figure changes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ START = "plain|LOG[:LINE]|KEY=OPTION"
 @click.option("--good", metavar="COMMIT", help="Search commits of the file's repository, from this one.")
 @click.option("--bad", metavar="COMMIT", help="Up to this one; without it, HEAD.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Search the choices that differ between a start (--from) and the launch as chosen. Binary search finds the choice
-    at which the answer to PREDICATE changes. PREDICATE compares result, registers, spills, sass, counters, time or
-    ratio, and joins comparisons by 'and'. With --good, search commits. NAME=VALUE as in dsl run.
+    """Find the choice of the compiler at which the answer to PREDICATE changes. Binary search goes from the options at
+    a start (--from) to those that the compiler chooses. PREDICATE compares result, registers, spills, sass, counters,
+    time or ratio, and joins comparisons by 'and'. With --good, search commits. NAME=VALUE as in dsl run.
 
     Exit status: 0 found, 2 the input is wrong, 3 the device failed.
     """
@@ -42,7 +42,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def bisect(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the result as data. Also prints the result unless `as_json` is set."""
+    """Returns the result of the search as data. Also prints the result unless `as_json` is set."""
     is_of_commits = options["good"] is not None or options["bad"] is not None
     return {"file": file, **(between_commits if is_of_commits else between_choices)(file, values, as_json, options)}
 
@@ -73,7 +73,7 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
 
 
 def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decision]:
-    """The decisions that `--from` names. Raises TileError `option`."""
+    """The choices that differ at the start (`--from`). Raises TileError `option`."""
     from dsl.lab.bisect import given, plain
     from dsl.lab.trial import trial_at
 

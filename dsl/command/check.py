@@ -1,4 +1,4 @@
-"""`dsl check`: all errors of files."""
+"""`dsl check`: reports all errors of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from dsl.studies.check import check_file
 def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
     """Report all errors of the files. Every kernel is compiled up to LLVM, with every schedule and type.
 
-    Contracts of all launches in examples are judged. Contracts on machine code are judged only with --assemble.
+    Contracts ('expect' lines on costs) are judged for all launches in examples. Contracts on machine code are judged
+    only with --assemble.
 
     Exit status: 0 no errors, 1 contracts that do not hold, 2 other errors.
     """

@@ -1,8 +1,8 @@
-"""Runs a request in a child process. An illegal access on a GPU makes the launching process unusable. A launch that
-never ends can only be stopped together with this process.
+"""Runs a request in a child process, for two reasons. An illegal access on a GPU makes the launching process unusable.
+A launch that never ends can only be stopped by ending its process.
 
-The child waits for each launch until the time limit, and reports a launch that has not ended. If the child gives no
-answer at all, this process stops the child `GRACE` seconds after the time limit.
+The child waits for each launch until the time limit, and reports a launch that has not ended. If the child does not
+end, the parent stops it `GRACE` seconds after the time limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ emulator's counters."""
 
 
 def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
-    """The report of a request. What the kernel prints is written to `output`. Raises ChildFailure."""
+    """Runs a request and returns its report. What the kernel prints is written to `output`. Raises ChildFailure."""
     return convert(answer_of_child("dsl.command.request", asdict(request), output, time_limit), Report)
 
 
@@ -71,8 +71,8 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
 
 
 def is_file(stream: Any) -> bool:
-    """Whether a child process can write to a stream directly. `stream` may be None, which stands for the output of this
-    process. A child cannot write to a notebook's stream, because the stream has no file descriptor."""
+    """Whether a child process can write to a stream directly. None means the standard output of this process. A child
+    cannot write to a notebook's stream, because that stream has no file descriptor."""
     try:
         (stream or sys.stdout).fileno()
     except (OSError, AttributeError, ValueError):
@@ -81,13 +81,13 @@ def is_file(stream: Any) -> bool:
 
 
 def failure(code: str, message: str) -> ChildFailure:
-    """The error for a child process that gave no answer."""
+    """The exception for a child process that wrote no answer."""
     error = TileError(code, None, message)
     return ChildFailure(error.render(), DEVICE_FAILED, [record(error)])
 
 
 def main(module: str, asked: str, answered: str) -> None:
-    """Runs in the child process: writes the answer to the request, or an error."""
+    """Runs in the child process. Reads the file `asked`, and writes the answer or an error to the file `answered`."""
     given = json.loads(Path(asked).read_text())
     request = given["request"]
     try:
@@ -103,7 +103,7 @@ def main(module: str, asked: str, answered: str) -> None:
 
 
 def waits(seconds: float | None) -> AbstractContextManager[None]:
-    """A context manager for launches on a GPU. Each launch must end within `seconds`. None means no limit."""
+    """A context manager in which each launch on a GPU must end within `seconds`. None means no limit."""
     if seconds is None:
         return nullcontext()
     from dsl.runtime.cuda.context import time_limit

@@ -35,8 +35,8 @@ from dsl.text.program import Program, dim_names, load, type_parameters
 @click.option("--trace", metavar="DIR", help="Write the IR after each pass to DIR, with differences.")
 @reporting
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
-    """Compile the kernels of FILE (.tile) and show a level. Dims, types and constants come from the file's example and
-    from NAME=VALUE."""
+    """Compile the kernels of FILE (.tile) and print one level of their code. NAME=VALUE and the file's example set
+    dims, types and constants."""
     emit, annotate = "ir" if options["after"] else options["emit"], options["annotate"]
     asked = Asked(choices_of(options["choose"], options["skip_pass"]))
     program = load(file)
@@ -76,7 +76,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
 
 
 def texts_after(program: Program, request: Request, names: Sequence[str], annotate: bool) -> str:
-    """The IR after each of these passes. A single result is text that can be edited and read again. Raises TileError
+    """The IR after each of these passes. With a single pass, `dsl opt` and `--from` can read the text. Raises TileError
     for an unknown pass."""
     texts = []
     for name in names:
@@ -113,8 +113,8 @@ def requests_for(
 def planned_requests(
     program: Program, example: ast.Example, overrides: Overrides, arch: str, schedule: str | None, must: bool
 ) -> list[Request]:
-    """The distinct variants of the example's launches. Some launches can be planned only during a run. With `must`,
-    such a launch raises an error. Without `must`, such a launch is left out."""
+    """The distinct variants of the example's launches. For some launches, only a run can tell the variant. With `must`,
+    such a launch raises TileError; otherwise it is left out."""
     found: list[Request] = []
     for launch in launches_of(program, example, overrides, must):
         try:
@@ -126,8 +126,8 @@ def planned_requests(
 
 
 def launches_of(program: Program, example: ast.Example, overrides: Overrides, must: bool) -> list[LaunchFacts]:
-    """The launches of an example. Some launches can be planned only during a run. With `must`, such a launch raises
-    TileError. Without `must`, such a launch is left out."""
+    """The launches of an example. For some launches, only a run can tell the variant. With `must`, such a launch raises
+    TileError; otherwise it is left out."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
@@ -146,7 +146,7 @@ def launches_of(program: Program, example: ast.Example, overrides: Overrides, mu
 
 
 def check_known(launch: LaunchFacts) -> None:
-    """Raises TileError for a number that only a run computes, because the number may decide the variant."""
+    """Raises TileError for an argument that only a run computes, because the variant may depend on it."""
     for name, value in launch.arguments.items():
         if value is UNKNOWN:
             message = f"'{name}' is a number that only a run can tell: it stands below another launch"
@@ -170,8 +170,8 @@ def request_of(
     planned: list[Request],
     example: ast.Example | None,
 ) -> Request:
-    """The request for the variant of a kernel that the command line names. The example gives the values of the
-    kernel's dims."""
+    """The variant to compile for `--kernel`. Values that the command line does not set are those of the example's
+    launch."""
     known = schedules_of(program, kernel, schedule)
     # Dims and constants that the command line does not set come from the example's launch of this kernel.
     near = next((request for request in planned if request.kernel == kernel.name), None)

@@ -1,4 +1,4 @@
-"""`dsl count`: what launches of PTX texts cost, side by side. The texts may come from any compiler."""
+"""`dsl count`: compares what launches of PTX texts cost. The texts may come from any compiler."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, 
     A GPU, if there is one, measures their times. Several texts run side by side, on the same values.
 
     Values are expressions of the language, as in an example, or .npy files: x='randn(f16[9, 1000])' n=1000 y=FILE.npy.
-    The parameters take the values in order; 2=VALUE is for parameter 2, counted from 0. The options of a launch are
-    given once for all texts, or once for each text. Texts of dsl compile need no such options, because their header
+    The values are passed to the parameters in order; 2=VALUE sets parameter 2, counted from 0. The options of a launch
+    are given once for all texts, or once for each text. Texts of dsl compile need no such options, because their header
     contains them.
 
     Exit status: 0 fine, 1 a result differs or a fault is found, 2 the input is wrong, 3 the device failed.
@@ -60,12 +60,12 @@ def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, 
 
 
 def is_text(word: str) -> bool:
-    """Whether a word names a PTX text. Any other word is a value."""
+    """Whether a word is the path of a PTX text. Other words are values."""
     return word.endswith(".ptx") and "=" not in word
 
 
 def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: bool) -> list[CountedFile]:
-    """Counts the PTX texts among `words` on the values among `words`."""
+    """Counts the PTX texts whose paths are in `words`. The other words are values."""
     files = [word for word in words if is_text(word)]
     # Without any PTX text, a word without `=` is probably a PTX text that lacks the suffix .ptx.
     if other := [word for word in words if not files and "=" not in word]:
@@ -107,7 +107,7 @@ def show_found(found: list[CountedFile], by: str | None) -> None:
 
 
 def files_of(request: dict[str, Any]) -> list[CountedFile]:
-    """Counts the texts of a request in this process."""
+    """Counts the PTX texts of a request in this process."""
     from dsl.studies.count import Counter, CountRequest
 
     current()  # loads plug-ins, which may add instructions to the emulator

@@ -1,5 +1,5 @@
-"""Prints counted PTX texts on the terminal. A single text is shown in full. Several texts share a table with ratios to
-the first text."""
+"""Prints the results of `dsl count`. A single PTX text is shown in full. Several texts share a table with ratios to the
+first text."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ def show_file(found: CountedFile, by: str | None) -> None:
 
 
 def barriers_beside(found: CountedFile) -> str:
-    """A sentence on the barriers that ptxas adds to clusters without `.explicitcluster`."""
+    """A sentence on the barriers that ptxas adds to cluster waits without `.explicitcluster`."""
     waits = f"{found.waits_with_a_barrier} barrier.cluster.wait without .explicitcluster"
     return f"{waits}: ptxas puts a barrier of the block and branches beside each"
 
 
 def extents(shape: list[int]) -> str:
-    """The shape in words, if it has more than one axis."""
+    """` (3 x 2)` for a shape with several axes, else an empty text."""
     return f" ({' x '.join(map(str, shape))})" if any(extent != 1 for extent in shape[1:]) else ""
 
 
 def arguments(files: list[CountedFile]) -> str:
-    """All arguments of the launches, except numbers without a name."""
+    """The arguments of the launches as text, without unnamed numbers."""
     # The parameter of `2=VALUE` has the name parameter_2.
     told = {name.removeprefix("parameter_"): value for each in files for name, value in each.arguments.items()}
     is_number = {name: value[:1].isdigit() or value[:1] == "-" for name, value in told.items()}
@@ -98,7 +98,7 @@ def show_findings(found: CountedFile) -> None:
 
 
 def show_by(found: CountedFile, by: str | None) -> None:
-    """Prints counters by line or by array, as `by` says."""
+    """Prints the counters of each source line, PTX line or array, depending on `by`."""
     if by is None:
         return
     click.echo()
@@ -117,7 +117,7 @@ def show_by(found: CountedFile, by: str | None) -> None:
 
 
 def found_file(name: str, text: str) -> str:
-    """The path of a source file that a text names: the path as named, or a file of that name beside the text."""
+    """The path of a source file that a PTX text names, or else a file of this name beside the PTX text."""
     beside = Path(text).parent / Path(name).name
     return str(beside) if not Path(name).is_file() and beside.is_file() else name
 
@@ -132,7 +132,8 @@ def show_counted_arrays(found: CountedFile) -> None:
 
 
 def show_files(files: list[CountedFile], by: str | None) -> None:
-    """Prints a table with a column for each text. Each figure is followed by its ratio to the first text's figure."""
+    """Prints a table with a column for each PTX text. Beside each figure is its ratio to the figure of the first
+    text."""
     first = files[0]
     click.echo(styled("on the same values", bold=True))
     line("device", first.report.place)
@@ -157,7 +158,7 @@ def show_files(files: list[CountedFile], by: str | None) -> None:
 
 
 def table(files: list[CountedFile]) -> terminal.Table:
-    """The table. `=` marks figures that equal the figures of the first text."""
+    """The table. `=` marks figures that equal the first text's."""
     figures = [each.figures() for each in files]
     heads = [word for each in files for word in (heading(each, files), "")]
     made = terminal.table(["", *heads])
@@ -175,7 +176,7 @@ def table(files: list[CountedFile]) -> terminal.Table:
 
 
 def heading(found: CountedFile, files: list[CountedFile]) -> str:
-    """The file's name. The folder is added if two files have the same name."""
+    """The file's name, or its path if two files have the same name."""
     path = Path(found.report.file)
     alike = {each.report.file for each in files if Path(each.report.file).name == path.name}
     return path.name if len(alike) == 1 else str(path)
@@ -189,7 +190,7 @@ def result(found: CountedFile) -> str:
 
 
 def ratio(column: FigureColumn, value: float | None, base: float | None) -> str:
-    """The ratio of a figure to the first text's figure."""
+    """The ratio `value / base` as text, such as `x1.50`."""
     if value is None or base is None or not column.is_cost:
         return ""
     if value == base or not base:
@@ -198,7 +199,7 @@ def ratio(column: FigureColumn, value: float | None, base: float | None) -> str:
 
 
 def notes(files: list[CountedFile]) -> list[str]:
-    """The lines below the table."""
+    """The notes below the table."""
     shown = [name for name in ROWS if any(each.figures().get(name) for each in files)]
     found = ["x: the ratio to the first text; all of the whole launch", units(shown)]
     part = [each for each in files if each.counted is not None and each.counted < each.launch.blocks]

@@ -1,4 +1,4 @@
-"""`dsl diff`: what differs between two launches, and what it costs."""
+"""`dsl diff`: shows what differs between two launches, and what the differences cost."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 @click.option("--level", metavar="STAGE", help="Show all of this level: ast, build, a pass, ir, llvm, ptx, sass.")
 @click.option("--context", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Rows around.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Compare two ways, A and B, to run the launches of an example of FILE. Both ways take FILE, NAME=VALUE and the
-    options. --from changes A, and --vs changes B. A change is another option of a choice (swizzle.sf=none),
-    schedule=NAME, kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a
-    trial of a log (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR that replaces the kernel. Two PTX files are
-    assembled, and their machine code is compared.
+    """Compare two ways, A and B, to run the launches of an example of FILE. FILE, NAME=VALUE and the options apply to
+    both. --from changes A, and --vs changes B. A change is another option of a choice (swizzle.sf=none), schedule=NAME,
+    kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a trial of a log
+    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR that replaces the kernel. Two PTX files are assembled, and
+    their machine code is compared.
 
     The output lists the choices that differ, the figures side by side, the lines whose counters differ most, and the
     first level at which the code differs.
@@ -84,7 +84,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 
 def known_level(name: str, made: dict[str, Any]) -> str:
-    """Finds the requested level. `ir` means the level of the last pass. Raises TileError if a side lacks the level."""
+    """The full name of a level. `ir` means the IR after the last pass. Raises TileError if a side lacks the level."""
     from dsl.lab.diff_levels import kind_of
 
     known = list(dict.fromkeys(one["level"] for each in made["kernels"] for one in each["levels"]))
@@ -101,8 +101,8 @@ def known_level(name: str, made: dict[str, Any]) -> str:
 
 
 def check_pair(first: SideWords, second: SideWords) -> None:
-    """Raises TileError if one side is only code and the other side has an example. Only an example gives the arrays for
-    a launch."""
+    """Raises TileError if one side is PTX or IR and the other a `.tile` file. Only a `.tile` file has an example for a
+    launch."""
     for code, other, option in ((first, second, "--from"), (second, first, "--vs")):
         if other.file.endswith(".tile") and not code.file.endswith(".tile"):
             message = f"{code.file} is run by itself, {other.file} by its example"
@@ -143,7 +143,7 @@ def made_sides(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[S
 
 
 def sides_in(words: SideWords, place: TuningPlace) -> list[Side]:
-    """The sides of a `.tile` file. Handwritten code may replace one of the file's kernels."""
+    """Makes the sides for a `.tile` file. Handwritten code may replace its kernels."""
     from dsl.kernels.edited import ptx_from
     from dsl.lab.diff_code import code_side, given_kernels
     from dsl.runtime.header import read
@@ -161,7 +161,7 @@ def sides_in(words: SideWords, place: TuningPlace) -> list[Side]:
 
 
 def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel]) -> list[Side]:
-    """The sides for the example's launches of the requested kernel."""
+    """Makes a side for each launch of the requested kernel."""
     from dsl.lab.diff import launched_side
     from dsl.lab.experiment import Wanted
 
@@ -191,8 +191,8 @@ def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel])
 
 
 def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
-    """The kernel to compile without a launch: the named kernel, or the only kernel of the file. The result is None if
-    an example launches this kernel. Raises TileError."""
+    """The kernel to compile without a launch: the one of `--kernel`, or the only kernel of a file without examples.
+    Returns None if the example launches the requested kernel. Raises TileError."""
     from dsl.examples.shapes import find_example
 
     program, name = load(file), options["kernel"]
@@ -207,7 +207,7 @@ def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
 
 
 def by_name(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel], kernel: str) -> Side:
-    """A side for a kernel that no example launches. The kernel is only compiled."""
+    """Makes a side for a kernel that the example does not launch. The kernel is only compiled."""
     from dsl.command.compile import requests_for
     from dsl.lab.diff import compiled_side
 
@@ -224,7 +224,7 @@ def launched_kernels(experiment: Experiment) -> list[str]:
 
 
 def notes_of(words: SideWords, experiment: Experiment) -> list[str]:
-    """Notes on how a repeated trial differs from the logged trial. Raises TileError if their kernels differ."""
+    """Notes on what has changed since a trial was logged. Raises TileError if the launch now uses other kernels."""
     trial, now = words.trial, experiment.blank
     assert trial is not None
     before, after = (
@@ -241,16 +241,16 @@ def notes_of(words: SideWords, experiment: Experiment) -> list[str]:
 
 
 def code_then(label: str, then: Trial, here: Trial) -> list[str]:
-    """A note if the logged PTX of a trial differs from the PTX that is generated now. There is no note if the log has
-    no PTX."""
+    """Returns a note if the PTX of a logged trial differs from the PTX that is generated now. If the log has no PTX,
+    there is no note."""
     was, now = ([(each.kernel, each.ptx) for each in trial.launches] for trial in (then, here))
     is_known = bool(was) and all(ptx is not None for _, ptx in was)
     return [f"{label} had other PTX then"] if is_known and was != now else []
 
 
 def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
-    """The sides of a commit. The commit's own compiler makes the code and the choices. This work tree runs and measures
-    the code."""
+    """Makes the sides for a commit. The commit's own compiler generates the code and makes the choices. The current
+    work tree runs and measures the code."""
     from dsl.lab.commits import TreeQuestion, file_in_repository, git, worktree
     from dsl.lab.diff_code import kernels_in
     from dsl.lowering.ir.targets import target

@@ -1,4 +1,4 @@
-"""Reads the meanings of error codes from the table `error_codes.toml`. Tests check that no code is missing, and run the
+"""Reads the meanings of error codes from `error_codes.toml`. Tests check that the file has every code, and run its
 examples."""
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ TABLE = Path(__file__).with_name("error_codes.toml")
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """`meaning` says what is wrong, `example` is a text that leads to the error, and `mend` says how to fix it.
+    """`meaning` explains what is wrong, `example` is a text that leads to the error, and `mend` explains the fix.
 
-    `shown` says whether running the example alone reports the code. `shown` is false if the example needs a GPU or
+    `shown` is true if running the example alone reports the code. It is false if the example needs a GPU, or files in
     another state.
     """
 
@@ -25,6 +25,6 @@ class ErrorCode:
 
 
 def read_codes() -> dict[str, ErrorCode]:
-    """All codes by name, in the order of the table."""
+    """Returns all codes by name, in the order of `error_codes.toml`."""
     rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {name: ErrorCode(**row) for name, row in rows.items()}

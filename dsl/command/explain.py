@@ -25,13 +25,14 @@ WORDS = Path(__file__).with_name("words.toml")
 
 
 def read_words() -> dict[str, str]:
-    """The meanings of words that appear in messages and schedules but are not part of the language."""
+    """Returns the meanings of words that appear in messages and schedules but are not part of the language."""
     return tomllib.loads(WORDS.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """All rows with the given name, by their kind: code, property, term, function or word."""
+    """Everything that has the given name: error codes, properties of schedules, terms of contracts, functions and
+    words."""
 
     codes: dict[str, ErrorCode]
     properties: list[PropertyRow]
@@ -89,7 +90,7 @@ def command(name: str | None, as_json: bool) -> int:
 
 
 def rows_told(found: Explained) -> dict[str, dict[str, str]]:
-    """All that is known about each name."""
+    """The data that `--json` prints."""
     rows: dict[str, dict[str, str]] = {
         code: {"meaning": row.meaning, "example": row.example, "mend": row.mend} for code, row in found.codes.items()
     }
@@ -130,7 +131,7 @@ def show_all(found: Explained) -> None:
 
 
 def show_each(found: Explained) -> None:
-    """Prints everything with this name. For example, `stage` is both a property and a word."""
+    """Prints all rows in full. `stage`, for example, is both a property and a word."""
     for code, row in found.codes.items():
         click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
         click.echo(f"For example:\n\n{indent(row.example.strip(), '    ')}\n\nInstead: {row.mend}")

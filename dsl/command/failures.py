@@ -1,4 +1,4 @@
-"""Errors on the terminal. All errors have the same form, and a user's mistake never shows a traceback."""
+"""Prints errors on the terminal. All errors have the same form, and a user's mistake never shows a traceback."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REPORT = "please report it, with the file and the command line"
 
 
 class ChildFailure(Exception):
-    """An error in a child process: its text, its exit status, and the error as data (see `records`)."""
+    """An error in a child process: its message, the exit status, and the error as data (see the function `records`)."""
 
     def __init__(self, text: str, status: int, records: list[dict[str, Any]]):
         super().__init__(text)
@@ -46,8 +46,8 @@ class ChildFailure(Exception):
 
 
 def located(error: BaseException, file: str | None = None) -> TileError | None:
-    """An exception as a TileError, located in `file` if possible. The result is None for an exception that is not the
-    user's mistake."""
+    """Converts an exception to a TileError, located in `file` if possible. Returns None for an exception that is an
+    internal error."""
     if isinstance(error, TileError):
         return error
     if isinstance(error, RuntimeFault):
@@ -102,7 +102,7 @@ ENDLESS = (
 
 
 def _hint(finding: Finding, file: str | None) -> str | None:
-    """How to fix a finding."""
+    """A hint on how to fix a fault."""
     for kind, words, said in ROWS:
         if finding.kind == kind and words in finding.message and (found := said(finding, file)) is not None:
             return found or None
@@ -110,7 +110,7 @@ def _hint(finding: Finding, file: str | None) -> str | None:
 
 
 def _of_one_statement(finding: Finding, _: str | None) -> str | None:
-    """The hint for a statement that races with itself in different threads."""
+    """Returns the hint for a statement that races with itself, executed by two threads."""
     if finding.last_writer is None or f" at {finding.location} (" not in finding.last_writer:
         return None
     is_store = "that another thread has written" in finding.message and "writes" in finding.message
@@ -152,7 +152,7 @@ that the next row is tried."""
 
 
 def _lines_with(words: str, file: str | None) -> list[int]:
-    """The numbers of the lines in a file that consist of `words`, apart from comments."""
+    """Returns the numbers of the lines in a file that equal `words`, without comments."""
     try:
         text = read_text(Path(file), MAX_TEXT) if file is not None else ""
     except TileError:
@@ -175,7 +175,7 @@ def _position(place: Loc | None) -> dict[str, Any]:
 
 
 def records(error: BaseException, file: str | None = None) -> list[dict[str, Any]]:
-    """Any exception as data. Each mistake in a file gives a record. Any other exception gives a single record."""
+    """Converts any exception to records: one for each mistake in a file, or a single one."""
     if isinstance(error, ChildFailure):
         return error.records
     known = located(error, file) or TileError("internal", None, f"{type(error).__name__}: {error}", REPORT)
@@ -183,13 +183,13 @@ def records(error: BaseException, file: str | None = None) -> list[dict[str, Any
 
 
 def told(error: BaseException, file: str) -> dict[str, Any]:
-    """The JSON that a command prints for an error: the text, the error as data, and the exit status."""
+    """The JSON that a command prints for an error: the text, the records, and the exit status."""
     text, status = render(error, file)
     return {"file": file, "error": text, "errors": records(error, file), "status": status}
 
 
 def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
-    """The text and the exit status of any exception."""
+    """The message and the exit status for any exception."""
     if isinstance(error, ChildFailure):
         return error.text, error.status
     known = located(error, file)
@@ -207,8 +207,8 @@ def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
 
 
 def _place(error: RuntimeFault, file: str | None) -> Loc | None:
-    """The place of a runtime error. The place is the `.tile` line that the error names, with the example's launch as
-    its caller. If the error names no line, the place is the launch."""
+    """The place of a runtime error: the `.tile` line that the error names, with the example's launch as its caller. If
+    the error names no line, the place is the launch."""
     line = _line_of(error, file)
     return error.caller if line is None else line.under(error.caller)
 
@@ -228,7 +228,7 @@ def _line_of(error: RuntimeFault, file: str | None) -> Loc | None:
 
 
 def show(error: BaseException, file: str | None = None) -> int:
-    """Writes the error to standard error and returns the exit status. Lines in runtime errors refer to `file`."""
+    """Writes an error to standard error and returns the exit status. Line numbers in runtime errors refer to `file`."""
     if isinstance(error, BrokenPipeError):  # nobody reads the output any more
         give_up_output()
         return BROKEN_PIPE
@@ -243,7 +243,7 @@ def show(error: BaseException, file: str | None = None) -> int:
 
 
 def reporting(command: Callable[..., int]) -> Callable[..., int]:
-    """A decorator of a command that reads a file: `show` reports its errors."""
+    """A decorator for commands that read a file. `show` prints their errors."""
 
     @wraps(command)
     def called(file: str, **options: Any) -> int:
@@ -256,7 +256,7 @@ def reporting(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:
-    """Calls `show`. With `as_json`, also prints the error as JSON on standard output, after the keys of `more`."""
+    """Calls `show`. With `as_json`, also prints the error as JSON, which starts with the keys of `more`."""
     status = show(error, file or None)
     if as_json:
         click.echo(json.dumps({**more, **told(error, file)}))
@@ -264,8 +264,8 @@ def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:
 
 
 def carried_out(file: str, as_json: bool, run: Callable[[], tuple[dict[str, Any], bool]]) -> int:
-    """Carries out a command and returns its exit status. `run` returns the command's data and whether the status is
-    DIFFERS. The data is printed if `as_json` is set."""
+    """Runs a command and returns its exit status. `run` returns two values: the command's data, and whether the status
+    is DIFFERS (1). The data is printed if `as_json` is set."""
     try:
         said, differs = run()
         if as_json:
@@ -276,7 +276,7 @@ def carried_out(file: str, as_json: bool, run: Callable[[], tuple[dict[str, Any]
 
 
 def give_up_output() -> None:
-    """Discards output that is still buffered. The interpreter would otherwise flush the buffer at exit and report the
+    """Redirects standard output to /dev/null. Otherwise, the interpreter would flush its buffer at exit and report the
     broken pipe again."""
     with suppress(OSError, ValueError):  # ValueError: a stream without a file number
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,12 +1,12 @@
 """The commands as Python functions: `dsl.why`, `diff`, `ablate`, `bisect`, `fuzz`, `tune`, `bench`, `run`, `count`,
 `layouts`, and `trials`, which reads a log.
 
-The first argument is a `.tile` file, given as a path or as a module of `dsl.load`. The command's options are keywords:
-`--skip-pass` is `skip_pass`, and `--from` is `from_`. Each NAME=VALUE is a further keyword. A value with the name of an
-option is passed in `values={…}`. A repeatable option takes a list, and `choose` also takes a dict.
+The first argument is a `.tile` file, given as a path or as a module that `dsl.load` returned. The command's options are
+keywords: `--skip-pass` is `skip_pass`, and `--from` is `from_`. Each NAME=VALUE is a further keyword. If a NAME equals
+an option's name, pass it in `values={…}`. A repeatable option takes a list, and `choose` also takes a dict.
 
-Each function returns a `ResultTable`. Like a call of a kernel, a function raises `dsl.TileError` for mistakes, and
-`dsl.LaunchError` or `dsl.DeviceError` for faults.
+Each function returns a `ResultTable`. It raises `dsl.TileError` for mistakes, and `dsl.LaunchError` or
+`dsl.DeviceError` for faults, like a call of a kernel.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ Given = TypeVar("Given")
 
 
 def to_callers(function: Callable[Arguments, Given]) -> Callable[Arguments, Given]:
-    """A decorator that shortens tracebacks: a function's errors start at the caller's line, without frames of this
-    package. Places in the `.tile` text are kept."""
+    """A decorator that shortens tracebacks: they show no frames of this package. The error still names its place in the
+    `.tile` text."""
 
     @wraps(function)
     def called(*arguments: Arguments.args, **named: Arguments.kwargs) -> Given:
@@ -86,9 +86,8 @@ def to_callers(function: Callable[Arguments, Given]) -> Callable[Arguments, Give
 
 @to_callers
 def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
-    """The choices behind the code of the kernels that an example launches, as `dsl why` lists them. Examples of options
-    are `value="acc"`, `choice="swizzle"`, `line=45`, `measure=True` and `all=True`. Keywords such as `rows=8` set
-    dims."""
+    """Lists the compiler's choices for the kernels that an example launches, like `dsl why`. Examples of options are
+    `value="acc"`, `choice="swizzle"`, `line=45`, `measure=True` and `all=True`. Keywords such as `rows=8` set dims."""
     from dsl.command.why import options_of
     from dsl.command.why import why as told
 
@@ -105,9 +104,10 @@ def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
 
 @to_callers
 def diff(source: Source, **options: Any) -> ResultTable[DifferenceRow]:
-    """The differences between two ways to run a launch, as `dsl diff` shows them. Examples of options are
-    `vs={"swizzle.s": "none"}`, `vs="schedule=block"` and `from_="@HEAD"`. The rows of each launch are the choices,
-    constants, lines and levels that differ, and all figures. `record["launches"]` has the text of the levels."""
+    """Lists the differences between two ways to run a launch, like `dsl diff`. Examples of options are
+    `vs={"swizzle.s": "none"}`, `vs="schedule=block"` and `from_="@HEAD"`. There is a row for each choice, constant,
+    source line and level (such as PTX) that differs, and for each figure. `record["launches"]` contains the texts of
+    the levels."""
     from dsl.command.diff import diff as compared
 
     file, _, (record, _), text = carried("diff", source, options, compared)
@@ -151,8 +151,8 @@ def difference_rows(launch: Mapping[str, Any]) -> Iterator[DifferenceRow]:
 
 @to_callers
 def ablate(source: Source, **options: Any) -> ResultTable[Any]:
-    """The gain of each choice of a launch, as `dsl ablate` shows it. Examples of options are `kinds="swizzle,copy"`,
-    `ceiling=True` and `choose={…}`. Rows are `AblationRow`s. The first row of each launch is the code as chosen. With
+    """Measures the gain of each choice of a launch, like `dsl ablate`. Examples of options are `kinds="swizzle,copy"`,
+    `ceiling=True` and `choose={…}`. Rows are `AblationRow`s. The first row of each launch is the unchanged code. With
     `shapley=N`, rows are `ShareRow`s. Code is compiled in this process unless `jobs=N` is given."""
     from dsl.command.ablate import ablate as flipped
     from dsl.command.ablate import shapley
@@ -180,10 +180,10 @@ def ablate(source: Source, **options: Any) -> ResultTable[Any]:
 
 @to_callers
 def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]:
-    """Where the answer to a predicate changes, as `dsl bisect` finds it: `dsl.bisect(file, "registers <= 56",
-    from_="plain")`. With `good="v1.2"`, the function searches commits. There is usually one row. There are several rows
-    if the search could not tell which of several choices or commits makes the change. With `reduce=True`, `record` has
-    `needed`."""
+    """Finds the choice or commit at which the answer to a predicate changes, like `dsl bisect`. For example:
+    `dsl.bisect(file, "registers <= 56", from_="plain")`. With `good="v1.2"`, it searches commits. There are several
+    rows if the search cannot tell which of several choices or commits makes the change. With `reduce=True`,
+    `record["needed"]` lists the choices that the answer depends on."""
     from dsl.command.bisect import bisect as halved
     from dsl.lab.predicates import predicate
 
@@ -205,8 +205,9 @@ def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]
 
 @to_callers
 def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
-    """Tries random options of the choices, as `dsl fuzz` does. Examples of options are `count=100` and `seed=7`. There
-    is a row for each assignment whose result is not right. `record["verdicts"]` counts the assignments by verdict."""
+    """Tries random options of the compiler's choices, like `dsl fuzz`. Examples of options are `count=100` and
+    `seed=7`. There is a row for each set of options whose result is not right. `record["verdicts"]` counts all
+    results."""
     from dsl.command.fuzz import fuzz as drawn
 
     file, _, record, text = carried("fuzz", source, options, drawn)
@@ -218,10 +219,10 @@ def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
 
 @to_callers
 def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
-    """Tries the points of the schedules' `tune` sets, as `dsl tune` does. Examples of options are `rows=4096`,
-    `all=True`, `budget=40` and `write=True`. A list tries several values: `cols=[1000, 4096]`. Rows are the points of
-    each launch, fastest first, then the points without a right result. Code is compiled in this process unless `jobs=N`
-    is given."""
+    """Tries all combinations (points) of the schedules' `tune` values, like `dsl tune`. Examples of options are
+    `rows=4096`, `all=True`, `budget=40` and `write=True`. A list tries several values: `cols=[1000, 4096]`. Rows are
+    the points of each launch, fastest first, then the points without a right result. Code is compiled in this process
+    unless `jobs=N` is given."""
     from dsl.command.tune import tune as searched
 
     file, _, (record, _), text = carried("tune", source, {"jobs": 0, **options}, searched)
@@ -240,7 +241,7 @@ def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
 
 
 def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
-    """A point of `dsl tune --json` as a row."""
+    """Converts a point of `dsl tune --json` to a row."""
     from dsl.runtime.emulator import Counters
 
     steps, settings = point["steps"], {}
@@ -269,9 +270,8 @@ def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
 
 @to_callers
 def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
-    """The kernels and schedules of a file side by side, as `dsl bench` shows them. Examples of options are `example=`,
-    `kernel=`, `schedule=` and `vs=["peers.py::softmax"]`. The emulator counts the figures for one block. Times need a
-    GPU."""
+    """Compares the kernels and schedules of a file, like `dsl bench`. Examples of options are `example=`, `kernel=`,
+    `schedule=` and `vs=["peers.py::softmax"]`. Without a GPU there are no times."""
     from dsl.command.bench import as_json, show_rows
     from dsl.command.bench import bench as measured
     from dsl.examples.report import finite
@@ -288,7 +288,7 @@ def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
 
 
 def bench_row(record: Mapping[str, Any], row: BenchRow) -> BenchedRow:
-    """A row whose figures include those of the command's table for registers, spills, SASS instructions and time."""
+    """Makes a row, whose figures also include registers, spills, SASS instructions and the median time."""
     from dsl.command.bench import all_figures
 
     told = {} if row.report is None else all_figures(row)
@@ -300,15 +300,15 @@ def bench_row(record: Mapping[str, Any], row: BenchRow) -> BenchedRow:
 
 @to_callers
 def run(source: Source, **options: Any) -> ResultTable[Report]:
-    """Runs examples and checks them, as `dsl run` does. Examples of options are `all=True`, `example="log"` and
-    `counters=True`. Keywords such as `cols=5003` set dims. There is a `Report` for each example. `record["passed"]`
-    says whether all results are as expected."""
+    """Runs examples and checks their results, like `dsl run`. Examples of options are `all=True`, `example="log"` and
+    `counters=True`. Keywords such as `cols=5003` set dims. There is a `Report` for each example. `record["passed"]` is
+    true if all results are as expected."""
     with asked("run", source, options) as (_, given):
         return examples(given)
 
 
 def examples(given: dict[str, Any]) -> ResultTable[Report]:
-    """The reports of a run with these parameters of the command."""
+    """Runs examples with these parameters of the command `run`."""
     from dsl.command.run import run as runs
     from dsl.command.run import show_roofline, show_run, told_reports
 
@@ -323,7 +323,7 @@ def examples(given: dict[str, Any]) -> ResultTable[Report]:
 
 
 def report_facts(report: Report) -> dict[str, Any]:
-    """The facts of a report, as one row of a pandas frame."""
+    """Converts a report to one row of a pandas frame."""
     from dsl.examples.report import totals
 
     found = report.as_json()
@@ -333,9 +333,9 @@ def report_facts(report: Report) -> dict[str, Any]:
 
 @to_callers
 def count(*sources: str | Path | Sequence[str | Path], **options: Any) -> ResultTable[CountedRow]:
-    """What launches of PTX texts cost, as `dsl count` shows it: `dsl.count("k.ptx", grid=(3, 2), block=256, n=1000,
+    """Counts what launches of PTX texts cost, like `dsl count`: `dsl.count("k.ptx", grid=(3, 2), block=256, n=1000,
     x="randn(f16[9, 1000])")`. Several texts, or a list of texts, are compared side by side. A value may be an array,
-    which is copied for the launch."""
+    which is copied before the launch."""
     from dsl.command.count import count as launched
     from dsl.command.count import show_found, told_files
 
@@ -357,7 +357,7 @@ def count(*sources: str | Path | Sequence[str | Path], **options: Any) -> Result
 
 
 def on_disk(name: str, value: Any, folder: Path) -> Any:
-    """Writes an array to a file for the command, and returns the file's path. Other values are returned unchanged."""
+    """Writes an array to a `.npy` file, and returns the file's path. Returns any other value unchanged."""
     # A numpy scalar has `__array__`, but counts as a number.
     if not hasattr(value, "__array__") or getattr(value, "ndim", None) == 0:
         return value
@@ -369,8 +369,8 @@ def on_disk(name: str, value: Any, folder: Path) -> Any:
 
 @to_callers
 def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
-    """The named tiles of a file's kernels with their layouts, as `dsl layout` lists them. With `value="acc"`, only
-    tiles named `acc` are listed, and a notebook draws these tiles. `row.svg` is the picture of any row."""
+    """Lists the named tiles of a file's kernels with their layouts, like `dsl layout`. With `value="acc"`, only tiles
+    named `acc` are listed, and a notebook draws them. `row.svg` is the picture of a row's tile."""
     from dsl.command.layout import draw, of_name, show_lists, tiles_of
     from dsl.pictures.names import fragments
     from dsl.pictures.tiles import pictured, summary
@@ -394,10 +394,9 @@ def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
 
 @to_callers
 def trials(log: str | Path) -> ResultTable[Trial]:
-    """The trials in a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in the order of the log. docs/lab.md lists their
-    fields. `record["unread"]` counts the lines that are not trials. `record["notes"]` reports these lines, and trials
-    that were made with other versions than the installed versions. Raises TileError `file` if the log cannot be
-    read."""
+    """Reads the trials in a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in the order of the log. docs/lab.md lists
+    the fields of a trial. `record["unread"]` counts the lines that are not trials. `record["notes"]` reports these
+    lines, and trials made with other versions. Raises TileError `file` if the log cannot be read."""
     from dsl.lab.trial import Log
     from dsl.text.files import read_lines
 
@@ -415,7 +414,7 @@ def trials(log: str | Path) -> ResultTable[Trial]:
 
 
 def trial_facts(trial: Trial) -> dict[str, Any]:
-    """The facts of a trial, as one row of a pandas frame: the tried settings, then the figures."""
+    """Converts a trial to one row of a pandas frame: the settings that were tried, then the figures."""
     steps = [f"{step['kernel']} with {step['schedule'] or 'no schedule'}" for step in trial.steps]
     constants = {name: value for step in trial.steps for name, value in step.get("constants", {}).items()}
     about = {"call": trial.call, "example": trial.example, "device": trial.device, "schedules": " then ".join(steps)}
@@ -429,7 +428,7 @@ def trial_facts(trial: Trial) -> dict[str, Any]:
 def carried(
     name: str, source: Source, options: Mapping[str, Any], run: Callable[..., Any]
 ) -> tuple[str, dict[str, Any], Any, str]:
-    """Carries out a command. Returns (file, the command's parameters, its result, its printed text)."""
+    """Runs a command. Returns (file, the command's parameters, the result of `run`, its printed text)."""
     with asked(name, source, options) as (file, given):
         values = given.pop("values")
         for name_of_all in ("file", "as_json"):
@@ -441,9 +440,9 @@ def carried(
 def asked(
     name: str, source: Source | Sequence[str], keywords: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the file and the command's parameters. The parameters have the form that the command line would produce.
-    An error in a child process is raised in this process with its own type. The hint for an unknown value also suggests
-    options."""
+    """Yields the file, and the parameters that click would parse from the equivalent command line. Errors of a child
+    process are raised again in this process, as TileError or DeviceError. If a NAME=VALUE is unknown, the hint also
+    suggests options with a similar name."""
     command = command_of(name)
     keywords = {key: python_value(value) for key, value in keywords.items()}
     known = {option.lstrip("-").replace("-", "_"): each for each in command.params for option in each.opts}
@@ -465,7 +464,7 @@ def asked(
 
 @contextmanager
 def as_raised_here(known: Collection[str], values: Collection[str]) -> Iterator[None]:
-    """Raises errors of click and of a child process as the types that callers know."""
+    """A context manager that converts errors of click and of a child process to TileError or DeviceError."""
     try:
         yield
     except click.UsageError as error:
@@ -485,8 +484,7 @@ def as_raised_here(known: Collection[str], values: Collection[str]) -> Iterator[
 
 
 def python_value(value: Any) -> Any:
-    """Converts numpy scalars to Python numbers, including numpy scalars in lists and dicts. Other values are returned
-    unchanged."""
+    """Converts numpy scalars to Python numbers, also inside lists and dicts. Returns any other value unchanged."""
     if isinstance(value, Mapping):
         return {key: python_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -498,14 +496,14 @@ def python_value(value: Any) -> Any:
 
 
 def command_of(name: str) -> click.Command:
-    """A command, including the options that all commands have."""
+    """The click command of this name, with the option `--plugin`."""
     found = cli.get_command(click.Context(cli), name)
     assert found is not None
     return found
 
 
 def file_of(source: str | Path | Module) -> str:
-    """The path of a source. Raises TileError `file` for a module that was loaded from text."""
+    """The path of a source file or module. Raises TileError `file` for a module that was loaded from text."""
     if not isinstance(source, Module):
         return str(source)
     if source.program.path is None:
@@ -515,16 +513,16 @@ def file_of(source: str | Path | Module) -> str:
 
 
 def of_module(module: Module, command: str, known: Mapping[str, click.Parameter]) -> dict[str, Any]:
-    """The settings of a module that apply to all its calls, as options of a command. `why` does not get the module's
-    device, because its `--device` names a device of tuned data."""
+    """Converts the settings of a module, such as its device, to options of a command. The command `why` does not get
+    the device, because its `--device` selects tuned data."""
     said: dict[str, Any] = {"choose": dict(module.asked.options), "strict_bounds": module.strict_bounds}
     said |= {"arch": module.arch, "device": module.device, "plugin": [*module.program.plugins.files]}
     return {name: value for name, value in said.items() if name in known and (command, name) != ("why", "device")}
 
 
 def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
-    """An option as words of the command line. A list repeats a repeatable option. The values of a list are joined by
-    commas if the option is not repeatable, or if the values are numbers."""
+    """Converts an option to words of the command line. A list of texts repeats a repeatable option. Otherwise the
+    elements of a list are joined by commas: `grid=(3, 2)` becomes `--grid 3,2`."""
     if name in OF_PRINTING or isinstance(option, click.Argument):
         raise TileError("option", None, f"'{name}' is for the command line", "to_dict(), row.svg, print")
     flag = f"--{name.replace('_', '-')}"
@@ -545,7 +543,7 @@ def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
 
 
 def plain(value: Any) -> str:
-    """A value as the language spells it. Several values are joined by commas."""
+    """A value as the language spells it: `true`, not `True`. Lists are joined by commas."""
     if isinstance(value, list | tuple):
         return ",".join(map(plain, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""`dsl fuzz`: random options of the choices. Results must stay right."""
+"""`dsl fuzz`: tries random options of the compiler's choices. Results must stay right."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SHARE = click.FloatRange(0, 1, min_open=True)
 @click.option("--count", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Assignments to try.")
 @click.option("--share", type=SHARE, default=0.25, show_default=True, help="Of choices varied.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Try N random assignments for all launches in the examples of FILE. An assignment gives safe options to the
-    choices of the launches. There is one assignment for each seed from --seed on. An assignment without a right result
-    is reduced, and printed with the options that repeat it. A launch that is wrong without such options is reported,
-    and not varied. NAME=VALUE as in dsl run.
+    """Try N random sets of options on the launches in the examples of FILE. Each set gives safe options to some of the
+    compiler's choices. The seeds are --seed, --seed + 1 and so on. If the result is not right, the set is reduced, and
+    printed as a command that repeats it. A launch that is wrong without options is reported, and not varied. NAME=VALUE
+    as in dsl run.
 
     Exit status: 0 fine, 1 a result was wrong, 2 the input is wrong, 3 the device failed.
     """
@@ -35,7 +35,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def fuzz(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the verdicts as data. Also prints the verdicts unless `as_json` is set."""
+    """Returns the results of all trials as data. Also prints the results unless `as_json` is set."""
     from dsl.lab.fuzz import as_json as record
     from dsl.lab.fuzz import fuzz as fuzzed
 
@@ -49,8 +49,8 @@ def fuzz(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 
 def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tuple[list[Experiment], list[str]]:
-    """Returns the launches of the named example, or of all examples whose results are checked. The second result has
-    the reasons why other examples are left out."""
+    """The launches of the named example, or of all examples whose results are checked. The second list explains why
+    each other example is left out."""
     from dsl.examples.shapes import find_example
     from dsl.lab.experiment import Wanted
     from dsl.text.program import load

@@ -1,4 +1,4 @@
-"""`dsl inspect`: a kernel at all its levels on one page, linked line by line."""
+"""`dsl inspect`: an HTML page of a kernel at all its levels, linked line by line."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ OTHER = "another variant: KEY=OPTION of a choice, schedule=NAME, or a value"
 @click.option("--vs", multiple=True, metavar="NAME=VALUE", help=f"Beside it {OTHER}; repeatable.")
 @reporting
 def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> int:
-    """Write a page that shows a kernel of FILE (.tile) as source, IR after each pass, LLVM IR, PTX and machine code.
-    The element under the cursor is marked at all levels. Choices, layouts and counters are shown beside the source. The
-    page needs no network."""
+    """Write an HTML page that shows a kernel of FILE (.tile) as source, IR after each pass, LLVM IR, PTX and machine
+    code. What is under the cursor is marked at all levels. Choices, layouts and counters are shown beside the source.
+    The page needs no network."""
     from dsl.studies.inspect.page import page
 
     if not file.endswith(".tile"):
@@ -70,7 +70,7 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
 
 
 def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel:
-    """The kernel to show. Raises TileError if the options do not select exactly one variant of one kernel."""
+    """Compiles the kernel to show. Raises TileError unless the options select exactly one variant of one kernel."""
     from dsl.command.why import kernels
 
     if options["kernel"] is not None and (kernel := launched(file, values, options)) is not None:
@@ -84,8 +84,8 @@ def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> Exp
 
 
 def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel | None:
-    """The kernel named by --kernel, in the variant of the kernel's first launch in the example. --schedule replaces the
-    variant's schedule. The result is None if the example does not launch the kernel."""
+    """Compiles the kernel that --kernel names, in the variant of its first launch in the example. --schedule replaces
+    the variant's schedule. Returns None if the example does not launch the kernel."""
     from dsl.command.compile import planned_requests, schedules_of
     from dsl.examples.shapes import find_example
     from dsl.kernels.compile import compile_variant
@@ -111,7 +111,7 @@ def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> Expla
 
 
 def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, Any]) -> CountedCode:
-    """The emulator's counters for the kernel's code, from a run of the example."""
+    """Runs the example on the emulator and returns the counters of the kernel's code."""
     from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.shapes import find_example
     from dsl.lowering.ir.choices import Asked

@@ -1,4 +1,4 @@
-"""`dsl layout`: where the elements of a kernel's tiles are, as a picture."""
+"""`dsl layout`: draws where the elements of a kernel's tiles are stored."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 @click.option("--svg", type=click.Path(dir_okay=False), help="Draw into this file instead (SVG).")
 @reporting
 def command(file: str, values: tuple[str, ...], **options: Any) -> int:
-    """List the tiles of FILE's kernels with their layouts, or draw one tile. The picture of a tile in registers shows
-    the lane and register of each element. The picture of a tile in shared memory shows the banks of each access, and
-    the conflicts."""
+    """List the tiles of FILE's kernels with their layouts, or draw one tile. For a tile in registers, the picture shows
+    the lane and register of each element. For a tile in shared memory, it shows the banks of each access, and the
+    conflicts."""
     if options["svg"] and not options["value"]:
         raise TileError("option", None, "--svg draws one value", "name it: --value NAME")
     found = tiles_of(file, values, options)
@@ -61,7 +61,7 @@ def tiles_of(
 
 
 def of_name(found: list[tuple[Request, Function, list[DrawnValue]]], name: str) -> list[tuple[Function, DrawnValue]]:
-    """The tiles with this name. Raises TileError if there is none."""
+    """The tiles named `name`. Raises TileError if there is none."""
     tiles = [(function, tile) for _, function, tiles in found for tile in tiles]
     chosen = [(function, tile) for function, tile in tiles if tile.name == name]
     if not chosen:

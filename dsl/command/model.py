@@ -1,5 +1,5 @@
-"""`dsl model`: fits a cost model to trials of logs, and reports how well the model orders kernels that it has not
-seen."""
+"""`dsl model`: fits a cost model to logged trials. Reports how well the model orders the trials of kernels that it was
+not fitted to."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     "-o", "output", type=click.Path(dir_okay=False), metavar="FILE.json", help="Write the model, for dsl tune --model."
 )
 def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Fit a model to the trials of LOGS, which dsl tune, ablate and bisect write. The table shows the rank correlation
-    (Spearman) of predictions and measurements. Each kernel is predicted by a model that was fitted to the other
-    kernels.
+    """Fit a cost model to the trials in LOGS, which dsl tune, ablate and bisect write. The table shows the rank
+    correlation (Spearman) of predictions and measurements. Each kernel is predicted by a model that was fitted to the
+    other kernels.
 
     Exit status: 0 fine, 2 the input is wrong.
     """
@@ -39,7 +39,7 @@ def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
 def fit(
     logs: list[Path], as_json: bool, name: str, of: str | None, device: str | None, output: str | None
 ) -> dict[str, Any]:
-    """Returns the model and how well it orders points as data. Also prints this unless `as_json` is set."""
+    """Returns as data the fitted model and its rank correlations. Also prints them unless `as_json` is set."""
     from dsl.lab.by_users import called
     from dsl.lab.model import model_named, save, state_of
     from dsl.lab.models import FIGURES, evaluate, fitted, has_figure, read_trials
@@ -78,8 +78,8 @@ def fit(
 
 
 def weights_of(state: dict[str, Any]) -> list[tuple[str, float]]:
-    """The weight of each feature, heaviest first. The result is empty if the model's state lacks weights in the form of
-    the built-in model."""
+    """The weight of each feature, greatest first. The list is empty unless the model stores weights like the built-in
+    model does."""
     weights = state.get("weights")
     found = [*weights.items()] if isinstance(weights, dict) else []
     return sorted([(str(k), v) for k, v in found if isinstance(v, int | float)], key=lambda pair: -pair[1])

@@ -1,4 +1,4 @@
-"""`dsl new`: a first kernel to start from."""
+"""`dsl new`: writes a small kernel to start from."""
 
 from __future__ import annotations
 

@@ -2,10 +2,9 @@
 
     %%tile [NAME|FILE.tile] [--run [NAME=VALUE]... [options of dsl run]]
 
-defines the module NAME (default: `tile`) in the notebook. The cell is written to a file in a folder of the session.
-Other cells can import the cell's file (`import "NAME.tile"`), and commands can read the file. FILE.tile is written at
-the given path, and can import files beside it. Mistakes are reported as by `dsl check`. Mistakes and wrong results stop
-the notebook.
+defines the module NAME (default: `tile`) in the notebook. The cell is written to a file in a temporary folder. Other
+cells can import this file (`import "NAME.tile"`), and commands can read it. FILE.tile is written at the given path, and
+can import files beside it. Mistakes are reported as by `dsl check`. Mistakes and wrong results stop the notebook.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class TileCells:
         return module if found is None else found
 
     def read(self, line: str) -> tuple[str, Path, list[str] | None]:
-        """Parses a line to (name, file, arguments of the run or None). Raises TileError `option`."""
+        """Parses the line to (module name, file, words after `--run` or None). Raises TileError `option`."""
         try:
             words = shlex.split(line)
         except ValueError as error:
@@ -86,7 +85,7 @@ class TileCells:
 
 
 def run_cell(path: Path, words: list[str]) -> ResultTable[Any]:
-    """Runs all examples of a file, or the example that the words name, as `dsl run` does."""
+    """Runs all examples of a file, like `dsl run --all`, or the example that `words` name."""
     # A cell is a complete program, and all its examples are its tests.
     several = [] if "--example" in words else ["--all"]
     try:
@@ -97,6 +96,6 @@ def run_cell(path: Path, words: list[str]) -> ResultTable[Any]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """The hook of `%load_ext dsl`. `shell` is an `InteractiveShell`. Only its `register_magic_function` and `user_ns`
-    are used."""
+    """IPython calls this function for `%load_ext dsl`. `shell` is an `InteractiveShell`. Only its
+    `register_magic_function` and `user_ns` are used."""
     shell.register_magic_function(TileCells(shell).tile, "cell", "tile")

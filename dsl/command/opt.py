@@ -1,4 +1,4 @@
-"""`dsl opt`: runs passes on the IR's text."""
+"""`dsl opt`: runs passes on the text of a kernel's IR."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from dsl.text.files import MAX_TEXT, read_text, write_text
 @click.option("--pass", "passes", multiple=True, metavar="PASS", help="Run this pass; repeatable, in that order.")
 @reporting
 def command(file: str, passes: tuple[str, ...], output: str | None) -> int:
-    """Read FILE, the IR of a kernel as `dsl compile --after PASS` writes it, run passes on it, and print the resulting
-    IR. Without passes, FILE is read, checked and printed."""
+    """Read the IR of a kernel from FILE, run passes on it, and print the resulting IR. `dsl compile --after PASS`
+    writes such a file. Without passes, FILE is read, checked and printed."""
     # The reader verifies the IR. Malformed text is reported here, with its line.
     level = read(read_text(Path(file), MAX_TEXT), file)
     # Runs one pass at a time. The IR is verified after each pass, so that an error names its pass.

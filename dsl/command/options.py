@@ -1,4 +1,4 @@
-"""Options that several commands share, and their types. Each number is checked when it is read."""
+"""Defines the options that several commands share, and their types. Each number is checked when it is parsed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command_line() -> tuple[str, ...]:
 
 
 class Seconds(click.ParamType):
-    """A finite number of seconds. The number must be above 0. With `zero`, 0 is allowed, too."""
+    """A click type for a number of seconds above 0, at most `MAX_SECONDS`. With `zero`, 0 is allowed, too."""
 
     name = "seconds"
 
@@ -107,7 +107,7 @@ LAB = "file values device example launch schedule seed blocks log arch_of_device
 
 
 def shared(names: str) -> Callable[[Any], Any]:
-    """A decorator that gives a command the arguments and options in `names`."""
+    """A decorator that adds the options `names` (keys of `SHARED`) to a command."""
 
     def given(command: Any) -> Any:
         # Python applies the last decorator first. Reversed, so that the help lists options in the order of `names`.
@@ -119,12 +119,12 @@ def shared(names: str) -> Callable[[Any], Any]:
 
 
 def said_plugins() -> list[str]:
-    """The plug-ins of this command, as options for a command line that repeats the command."""
+    """The `--plugin` options of the running command, for a printed command line that repeats it."""
     return [f"--plugin {quote(name)}" for name in current().files]
 
 
 def choices_of(choose: Sequence[str], skip: Sequence[str] = ()) -> dict[str, str]:
-    """The options of `--choose` and `--skip-pass`, by key. Raises TileError."""
+    """Parses `--choose` and `--skip-pass`: `swizzle.s=none` becomes `{"swizzle.s": "none"}`. Raises TileError."""
     from dsl.lowering.passes import left_out
 
     found = dict(left_out(skip))

@@ -1,4 +1,4 @@
-"""A run as data. The command line makes a request. This process or a child process executes the request."""
+"""A run of an example as data. The command line makes a request. This process or a child process executes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsl.examples.report import Report
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
     """A file with an example, and how to run it. `example` (a name) or `index` selects the example. Without them, the
-    first example runs. `most_bytes` limits the bytes in the arrays of a launch. `timeline` is the file for a timeline
+    first example runs. `most_bytes` limits the bytes in the arrays of a launch. `timeline` is the path of a timeline
     with these `marks`. `bound_seconds` and `bounds` are as in `LaunchSettings`."""
 
     file: str

@@ -1,5 +1,5 @@
-"""Rows of the tables that the commands return when called as Python functions. The rows have the data of `--json`, as
-dataclasses."""
+"""Dataclasses for the rows of the tables that `dsl.why`, `dsl.tune` and others return. The rows contain the data of
+`--json`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRow:
-    """`dsl.why`: equal choices of a kernel. docs/choices.md explains the fields. `override` maps each other option to
-    the schedule line that takes the option. If measuring was requested, `measured` maps each option to figures of the
-    code with this option."""
+    """`dsl.why`: one or more equal choices of a kernel. docs/choices.md explains the fields. `override` maps each other
+    option to the schedule line that selects it. With `measure=True`, `measured` maps each option to figures of the code
+    with this option."""
 
     kernel: str
     key: str
@@ -36,8 +36,9 @@ class ChoiceRow:
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """`dsl.ablate`: a group of choices of one launch with another option. `figures` are as in `Trial.figures`. On a
-    GPU, `ratio` is the time divided by the time of the code as chosen. `ratio_interval` is the interval of `ratio`."""
+    """`dsl.ablate`: the code of a launch after a group of choices got another option. `figures` are as in
+    `Trial.figures`. On a GPU, `ratio` is the time divided by the time of the unchanged code. `ratio_interval` is its 95
+    % interval."""
 
     call: str
     name: str
@@ -57,8 +58,8 @@ class AblationRow:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """`dsl.ablate(…, shapley=N)`: the mean gain of a group of choices, from the plain options to the chosen options,
-    and the gain's 95 % interval."""
+    """`dsl.ablate(…, shapley=N)`: the mean gain when a group of choices changes from plain options to those that the
+    compiler chose. `interval` is its 95 % interval."""
 
     call: str
     figure: str
@@ -71,8 +72,8 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class BorderRow:
-    """`dsl.bisect`: a choice, or a commit, at which the answer changes. `before` and `after` are the figures on both
-    sides of the change."""
+    """`dsl.bisect`: a choice, or a commit, at which the predicate's answer changes. `before` and `after` are the
+    figures on both sides of the change."""
 
     label: str
     option: str
@@ -87,11 +88,10 @@ class DifferenceRow:
     """`dsl.diff`: a difference between the two sides of a launch.
 
     `what` is the kind of row: a `choice`, `constant` or `level` that differs, a `line` whose counters differ, or a
-    `figure`. Figures are listed even if they are equal on both sides. If `what` is
-    `level`, `a` is the number of lines that were removed from the level's text, and `b` the number of added lines.
-    Otherwise, `a` is None if side A lacks the value, and `b` is None if side B lacks the value.
-    `ratio` is b / a. For times, `ratio` comes from the rounds of one contest, and `ratio_interval` is the ratio's
-    interval."""
+    `figure`. Figures are listed even if they are equal. `a` and `b` are the values on sides A and B, or None if a side
+    lacks the value. For a `level`, `a` is the number of lines that only A's text has, and `b` the number that only B's
+    has. `ratio` is b / a. For times, `ratio` is the median over rounds that timed both sides, and `ratio_interval` is
+    its 95 % interval."""
 
     launch: str
     what: str
@@ -107,12 +107,12 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class TunedRow:
-    """`dsl.tune`: a point of a launch.
+    """`dsl.tune`: a point of a launch (schedule and constants).
 
-    `place` is the rank among the points with a right result, and 1 is the fastest. docs/tuning.md explains `best` and
-    `ties`. `settings` has the schedule and constants by name. `figures` has either the emulator's counters, or the
-    `time` in microseconds with the ends `low` and `high` of its interval. `figures` also has registers, spills and SASS
-    instructions, each the maximum over the point's launches."""
+    `place` is the rank among the points with a right result, from 1 for the fastest. docs/tuning.md explains `best` and
+    `ties`. `settings` contains the schedule and the constants. `figures` contains either the emulator's counters, or
+    the `time` in microseconds with the ends `low` and `high` of its interval. `figures` also contains registers, spills
+    and SASS instructions, each the maximum over the point's launches."""
 
     call: str
     dims: dict[str, int]
@@ -130,7 +130,7 @@ class TunedRow:
 
 @dataclass(frozen=True, slots=True)
 class FuzzRow:
-    """`dsl.fuzz`: an assignment with a wrong result. `choose` is the reduced assignment."""
+    """`dsl.fuzz`: a failing set of random options, `drawn`. `choose` is the part that is needed to fail."""
 
     number: int
     example: str | None
@@ -142,7 +142,7 @@ class FuzzRow:
 
 @dataclass(frozen=True, slots=True)
 class BenchedRow:
-    """`dsl.bench`: one way to run an example. If the row failed, `failed` is the reason."""
+    """`dsl.bench`: one way to run an example. If it failed, `failed` is the reason."""
 
     example: str | None
     options: dict[str, Any]
@@ -183,7 +183,7 @@ class CountedRow:
 
 @dataclass(frozen=True, slots=True)
 class LayoutRow:
-    """`dsl.layouts`: a named tile of a kernel. `svg` draws the tile, and a notebook shows this picture."""
+    """`dsl.layouts`: a named tile of a kernel. `svg` is its picture, which a notebook shows."""
 
     kernel: str
     schedule: str | None
@@ -203,7 +203,7 @@ class LayoutRow:
 
 
 def row_of(kind: type[Made], record: Mapping[str, Any], **more: Any) -> Made:
-    """Makes a row from a record. Keys that are not fields become the row's `figures`, if the row has that field."""
+    """Makes a row from a record. A field `figures` receives all keys that are not fields."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     # `from` is a Python keyword, so the field is named `from_`.
     known = {f"{name}_" if f"{name}_" in names else name: value for name, value in record.items()}
@@ -215,7 +215,7 @@ def row_of(kind: type[Made], record: Mapping[str, Any], **more: Any) -> Made:
 
 
 def flat(row: Any) -> dict[str, Any]:
-    """A row as plain data, with its figures beside its other fields."""
+    """Converts a row to a dict. The figures become keys beside the other fields."""
     # `draw` is a function that refers to the kernel, so it is not data.
     found = {each.name.rstrip("_"): getattr(row, each.name) for each in fields(row) if each.name != "draw"}
     return found | found.pop("figures", {})

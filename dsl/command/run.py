@@ -1,4 +1,4 @@
-"""`dsl run`: runs examples of a file."""
+"""`dsl run`: runs and checks examples of a file."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def command(file: str, as_json: bool, **options: Any) -> int:
 
 
 def show_printed(error: Exception, as_json: bool) -> None:
-    """Prints the output of the kernel in a failed launch."""
+    """Prints what the kernel printed in a failed launch."""
     # With --json, standard output holds only the JSON object.
     if output := getattr(error, "output", ""):
         click.echo(printable(output.rstrip("\n")), err=as_json)
 
 
 class BrokenExamples:
-    """Examples of a file that gave no report. Each broken example is reported in its turn, and the other examples still
+    """Collects the examples of a file that raised an error. The error is printed at once, and the other examples still
     run."""
 
     def __init__(self, file: str, as_json: bool):
@@ -92,7 +92,7 @@ class BrokenExamples:
         self.records.append({"example": name, "passed": False, **told(error, self.file)})
 
     def add_to(self, said: dict[str, Any]) -> dict[str, Any]:
-        """Adds the broken examples to `said`, after the examples that have reports."""
+        """Adds the broken examples to `said`, after the other examples."""
         if not self.records:
             return said
         errors = [each for record in self.records for each in record["errors"]]
@@ -101,7 +101,7 @@ class BrokenExamples:
 
 
 def check_roofline(path: str | None, settings: dict[str, Any]) -> None:
-    """Raises TileError if the picture cannot be drawn. Called before anything runs."""
+    """Raises TileError if the roofline cannot be drawn. Called before anything runs."""
     from dsl.lab.plot import require_matplotlib
 
     if path is not None:
@@ -112,7 +112,7 @@ def check_roofline(path: str | None, settings: dict[str, Any]) -> None:
 
 # A timed launch has no timeline, and a launch with a timeline is not timed.
 def show_roofline(path: str | None, reports: list[Report], is_silent: bool = False) -> None:
-    """Draws the launches that ran, and prints their number. Raises TileError if none ran."""
+    """Draws the roofline, and prints the number of launches in it. Raises TileError if there are none."""
     from dsl.command.show import line, number
     from dsl.lab.roofline import draw_roofline
 
@@ -126,7 +126,7 @@ def show_roofline(path: str | None, reports: list[Report], is_silent: bool = Fal
 
 
 def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
-    """Raises TileError `option` for options that exclude a timeline, or that have no effect without one."""
+    """Raises TileError `option` for options that exclude `--timeline`, or that have no effect without it."""
     from dsl.examples.timeline import is_trace
     from dsl.lowering.passes.marks import parse_marks
     from dsl.text.files import is_file
@@ -153,8 +153,8 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
 
 
 def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExamples | None = None) -> Iterator[Report]:
-    """The reports of the requested examples, one after another. For an example without a report, raises its error, or
-    adds the error to `broken`."""
+    """Runs the requested examples and yields their reports. An error of an example is raised, or added to `broken` if
+    that is given."""
     from dsl.examples.profile import add_profile
     from dsl.text.program import load
 
@@ -187,7 +187,8 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
 
 
 def reported(request: CommandRequest, as_json: bool, time_limit: float) -> Report:
-    """The report of one request. If a launch fails on a GPU, the emulator repeats the launch and names the fault."""
+    """Runs a request and returns its report. If it fails on a GPU, the emulator repeats it, and its message is added to
+    the error."""
     try:
         return run_request(request, as_json, time_limit)
     except ChildFailure as failure:
@@ -218,8 +219,8 @@ def told_reports(file: str, reports: list[Report], several: bool) -> dict[str, A
 
 
 def choose_device(name: str, counters: bool) -> tuple[str, str]:
-    """Returns (`emulator` or `cuda:0`, the reason). Raises LaunchError for an unknown name, and DeviceError if there is
-    no such GPU."""
+    """Returns the device (`emulator` or `cuda:0`) and the reason. Raises LaunchError for an unknown name, and
+    DeviceError if there is no such GPU."""
     from dsl.runtime import gpu_reason
     from dsl.runtime.backend import choose
 
@@ -235,7 +236,7 @@ def choose_device(name: str, counters: bool) -> tuple[str, str]:
 
 
 def requests_for(settings: dict[str, Any], run_all: bool) -> list[CommandRequest]:
-    """The requests for the chosen example, or for all examples. `settings` are fields of the requests."""
+    """The requests for the chosen example, or for all examples. `settings` are fields of `CommandRequest`."""
     from dsl.examples.shapes import find_example
     from dsl.examples.work import COUNTED_SECONDS
     from dsl.text.program import load
@@ -252,8 +253,8 @@ def requests_for(settings: dict[str, Any], run_all: bool) -> list[CommandRequest
 
 
 def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Report:
-    """The report of one request. The emulator runs in this process. A run on a GPU uses a child process, because a
-    fault makes the process unusable."""
+    """Runs a request and returns its report. The emulator runs in this process. A GPU is used by a child process,
+    because a fault makes the process unusable."""
     if request.device == "emulator":
         return execute(request)
     from dsl.command.child import run_in_child
@@ -262,7 +263,7 @@ def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Re
 
 
 def repeated(request: CommandRequest) -> tuple[str, list[dict[str, Any]]]:
-    """Repeats a launch on the emulator, after the launch has failed on a GPU. Returns the emulator's text, and the
+    """Runs a request again on the emulator, after it has failed on a GPU. Returns the emulator's message, and the
     faults as data."""
     from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""`dsl schedule`: the complete schedule of a call, as text."""
+"""`dsl schedule`: prints the complete schedule of a call."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dsl.lowering.ir.location import printable
 @click.option("--name", default="all", show_default=True, metavar="NAME", help="The name of the printed schedule.")
 @reporting
 def command(file: str, values: tuple[str, ...], name: str, **options: Any) -> int:
-    """Print the schedule of each kernel that the example of FILE launches, or of KERNEL: its constants, its properties
-    (also properties from `like`), and a `choose` line for each choice that has another option. If the printed schedule
-    is added to the file, it gives the same code for these dims and types."""
+    """Print the complete schedule of each kernel that the example of FILE launches, or of KERNEL. It contains the
+    constants, the properties (also those from `like`), and a `choose` line for each choice that has another option. If
+    the printed schedule is added to the file, it gives the same code for these dims and types."""
     from dsl.studies.schedule_text import schedule_text
 
     # KERNEL comes before all NAME=VALUE.

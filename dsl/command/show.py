@@ -1,4 +1,4 @@
-"""Prints a report on the terminal."""
+"""Prints the report of `dsl run`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pairs(values: dict[str, Any]) -> str:
 
 
 def show_report(report: Report, explain: bool, counters: bool) -> None:
-    """Prints a report as text for people."""
+    """Prints a report, on request with the reasons for the variant, or with counters."""
     click.echo(styled(printable(report.title), bold=True))
     for launch in report.launches:
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
@@ -83,7 +83,8 @@ def show_check(check: Check) -> None:
 
 
 def show_contracts(report: Report) -> None:
-    """Prints a line for each contract line of the file. Contracts that were not judged come last, with the reason."""
+    """Prints a line for each contract, such as `expect barriers == 0`. Contracts that were not judged come last, with
+    the reason."""
     lines: dict[tuple[str, int], list[Verdict]] = {}
     for verdict in report.contracts:
         lines.setdefault((verdict.file, verdict.line), []).append(verdict)
@@ -159,7 +160,7 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
 
 
 def show_bound(launch: LaunchReport, named: bool) -> None:
-    """Prints the unit that bounds a launch and its share of the time, then the other units."""
+    """Prints the hardware unit that limits a launch, with its share of the time, then the other units."""
     bound = launch.bound
     if bound is None or bound.name is None:
         return
@@ -196,7 +197,7 @@ def show_explanation(launch: LaunchReport) -> None:
 
 
 def show_counted(files: Mapping[str, Mapping[int, Counters]], whole: str | None) -> None:
-    """Prints lines of files with counters beside them. The file `whole` is printed with all of its lines."""
+    """Prints source lines with counters beside them. The file `whole` is printed with all of its lines."""
     from dsl.text.terminal import Terminal, Text, add, table
 
     used, lines = counted_lines(files, whole)

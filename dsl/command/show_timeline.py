@@ -17,8 +17,8 @@ HEADINGS = ("mark", "line", "count", "total", "mean", "longest", "share", "warps
 
 
 def show_timeline(timeline: dict[str, Any]) -> None:
-    """Prints a timeline. `timeline` is a `Timeline` as a record. The share of a mark is its time divided by the
-    lifetimes of the warps that reach the mark."""
+    """Prints a timeline. `timeline` is a `Timeline` as a dict. The share of a mark is its time divided by the lifetimes
+    of the warps that reach the mark."""
     from dsl.text.terminal import Terminal, table
 
     unit, rows = timeline["unit"], timeline["rows"]
@@ -48,7 +48,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _time(value: float) -> str:
-    """A time as text: whole turns of the emulator, or microseconds with three decimals."""
+    """A time as text: a whole number (turns of the emulator), or microseconds with three decimals."""
     return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
 
 
@@ -60,7 +60,7 @@ def _extent(timeline: dict[str, Any]) -> str:
 
 
 def _show_marks(timeline: dict[str, Any]) -> None:
-    """Prints the cost of the marks, and the events that are missing."""
+    """Prints the time and registers that the marks cost, and the number of missing events."""
     unit, cost = timeline["unit"], timeline["cost"]
     text = f"a mark costs {_time(cost)} {unit}, subtracted above; marks are {timeline['marks_share']:.1%} of the lives"
     share = 0.0

@@ -1,4 +1,4 @@
-"""The sides of a comparison. Each side changes the file, the values or the options of the command."""
+"""Parses the two sides of `dsl diff`. Each side changes the file, the values or the options of the command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = "KEY=OPTION, schedule=NAME, NAME=VALUE, @COMMIT, LOG.jsonl:LINE, OTHER.t
 class SideWords:
     """One side of a comparison. `commit` is the git commit whose compiler compiles the side. `code` is a file of PTX,
     LLVM IR or IR that is launched instead of a kernel. `trial` is the logged trial that the side repeats, and `chosen`
-    has the trial's steps. `own` names the options that the side sets for itself."""
+    lists its schedules and constants. `own` names the options that only this side sets."""
 
     file: str
     values: list[str]
@@ -43,15 +43,15 @@ class SideWords:
 
     @property
     def is_said(self) -> bool:
-        """Whether the side changes anything in the command's call."""
+        """Whether the side differs from the plain call of the command."""
         return self.label != AS_IT_IS
 
 
 def applied(
     text: str, values: Sequence[str], options: dict[str, Any], words: Collection[str] = ("schedule",)
 ) -> tuple[list[str], dict[str, Any]]:
-    """The values and options of a side after `text` has overridden a value or an option. `text` is NAME=VALUE,
-    KEY=OPTION of a choice, or an assignment to one of `words`. Raises TileError."""
+    """The values and options of a side after the change `text`. `text` is NAME=VALUE, KEY=OPTION of a choice, or sets
+    one of `words`, such as `schedule=block`. Raises TileError."""
     name, equals, value = text.partition("=")
     if not equals or not name or not value:
         raise TileError("option", None, f"'{text}' is not NAME=VALUE", "--vs swizzle.s=none, --vs schedule=NAME")
@@ -65,7 +65,7 @@ def applied(
 
 
 def side_words(file: str, values: Sequence[str], options: dict[str, Any], words: Sequence[str]) -> SideWords:
-    """Makes a side from its words. Raises TileError for an unknown word."""
+    """Parses the words of `--from` or `--vs` to a side. Raises TileError for an unknown word."""
     side = SideWords(file, list(values), dict(options), " ".join(words) or AS_IT_IS)
     rest = []
     for word in words:
@@ -134,7 +134,7 @@ def take_trial(side: SideWords, word: str) -> None:
 
 
 def launch_number(given: Any) -> int | None:
-    """The number in `launch=N`. Raises TileError."""
+    """Parses N of `launch=N`. Raises TileError."""
     if given is None or isinstance(given, int):
         return given
     if not (given.isascii() and given.isdigit() and len(given) < 10) or int(given) < 1:

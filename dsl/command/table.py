@@ -1,5 +1,5 @@
-"""The result of a command that is called as a Python function. The rows print as the command prints them, and notebooks
-show them as a table."""
+"""The result of a command that is called as a Python function, such as `dsl.why`. `print` shows the command's text, and
+notebooks show a table."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def shown(text: str) -> str:
 
 
 class ResultTable(Sequence[Row], Generic[Row]):
-    """Rows, each a dataclass. `print` shows the text that the command prints. A notebook shows a table.
+    """A sequence of rows, each a dataclass. `print` shows the text that the command prints. A notebook shows a table.
 
     `title` is the heading. `record` is the data of `--json`. `text` is the text that the command prints, or None to
-    print the columns. `columns` maps a heading to a function of a row, or to the name of a field of the flat row
-    (figures included). `base` maps the number of a row to the number of the row that it is compared with. `parts` are
-    HTML texts that replace title and columns."""
+    print the columns. `columns` maps a heading to the name of a field or figure, or to a function of the row. `base`
+    maps a row's index to the index of the row that it is compared with. `parts` are HTML texts that replace the title
+    and the table."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ResultTable(Sequence[Row], Generic[Row]):
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
-        """The table as plain data: the object that the command prints with `--json`."""
+        """The data that the command prints with `--json`."""
         return dict(self.record)
 
     def frame(self) -> Any:
@@ -116,7 +116,7 @@ class ResultTable(Sequence[Row], Generic[Row]):
 
 
 def cell(value: Any) -> html.Cell:
-    """A value of a row as a cell."""
+    """Converts a value to a table cell."""
     if isinstance(value, bool):
         return "yes" if value else ""
     if value is None or isinstance(value, int | float):
@@ -131,8 +131,8 @@ def cell(value: Any) -> html.Cell:
 
 
 def captured(show: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
-    """Returns a function's result and its printed text. Colours are removed, because a notebook's front end may request
-    colours."""
+    """Calls `show(*arguments)`. Returns its result and its printed text. Colours are removed, because a notebook's
+    front end may request colours."""
     out = io.StringIO()
     with redirect_stdout(out):
         given = show(*arguments)

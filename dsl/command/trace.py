@@ -1,4 +1,4 @@
-"""`dsl compile --trace DIR`: the IR after each pass, and the difference from the level before."""
+"""`dsl compile --trace DIR`: the IR after each pass, and the difference from the IR before."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CONTEXT = 2
 
 
 def write_trace(program: Program, request: Request, folder: Path) -> None:
-    """Writes NN-PASS.ir and NN-PASS.diff into a folder, and prints a line for each pass. The compiler can read the IR
-    back. Differences leave out rows that every pass changes. Raises TileError `file`."""
+    """Writes NN-PASS.ir and NN-PASS.diff into a folder, and prints a line for each pass. The compiler can read the
+    `.ir` files. The `.diff` files leave out lines that every pass changes. Raises TileError `file`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,5 @@
-"""Code that all commands with trials share: the device, the launches whose choices vary, and the progress bar."""
+"""Code that `dsl ablate`, `bisect`, `diff`, `fuzz` and `tune` share: it plans the launches, and shows the progress
+bar."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted) -> list[Experiment]:
-    """The launches of an example, each as an experiment. In `options`, `index` selects an example without a name, and
+    """An `Experiment` for each launch of an example. In `options`, `index` selects an example without a name, and
     `chosen` and `given` are as in `Conditions`. Raises TileError."""
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import examine, find_example
@@ -49,7 +50,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
 
 
 class Bar:
-    """A progress bar on standard error. If this is not a terminal, nothing is shown."""
+    """A progress bar on standard error. If standard error is not a terminal, nothing is shown."""
 
     def __init__(self) -> None:
         from rich.console import Console

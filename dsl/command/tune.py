@@ -1,4 +1,4 @@
-"""`dsl tune`: the fastest point of the schedules' `tune` sets, for given shapes and types."""
+"""`dsl tune`: finds the fastest values of the schedules' `tune` lines, for given shapes and types."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ EXECUTOR = click.Choice(["processes", "dask", "ray"])
 @click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
 @click.option("--for", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a dim that they serve.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Tune the launches of an example of FILE (.tile). NAME=VALUE sets dims, types, options and constants. Several
-    values, separated by commas, are tried one after another.
+    """Tune the launches of an example of FILE (.tile). NAME=VALUE sets dims, types, options and constants.
+    NAME=VALUE,VALUE tries several values one after another.
 
     Exit status: 0 fine, 1 a launch has no point with a right result, 2 the input is wrong, 3 the device failed.
     """
@@ -127,7 +127,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 
 def machines_of(options: dict[str, Any]) -> AbstractContextManager[Machines | None]:
-    """The devices that try points in parallel. The result is None if this process tries all points on one device.
+    """A context manager for the devices that try points in parallel. It yields None if this process tries all points.
     Raises TileError."""
     from dsl.lab.clusters import machines_of_dask, machines_of_ray
     from dsl.lab.machines import device_names, own_processes
@@ -156,7 +156,7 @@ def place_of(options: dict[str, Any], machines: Machines | None) -> TuningPlace:
 def outcomes_of(
     session: Session, machines: Machines | None, cases: list[Overrides], bar: Bar, is_shown: bool
 ) -> list[Outcome]:
-    """The outcomes of all launches in all cases. Each outcome is shown at once."""
+    """Tunes all launches in all cases. With `is_shown`, prints each outcome at once."""
     from dsl.lab.report import show as show_outcome
     from dsl.lab.tuning import tune
     from dsl.text.terminal import Terminal
@@ -176,7 +176,7 @@ def outcomes_of(
 
 
 def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: dict[str, str]) -> Settings:
-    """The settings that the options describe. Raises TileError."""
+    """Converts the options of the command to `Settings`. Raises TileError."""
     from dsl.kernels.edited import edited_from
     from dsl.lab.model import load_model
     from dsl.lab.searches import search_named
@@ -199,7 +199,7 @@ def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: 
 
 
 def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:
-    """Reads the ranges in `NAME=LOW:HIGH` texts. Either end may be missing. Raises TileError `option`."""
+    """Parses `--for NAME=LOW:HIGH` texts: `rows=1024:` becomes `(1024, None)` for `rows`. Raises TileError `option`."""
     out: dict[str, tuple[int | None, int | None]] = {}
     for text in texts:
         name, equals, ends = text.partition("=")
@@ -226,7 +226,7 @@ def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int
 def write(
     file: str, outcomes: list[Outcome], place: TuningPlace, ranges: dict[str, tuple[int | None, int | None]]
 ) -> list[str]:
-    """Writes the winners into the tuned data beside the file. Returns sentences that say what was done."""
+    """Writes the winners into the tuned data beside the file. Returns sentences that describe what was done."""
     from dsl.calls.tuned import Tuned, stale, tuned_path
     from dsl.calls.tuned_file import update
 
@@ -250,7 +250,7 @@ def write(
 
 
 def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int | None, int | None]]) -> Entry:
-    """The winner of an outcome as an entry of tuned data."""
+    """Converts the winner of an outcome to an entry of tuned data."""
     from dsl.calls.tuned import Entry, text_digest
 
     # Handwritten code cannot be written, because --write and --from exclude each other.

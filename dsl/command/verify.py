@@ -1,4 +1,5 @@
-"""`dsl verify`: checks that passes and emission do not change the results of the kernels that an example launches."""
+"""`dsl verify`: checks that no compiler pass, nor the PTX, changes the results of the kernels that an example
+launches."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from dsl.command.options import shared
 @click.option("--blocks", type=click.IntRange(1), default=8, metavar="N", help="Execute the first N blocks.")
 @click.option("--given-only", is_flag=True, help="Leave out the boundary shapes.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Execute in numpy the kernels that the examples of FILE launch, before the passes and after each pass. Then run
-    their PTX on the emulator. The first difference is reported: pass, value, line, element, register, lane and warp.
+    """Execute in numpy the IR of each kernel that the examples of FILE launch, before the passes and after each pass.
+    Then run its PTX on the emulator. The first difference is reported: pass, value, line, element, register, lane and
+    warp.
 
     Exit status: 0 all agree, 1 something differs, 2 the input is wrong, 3 the device failed.
     """

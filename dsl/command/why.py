@@ -1,4 +1,4 @@
-"""`dsl why`: the choices behind a kernel's code."""
+"""`dsl why`: the compiler's choices for a kernel."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 @click.option("--measure", is_flag=True, help="Assemble the other options: registers, spills, instructions.")
 @click.option("--machine", is_flag=True, help="Assemble the kernel: what ptxas adds to lines where it costs.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """List the choices of each kernel of FILE: the options, which one was taken (*), at which cost, and why. If a line,
-    a value or a key is given, each choice is shown with the schedule lines that take other options."""
+    """List the choices that the compiler made for each kernel of FILE: the options and their costs, the option taken
+    (*), and why. If a line, a value or a key is given, each choice is shown with the schedule lines that select other
+    options."""
     path, line = place_in(file)
     return carried_out(
         path, as_json, lambda: ({"file": path, "kernels": why(path, line, values, as_json, options)}, False)
@@ -84,7 +85,7 @@ def why(
 
 
 def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> list[ExplainedKernel]:
-    """The kernels that the options select, with their choices. Each forced option must match a choice of at least one
+    """Compiles the kernels that the options select. Raises TileError if an option of --choose matches no choice of any
     kernel."""
     from dsl.studies.why import ExplainedKernel, kernels_of
 
@@ -109,7 +110,7 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> list
 
 
 def show_kernel(record: dict[str, Any], in_full: bool) -> None:
-    """Prints a kernel's choices: a line for each, or all details of each."""
+    """Prints a kernel's choices. With `in_full`, also prints the schedule lines that select other options."""
     from dsl.text.terminal import Terminal, table
 
     rows = record["choices"]
@@ -137,7 +138,7 @@ def said_of(row: dict[str, Any], in_full: bool) -> Iterator[str]:
 
 
 def options_of(row: dict[str, Any]) -> str:
-    """`8*: 1 4: 2 2: 4 (accesses a thread)`: the options with their costs. A star marks the taken option."""
+    """The options with their costs, such as `8*: 1 4: 2 2: 4 (accesses a thread)`. A star marks the option taken."""
     said = []
     for option in row["options"]:
         mark = "*" if option == row["taken"] else ""

@@ -1,1 +1,1 @@
-"""Checks the examples of a file by shapes alone, runs the examples, compares their results, and makes reports."""
+"""Checks the examples of a file by shapes alone, runs them, compares their results, and makes reports."""

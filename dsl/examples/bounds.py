@@ -1,6 +1,6 @@
-"""Computes the bound of a launch. Each unit of a device, such as memory or the tensor cores, needs some time for its
-share of the work at its full rate. The longest time of all units is the bound. Any time above the bound is spent
-waiting."""
+"""Computes the least time of a launch, its bound. Each unit of a device, such as memory or the tensor cores, needs some
+time for its share of the work at its full rate. The longest of these times is the bound. Any time above the bound is
+spent waiting."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MEMORY, L2, SHARED, ISSUE, TENSOR, SPECIAL = "memory", "L2", "shared memory", "i
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """The rates of a multiprocessor per clock. `mma` and `wgmma` count 16-bit multiply-adds, and 0 means unknown.
+    """The rates of a multiprocessor per clock. `mma` and `wgmma` are 16-bit multiply-adds, and 0 means unknown.
 
     Each multiprocessor has four schedulers, and each scheduler issues one instruction per clock. Shared memory has 32
     banks, so a multiprocessor serves one wavefront per clock. A multiprocessor computes sixteen exponentials, roots or
-    similar functions per clock. This rate is half a warp instruction per clock (CUDA C++ Programming Guide, "Arithmetic
-    Instructions"). No rate is given for the L2, because data that several multiprocessors need comes from memory only
+    similar functions per clock, which is half a warp instruction (CUDA C++ Programming Guide, "Arithmetic
+    Instructions"). The L2 has no rate here, because data that several multiprocessors need is read from memory only
     once."""
 
     mma: int = 0
@@ -47,10 +47,10 @@ class LaunchBound:
     """The bound of a launch.
 
     `terms` maps each unit to the microseconds that it needs for `work` at its full rate, longest first. `time_us` is
-    the measured time of the launch, or None without a GPU. `busy` is the share of multiprocessors that have a block.
+    the measured time of the launch, or None without a GPU. `busy` is the fraction of multiprocessors that have a block.
     `measured` is the utilization of each unit according to a profiler, from 0 to 1. `bandwidth` is the memory bandwidth
     in bytes per second, or None if it is unknown. `ceilings` maps each kind of operation to its peak operations per
-    second (`Work.operations`) on all multiprocessors."""
+    second on all multiprocessors. `Work.operations` counts these operations."""
 
     terms: dict[str, float]
     work: Work
@@ -62,7 +62,7 @@ class LaunchBound:
 
     @property
     def missing(self) -> list[str]:
-        """If terms are missing, a sentence that says which terms and why."""
+        """A sentence for each kind of missing terms: which are missing, and why."""
         if not self.work.counted:
             return ["nothing but memory is known: the emulator did not count a block in time"]
         without = "issue is of the PTX: without an assembler there is no machine code"
@@ -70,29 +70,30 @@ class LaunchBound:
 
     @property
     def name(self) -> str | None:
-        """The unit that bounds the launch."""
+        """The unit that bounds the launch, or None if no term is known."""
         return next(iter(self.terms), None)
 
     def as_json(self, kernel: str) -> dict[str, Any]:
-        """The data for `dsl run --json`: the bounding unit, the microseconds and shares of all units, and the work."""
+        """Returns the data for `dsl run --json`: the bounding unit, the microseconds and shares of all units, and the
+        work."""
         shares = {unit: self.share(unit) for unit in self.terms} if self.time_us else None
         about = {"kernel": kernel, "bound": self.name, "us": self.terms, "shares": shares, "profiler": self.measured}
         return {**about, "bytes": self.work.bytes, "operations": self.work.operations}
 
     def share(self, unit: str) -> float:
-        """The share of the measured time that a unit would need at its full rate."""
+        """Returns the fraction of the measured time that a unit needs at its full rate."""
         return self.terms[unit] / self.time_us if self.time_us else 0.0
 
 
 def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> LaunchBound:
-    """The bound of a launch, from the units with known rates. `facts` are the facts of the device."""
+    """Computes the bound of a launch from the units whose rates are known. `facts` are the facts of the device."""
     # sm_90a is the same chip as sm_90.
     rates = RATES.get(facts.arch.rstrip("af"), Rates())
     products = rates.wgmma if work.by_warp_groups else rates.mma
     is_part = work.counted < work.blocks
     # If only some blocks were counted, all blocks are assumed to be alike. Then the multiprocessor with the most blocks
-    # determines the bound. If all blocks were counted, each multiprocessor gets an equal share. If the multiprocessor
-    # with the most blocks determined the bound here too, one more block without work would double the bound.
+    # determines the bound. If all blocks were counted, each multiprocessor gets an equal share of the work. Otherwise,
+    # one more block without work could double the bound.
     most = -(-work.blocks // facts.sms) / max(work.blocks, 1) if is_part else 1 / max(min(work.blocks, facts.sms), 1)
     clock = (facts.clock or 0.0) / 1e6  # clocks per microsecond
     terms: dict[str, float] = {}
@@ -114,8 +115,8 @@ def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> La
 
 
 def ceilings(work: Work, rates: Rates, products: int, clocks: float) -> dict[str, float]:
-    """The ceilings of a `LaunchBound`. `products` is the number of 16-bit multiply-adds per clock. `clocks` is the
-    number of clocks per second, summed over all multiprocessors."""
+    """Returns the `ceilings` of a `LaunchBound`. `products` is the number of 16-bit multiply-adds per clock. `clocks`
+    is the number of clocks per second, summed over all multiprocessors."""
     by = "wgmma" if work.by_warp_groups else "mma.sync"
     found = {
         f"{dtype} by {by}": 2 * products * clocks * count / of_16_bits

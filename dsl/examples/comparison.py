@@ -1,5 +1,5 @@
-"""Compares an array with the wanted array. The result says how much the arrays differ, where, and in which pattern of
-rows and columns."""
+"""Compares an array with the wanted array. Reports how much they differ, where, and in which pattern of rows and
+columns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ NOTHING_COMPARED = "all are NaN on both sides, so that nothing was compared"
 class Comparison:
     """The result of `compare`.
 
-    `max_error` is the greatest |actual - wanted|. If there are wrong elements, `max_error` is taken over the wrong
+    `max_error` is the greatest |actual - wanted|. If some elements are wrong, `max_error` is taken over the wrong
     elements only. The error is inf where only one side has a NaN or an infinity. `tolerance` is the allowed error at
     the element with `max_error`. `first` is the index of the first wrong element in row-major order, and `actual` and
-    `wanted` are its values. `first`, `actual` and `wanted` are None if nothing is wrong. `pattern` says where the wrong
-    elements are. If all elements are NaN on both sides, nothing was compared, and the comparison fails.
-    """
+    `wanted` are its values. `first`, `actual` and `wanted` are None if nothing is wrong. `pattern` describes where the
+    wrong elements are. If all elements are NaN on both sides, nothing was compared, and the comparison fails."""
 
     passed: bool
     max_error: float
@@ -98,12 +97,12 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
 
 
 def agree(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> bool:
-    """Whether arrays of the same shape compare as equal (see `compare`)."""
+    """Returns whether `compare` accepts arrays of the same shape."""
     return compare(actual, wanted, bound, relative).passed
 
 
 def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """|a - w| in float64, also for 64-bit integers. The error is inf where only one side is NaN or an infinity."""
+    """Returns |a - w| in float64, also for 64-bit integers. It is inf where only one side is NaN or an infinity."""
     import numpy as np
 
     if a.dtype.kind in "biu" and w.dtype.kind in "biu":
@@ -126,7 +125,8 @@ def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def describe_pattern(mask: np.ndarray) -> str:
-    """Describes where the true elements of a mask are, for each axis of which they use only some indices.
+    """Describes in words where the true elements of a mask are. An axis is left out if true elements occur at all of
+    its indices.
 
     >>> import numpy as np
     >>> describe_pattern(np.arange(32)[None, :] % np.full((4, 1), 8) == 3)
@@ -166,8 +166,8 @@ def _plural(name: str) -> str:
 
 
 def _along(hit: list[int], extent: int, name: str) -> str | None:
-    """The indices `hit` of an axis in words. The result is None if `hit` has all indices of the axis, or if the indices
-    follow no known pattern."""
+    """Describes the indices `hit` of an axis in words. Returns None if `hit` contains all indices, or if they follow no
+    known pattern."""
     first, last, many = hit[0], hit[-1], _plural(name)
     if len(hit) == extent:
         return None

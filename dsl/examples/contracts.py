@@ -1,5 +1,5 @@
-"""Judges contracts. A contract compares a figure of a kernel with a bound. The error of a failed contract lists the
-compiler's choices that decide the figure."""
+"""Judges contracts, which compare a figure of a kernel with a bound (`expect registers <= 44`). The error of a failed
+contract lists the compiler's choices that affect the figure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MOST_TOLD = 5
 
 @dataclass(slots=True)
 class JudgedContracts:
-    """Verdicts, and the errors of contracts that do not hold."""
+    """Verdicts on contracts, and an error for each contract that fails."""
 
     verdicts: list[Verdict] = field(default_factory=list)
     failures: list[TileError] = field(default_factory=list)
 
     def judge(self, stated: StatedContract, kernels: Sequence[Evidence]) -> None:
-        """Judges a contract for each kernel that has the contract's subject (a tensor, a shared tile, a loop or a
-        choice). Raises TileError if no kernel has the subject."""
+        """Judges a contract for each kernel that contains its subject (a tensor, shared tile, loop or choice). Raises
+        TileError if no kernel contains the subject."""
         contract, row = stated.contract, row_of(stated.contract)
         known = self.check(stated, kernels)
         # Time is measured for the whole launch line, so it is judged once.
@@ -42,7 +42,7 @@ class JudgedContracts:
                 verdict.rendered = error.render()
 
     def check(self, stated: StatedContract, kernels: Sequence[Evidence]) -> list[Evidence]:
-        """The kernels that have the subject of a contract. Raises TileError if no kernel has the subject."""
+        """Returns the kernels that contain the subject of a contract. Raises TileError if there are none."""
         contract, row = stated.contract, row_of(stated.contract)
         known = [kernel for kernel in kernels if kernel.function is None or kernel.has(row.of, contract.of)]
         if known:
@@ -53,7 +53,7 @@ class JudgedContracts:
         raise kernels[0].missing(row.of, contract.of, stated.loc)
 
     def leave(self, stated: StatedContract, reason: str) -> None:
-        """Records that a contract is not judged, with the reason."""
+        """Records a contract that is not judged, and the reason."""
         self.verdicts.append(unjudged(stated, "", reason))
 
     def of_kernel(self, stated: StatedContract, row: Term, kernel: Evidence) -> Verdict:
@@ -82,14 +82,14 @@ class JudgedContracts:
 
 
 def unjudged(stated: StatedContract, kernel: str, reason: str | None = None) -> Verdict:
-    """The verdict on a contract before it is judged."""
+    """Makes the verdict on a contract that is not judged (yet). `reason` is why."""
     contract, loc = stated.contract, stated.loc
     return Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, kernel, reason=reason)
 
 
 def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:
-    """The bound of a contract, as a number or as an option of a choice. Raises TileError `choice` if no choice with the
-    contract's key has this option."""
+    """Returns the bound of a contract: a number or an option of a choice. Raises TileError `choice` if no choice with
+    the contract's key has this option."""
     if isinstance(stated.bound, str):
         key = stated.contract.of
         assert key is not None
@@ -102,7 +102,7 @@ def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:
 
 
 def said(value: Any) -> str:
-    """A figure as text: an integer, or a number with four digits."""
+    """Formats a figure: an integer, or a number with four digits."""
     return f"{value:,.4g}" if isinstance(value, float) and not value.is_integer() else f"{value:,.0f}"
 
 
@@ -110,9 +110,9 @@ def said(value: Any) -> str:
 
 
 def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
-    """The choices behind a failed contract, in words. Choices that the user forced come first, then the choices that
-    decide the term. Among the choices that decide the term, choices with a cheaper option come first, then choices in
-    the lines that cost most."""
+    """Yields the choices that may have caused a failed contract, in words. Choices that the user forced come first,
+    then choices that affect the contract's term. Among the latter, choices with a cheaper option come first, then
+    choices in the most expensive lines."""
     if kernel.function is None:
         return
     lines = kernel.worst_lines(contract.term)
@@ -135,7 +135,7 @@ def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
 
 
 def touches(contract: ast.Contract, row: Term, choice: Choice) -> bool:
-    """Whether a choice decides a term and has another option."""
+    """Returns whether a choice affects the term of a contract and has another option."""
     if contract.term == CHOICE:
         return contract.of in (choice.kind, choice.stem, f"{choice.stem}[{choice.number}]")
     if choice.kind not in row.kinds or len(choice.options) == 1:
@@ -144,12 +144,13 @@ def touches(contract: ast.Contract, row: Term, choice: Choice) -> bool:
 
 
 def is_forced(choice: Choice) -> bool:
-    """Whether the user forced the choice against the compiler's rule. Properties of the schedule do not count."""
+    """Returns whether the user forced the choice against the compiler's rule. Properties of the schedule do not
+    count."""
     return choice.is_pinned and not choice.is_property and choice.taken != choice.rule
 
 
 def rank(choice: Choice, row: Term, lines: Sequence[int]) -> tuple[bool, int, int]:
-    """The sort key of a choice that decides a term. The most informative choice comes first."""
+    """Returns the sort key of a choice that affects a term. The most informative choice comes first."""
     costs = choice.costs
     best = min(costs.values(), default=0)
     # Without costs, the options are listed from best to worst.
@@ -165,8 +166,8 @@ def outermost(loc: Loc) -> Loc:
 
 
 def told(choice: Choice) -> str:
-    """The choice in words: `line 65: swizzle.sa is none by --choose; the rule takes 3, 4, 4 (passes …: 3, 4, 4: 21;
-    none: 84)`."""
+    """Describes a choice in words: `line 65: swizzle.sa is none by --choose; the rule takes 3, 4, 4 (passes …: 3, 4, 4:
+    21; none: 84)`."""
     costs = choice.costs
     options = "; ".join(f"{name}: {costs[name]:,g}" if name in costs else name for name in choice.options)
     text = "" if choice.loc is None else f"line {choice.loc.line}: "

@@ -1,4 +1,4 @@
-"""Figures of a kernel for contracts. `Evidence` has a method for each term of `dsl/text/contracts.py`."""
+"""Finds the figures of a kernel for contracts. `Evidence` has a method for each term of `dsl/text/contracts.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NotKnown(Exception):
-    """A figure is not known here. The message gives the reason."""
+    """Raised if a figure is not known here. The message is the reason."""
 
 
 @dataclass
@@ -30,8 +30,8 @@ class Evidence:
 
     `made` returns the kernel's header and PTX, which some terms need. `function` is the IR after all passes, or None if
     the kernel's text was edited by hand. `registers_known` and `spills_known` come from the driver. `counters` are the
-    emulator's counters for `blocks` blocks. `time_us` is the time of the launch line on a GPU. `copy_us` maps a number
-    of bytes to the time of a copy. `assembles` says whether the assembler may be run."""
+    emulator's counters for `blocks` blocks. `time_us` is the time of the launch line on a GPU. `copy_us(bytes)` returns
+    the time of copying so many bytes. `assembles` permits running the assembler."""
 
     request: Request
     function: Function | None
@@ -48,7 +48,7 @@ class Evidence:
 
     @property
     def label(self) -> str:
-        """The kernel's name in messages: `softmax_rows with lanes (T=f16, rows=4096, cols=1000)`."""
+        """The kernel's name in messages, for example `softmax_rows with lanes (T=f16, rows=4096, cols=1000)`."""
         request = self.request
         about = ", ".join(f"{name}={value}" for name, value in {**request.types, **request.dims}.items())
         return (
@@ -70,7 +70,8 @@ class Evidence:
     # ---- subjects of terms ----
 
     def names(self, kind: str) -> dict[str, Any]:
-        """The tensors, shared tiles or loops of the kernel, by name. `kind` selects one of these."""
+        """Maps names to the kernel's tensors, shared tiles or loops. `kind` is "tensor", "tile" or "counter" (of a
+        loop)."""
         function = self.code
         if kind == "tensor":
             return {p.name: p for p in function.params if p.kind == "tensor" and p.value is not None}
@@ -84,7 +85,7 @@ class Evidence:
         return kind is None or name in self.names(kind)
 
     def missing(self, kind: str, name: str, loc: Loc) -> TileError:
-        """The error for a name that the kernel does not have."""
+        """Returns the error for a name that the kernel does not contain."""
         known = list(self.names(kind))
         what = {"tile": "shared tile", "counter": "loop of the run that counts with"}.get(kind, kind)
         hint = closest(name, known) or (f"known: {', '.join(known)}" if known else None)
@@ -101,34 +102,33 @@ class Evidence:
         mine = [(op, beyond) for op, beyond in bank_conflicts(self.code) if op.operands[0].name == tile]
         hidden = next((op for op, beyond in mine if beyond is None), None)
         worst = max((beyond for _, beyond in mine if beyond is not None), default=0)
-        # With known conflicts, the contract fails in any case. So the unknown access matters only if the known figure
-        # is 0.
+        # An access with unknown conflicts matters only if the others have none. With known conflicts, the contract
+        # fails in any case.
         if hidden is not None and worst == 0:
             place = "" if hidden.loc is None else f" in line {hidden.loc.line}"
             raise NotKnown(f"data or a mask decide where the access{place} goes; 'conflicts' counts them")
         return worst
 
     def barriers_in(self, counter: str) -> int:
-        """The number of block barriers in a loop. Several loops may have the counter `counter`, for example a loop and
-        its peeled iterations. The greatest of their numbers is returned."""
+        """Returns the number of block barriers in a loop with this counter. Several loops may have this counter, for
+        example a loop and its peeled iterations. Then the greatest number is returned."""
         loops = [op for op in walk(self.code.body) if counter in counters_of(op)]
         inside = ([op for op in walk(loop.regions[-1]) if op.spec.orders == "threads"] for loop in loops)
         return max(sum(op.attrs["scope"] == "block" for op in barriers) for barriers in inside)
 
     def option(self, key: str) -> str:
-        """The options that the choices of a key took, each once."""
+        """Returns the options that the choices with this key took, without duplicates, as text."""
         made = self.code.choices.keyed().items()
         return "; ".join(dict.fromkeys(choice.taken for name, choice in made if key in keys_of(name, choice)))
 
     def keys(self, key: str) -> list[str]:
-        """The names of the choices that match a key."""
+        """Returns the full names of the choices that match a key."""
         return [name for name, choice in self.choices.items() if key in keys_of(name, choice)]
 
     # ---- assembled ----
 
     def assembled(self) -> Assembly:
-        """The result of the assembler. Raises DeviceError if there is no assembler, and LaunchError for PTX that the
-        assembler refuses."""
+        """Assembles the kernel. Raises DeviceError if there is no assembler, and LaunchError if it rejects the PTX."""
         from dsl.runtime import assemble
 
         header, ptx = self.made()
@@ -204,7 +204,7 @@ class Evidence:
     # ---- origins of figures ----
 
     def worst_lines(self, term: str) -> list[int]:
-        """The lines that add to the excess of a counted term, worst first."""
+        """Returns the source lines that make a counted term too large, worst first."""
         if self.counters is None:
             return []
         beyond: Mapping[str, Callable[[Any], float]] = {
@@ -220,6 +220,6 @@ class Evidence:
 
 
 def counters_of(op: Op) -> Iterator[str]:
-    """The name of the loop's counter, if the operation is a loop with a named counter."""
+    """Yields the name of a loop's counter, if the operation is a loop with a named counter."""
     if op.spec.control.loops and op.spec.control.counters and op.regions[0].args[0].name is not None:
         yield op.regions[0].args[0].name

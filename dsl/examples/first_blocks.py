@@ -1,5 +1,5 @@
-"""Runs the first blocks of a launch on the emulator. The first blocks represent all blocks. The counters of these
-blocks are shown beside a GPU's times."""
+"""Runs the first blocks of a launch on the emulator, as a sample of all blocks. Their counters are shown beside a GPU's
+times."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ COUNTED_BYTES = 1 << 30
 """For a launch on a GPU, the emulator counts up to COUNTED_BLOCKS blocks. It counts no blocks if the arrays of the
 launch exceed COUNTED_BYTES."""
 OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
-"""Kinds of findings that a correct launch may have if only its first blocks run. These blocks may wait for data that
-other blocks write."""
+"""Kinds of findings that do not show a mistake if only the first blocks of a launch run. These blocks may wait for data
+that other blocks write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +26,24 @@ class FirstBlocks:
 
     @property
     def times(self) -> float:
-        """The factor that scales counters of these blocks to all blocks of the grid."""
+        """The factor by which counters of these blocks are multiplied to estimate the whole grid."""
         return prod(self.result.grid) / self.blocks if self.blocks else 1.0
 
     @property
     def findings(self) -> list[Any]:
-        """The findings that show a mistake of the kernel. If only a part of the blocks ran, findings of the kinds in
-        `OF_A_PART` are left out."""
+        """The findings that show a mistake of the kernel. If only some blocks ran, findings of the kinds in `OF_A_PART`
+        are left out."""
         return [each for each in self.result.findings if self.times == 1 or each.kind not in OF_A_PART]
 
 
 def whole_launch(result: Any) -> FirstBlocks:
-    """The result of a launch whose blocks all ran."""
+    """Wraps the result of a launch whose blocks all ran."""
     return FirstBlocks(result, prod(result.grid))
 
 
 def blocks_run(grid: Sequence[int], cluster: int, blocks: int | None) -> int:
-    """The number of blocks that run if `blocks` are requested. None requests all blocks. Clusters are always
-    complete."""
+    """Returns the number of blocks that run if `blocks` are requested, rounded up to whole clusters. None requests all
+    blocks."""
     return prod(grid) if blocks is None else min(prod(grid), -(-blocks // cluster) * cluster)
 
 
@@ -52,8 +52,8 @@ def first_blocks(kernel: Any, values: Sequence[Any], blocks: int, **options: Any
     run instead.
 
     `kernel` is a `dsl.runtime.Kernel` of any device. `values` are the kernel's arguments. Arrays among `values` are in
-    host memory, and the blocks may write to the arrays. `options` are those of `Kernel.run`. Findings are collected,
-    and other errors are raised."""
+    host memory, and the blocks may write to them. `options` are those of `Kernel.run`. The emulator's findings are
+    collected in the result, and other errors are raised."""
     from dsl.runtime import Kernel
 
     is_emulated = kernel.device == "emulator"
@@ -64,5 +64,5 @@ def first_blocks(kernel: Any, values: Sequence[Any], blocks: int, **options: Any
 
 
 def in_words(finding: Any) -> str:
-    """A finding of the emulator on one line."""
+    """Formats a finding of the emulator on one line."""
     return f"{finding.kind}: {finding.message}" + ("" if finding.line is None else f" (line {finding.line})")

@@ -1,9 +1,8 @@
-"""The launches of an example. The Module plans the launches. The launches run on the emulator or a GPU, and are
-measured and reported.
+"""Launches the kernels of an example on the emulator or a GPU, and measures and reports the launches. A Module plans
+the launches.
 
 On the emulator, arrays stay in host memory. On a GPU, each launch line copies its arrays to the device, launches, and
-copies the written arrays back. Then the same launches run again and are measured.
-"""
+copies the written arrays back. Then the same launches are repeated for measurement."""
 
 from __future__ import annotations
 
@@ -33,14 +32,15 @@ from dsl.runtime.header import HeaderTensor
 from dsl.runtime.renewed import in_a_row
 
 MOST_KEPT = 1 << 28
-"""Records of writers are kept across launches for at most this many bytes of arrays. The records take up to eight times
-as many bytes."""
+"""The emulator's records of which thread wrote each element are kept for at most this many bytes of arrays. The records
+take up to eight times as many bytes."""
 
 
 @dataclass(slots=True)
 class ExampleLaunch:
-    """One kernel of a plan. `compiled` is the kernel compiled for this step. `kernel` is the kernel that runs, which
-    may come from an edited text. `overlaps` says whether the launch may start before the preceding launch has ended."""
+    """One launch of a plan. `compiled` is the kernel compiled for this step. `kernel` is the kernel that runs, which
+    may come from an edited PTX text. `overlaps` is True if the launch may start before the preceding launch has
+    ended."""
 
     step: Step
     compiled: CompiledKernel
@@ -49,7 +49,7 @@ class ExampleLaunch:
 
     @property
     def launched(self) -> Any:
-        """The kernel in the form that the call launches: overlapping or not."""
+        """The kernel in the form that is launched: overlapping or not."""
         return self.kernel.overlapping if self.overlaps else self.kernel
 
     @property
@@ -60,9 +60,9 @@ class ExampleLaunch:
 
 @dataclass(slots=True)
 class ExampleCall:
-    """A launch line that ran. `given` has its arguments in host memory. `launches` has its kernels, each with its
-    arguments. `renewals` keeps the old contents of memory that the kernels changed. `before` has copies of the host
-    arrays that the kernels both read and write. These copies are made before the GPU's results are copied back."""
+    """A launch line that ran. `given` holds its arguments in host memory. `launches` holds its kernels, each with its
+    arguments. `renewals` keeps the old contents of memory that the kernels changed. `before` holds copies of the host
+    arrays that the kernels both read and write. The copies are made before the GPU's results are copied back."""
 
     function: ModuleFunction
     plan: Plan
@@ -72,23 +72,23 @@ class ExampleCall:
     before: dict[str, Any] = field(default_factory=dict)
 
     def prepared(self) -> list[Callable[[], object]]:
-        """Each kernel as a launch without arguments."""
+        """Returns each launch as a function without arguments."""
         return [launch.launched.bind(*values) for launch, values in self.launches]
 
     def repeated(self) -> Callable[[], object]:
-        """All kernels of the call, as one launch that can be repeated."""
+        """Returns all launches of the call as one function that can be called repeatedly."""
         return self.renewals.whole.before(in_a_row(self.prepared()))
 
     def on_host(self) -> list[tuple[ExampleLaunch, list[Any]]]:
-        """The kernels with their arguments in host memory. Arrays have the values from before the call, and workspaces
-        are new."""
+        """Returns the kernels with arguments in host memory. Arrays have their values from before the call, and
+        workspaces are new."""
         bound, copies = BoundPlan(self.function, self.plan), {id(self.given[n]): a for n, a in self.before.items()}
         given = {name: copies.get(id(value), value) for name, value in self.given.items()}
         return [(launch, bound.arguments(launch.step, given)) for launch, _ in self.launches]
 
 
 class Launcher:
-    """Launches the kernels of one example, and adds the launches to the example's report."""
+    """Launches the kernels of one example, and adds each launch to the example's report."""
 
     def __init__(self, module: Module, settings: LaunchSettings, report: Report):
         self.module, self.settings, self.report = module, settings, report
@@ -152,7 +152,8 @@ class Launcher:
             self.judge_schedules()
 
     def runs(self, step: Step, compiled: CompiledKernel) -> Any:
-        """The kernel that is launched for a step: the compiled kernel, its variant with marks, or an edited kernel."""
+        """Returns the kernel that is launched for a step: the compiled kernel, its variant with marks, or an edited
+        kernel."""
         if self.marked is None:
             return self.edited.get(step.request.kernel, compiled.kernel)
         return self.module.variant(replace(step.request, marks=self.marked.settings.marks)).kernel
@@ -172,7 +173,7 @@ class Launcher:
         return report
 
     def check_plugins(self, step: Step, names: Sequence[str], values: Sequence[Any]) -> None:
-        """Raises TileError `plugin` if a plug-in's pass changes the results of the following launch."""
+        """Raises TileError `plugin` if a plug-in's pass changes the results of a launch with these arguments."""
         if self.module.program.plugins.added:
             from dsl.kernels.kept_meaning import check_meaning
 
@@ -180,7 +181,7 @@ class Launcher:
             check_meaning(self.module.program, self.module.as_asked(step.request), given)
 
     def end(self) -> None:
-        """Called after all lines of the example. Writes the timelines. Raises TileError for marked lines without
+        """Writes the timelines, after all lines of the example. Raises TileError for a marked line that has no
         operations."""
         if self.marked is not None:
             launches = [launch for call in self.calls for launch, _ in call.launches]
@@ -208,7 +209,7 @@ class Launcher:
         return evidence
 
     def judge_schedules(self) -> None:
-        """Judges the contracts in the schedules of the last launch line's kernels."""
+        """Judges the contracts in the schedules of the kernels that the last launch line launched."""
         for evidence in self.evidence:
             for stated in resolve(self.module.program, evidence.request).schedule.contracts:
                 if self.marked is None:
@@ -217,8 +218,8 @@ class Launcher:
                     self.judged.leave(stated, "it applies to the kernel without marks")
 
     def measure(self, call: ExampleCall) -> None:
-        """Measures the time of each launch of a call, and the time of all launches together. For a timeline, launches
-        with marks are recorded, and launches without marks are timed."""
+        """Measures the time of each launch of a call, and the time of all launches together. For a timeline, the
+        kernels with marks are recorded, and the kernels without marks are timed."""
         assert self.ordinal is not None
         # A repeated launch with changed inputs might do different work, or never end.
         if call.renewals.reason:
@@ -240,8 +241,8 @@ class Launcher:
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
     def works(self, call: ExampleCall, seconds: float) -> list[Work]:
-        """The work of the last call's launches, estimated from some blocks on the emulator. The blocks run on the host
-        arrays. Later the GPU's results are copied over the host arrays."""
+        """Estimates the work of each launch of a call by running some blocks on the emulator. They run on the host
+        arrays, before the GPU's results are copied back."""
         reports, facts = self.report.launches[-len(call.launches) :], self.module.place()[1]
         return [
             counted_work(launch.kernel, values, report.grid, facts, seconds)
@@ -249,7 +250,7 @@ class Launcher:
         ]
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
-        """The last writer of an element, in words. The writer is known only on the emulator."""
+        """Describes which thread wrote an element last. Returns None if this is unknown, as always on a GPU."""
         address = array.ctypes.data + sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         written = [one for one in reversed(self.written) if one.holds(address)]
         if not written:
@@ -257,8 +258,8 @@ class Launcher:
         return next(filter(None, (one.writer(address) for one in written)), UNREACHED)
 
     def keep(self, result: Any) -> None:
-        """Keeps the counters of the last launch, and the writers of recent launches up to `MOST_KEPT` bytes. The newest
-        launch is always kept."""
+        """Keeps the counters of the last launch, and the records of who wrote which element for up to `MOST_KEPT`
+        bytes. The records of the newest launch are always kept."""
         self.counted, self.recorded = result.counters, result.timeline
         self.written += result.writers
         # The oldest records are dropped first, because an `expect` mostly reads results of the last launch.
@@ -267,15 +268,15 @@ class Launcher:
 
 
 def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
-    """The kernels of a PTX text with headers, by their names in the `.tile` file. Raises LaunchError."""
+    """Loads the kernels of a PTX text with headers, by their names in the `.tile` file. Raises LaunchError."""
     from dsl.runtime import Kernel
 
     return {name: Kernel(ptx, header.entry, device) for name, header in headers_of(ptx).items()}
 
 
 def tensors_of(launches: Iterable[tuple[Step, Any]]) -> Iterator[tuple[str, str]]:
-    """The tensors of a call that its launches take, in order. Each is the name of the call's argument, and how the
-    kernel accesses it: "r", "w" or "rw". `launches` are steps with the headers of their kernels."""
+    """Yields the tensors that the launches of a call use, in order: the name of the call's argument, and its access
+    ("r", "w" or "rw"). `launches` are steps with the headers of their kernels."""
     for step, header in launches:
         for argument, param in zip(step.arguments, header.params, strict=True):
             if isinstance(argument, FromCall) and isinstance(param, HeaderTensor):

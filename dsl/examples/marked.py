@@ -1,5 +1,5 @@
-"""Launches the kernels of an example with marks, which record times. One file contains the timelines of these launches,
-one after another."""
+"""Launches the kernels of an example with marks, which are instructions that record times. Writes the timelines of
+these launches to one file, one after another."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class MarkedLaunches:
         self.timelines: list[Timeline] = []
 
     def add(self, header: Any, grid: Sequence[int], warps: Any) -> Timeline:
-        """Adds the timeline of a launch. The new timeline begins where the previous one ends. `warps` are the records
-        of the launch's warps."""
+        """Adds the timeline of a launch, which begins where the previous timeline ends. `warps` are the records of the
+        launch's warps."""
         start = max((each.end for each in self.timelines), default=0.0)
         self.timelines.append(timeline_of(header, grid, warps, self.ordinal is not None, len(self.timelines), start))
         return self.timelines[-1]
 
     def record(self, plain: Any, kernel: Any, values: list[Any], report: LaunchReport, kept: KeptMemory) -> None:
         """Records a launch on a GPU again, with a cold L2. Adds the times and registers of `kernel`, which has marks,
-        and of `plain`, which has none. `kept` has the old contents of memory that the launch changes."""
+        and of `plain`, which has none. `kept` holds the old contents of memory that the launch changes."""
         from dsl.runtime.cuda.timing import flush_l2
 
         assert self.ordinal is not None
@@ -51,8 +51,8 @@ class MarkedLaunches:
             report.timeline = made.as_record()
 
     def write(self, headers: Sequence[Any], functions: Sequence[Function], device: str) -> None:
-        """Writes the file. `headers` and `functions` belong to all kernels. Raises TileError if nothing was recorded,
-        or for marked lines without operations."""
+        """Writes the file. `headers` and `functions` are those of all kernels. Raises TileError if nothing was
+        recorded, or if a marked line has no operations."""
         check_lines(self.settings.marks, headers, functions)
         if not self.timelines:
             raise TileError("call", None, "the example launches nothing that has a timeline")

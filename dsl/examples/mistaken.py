@@ -1,5 +1,5 @@
-"""Tries common mistakes as explanations of a failed `expect`. A hint names a mistake only if the mistake gives exactly
-the wrong result."""
+"""Tests whether a common mistake explains a failed `expect`. A hint names a mistake only if it gives exactly the wrong
+result."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 
 MOST = 1 << 20
-"""The greatest number of elements of a result for which mistakes are tried. Each try takes as long as the comparison of
-the `expect`."""
+"""No mistakes are tried for a result with more elements. Each try takes as long as the comparison of the `expect`."""
 MOST_HALF = 65504.0
 """The greatest number of an f16."""
 DRAWS = frozenset({"randn", "uniform", "randint"})
@@ -28,8 +27,8 @@ HALF = re.compile(r"\b(?:add|sub|mul|fma)\.(?:\w+\.)*f16|mma\S*(?:col|k\d+)\.f16
 
 
 def overflow_of(array: Any, wanted: Any, texts: Iterable[str]) -> str | None:
-    """The likely cause of an infinity. "sum" means that the executed PTX adds or multiplies in f16. "result" means that
-    an f16 array would have to hold more than 65504. None means that the cause is unknown."""
+    """Returns the likely cause of an infinity in `array`. "sum" means that the executed PTX adds or multiplies in f16.
+    "result" means that `array` is f16 and the wanted number exceeds 65504. None means that the cause is unknown."""
     if any(HALF.search(text) for text in texts):
         return "sum"
     is_half = str(getattr(array, "dtype", "")) == "float16"
@@ -37,9 +36,9 @@ def overflow_of(array: Any, wanted: Any, texts: Iterable[str]) -> str | None:
 
 
 def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Expr], Any], agree: Any) -> str | None:
-    """A hint about the mistake that gives the actual result, or None. `wanted` is the expression of the wanted array.
-    `arrays` holds the actual and the wanted array. `host` evaluates an expression, and `agree(actual, wanted)` compares
-    arrays."""
+    """Returns a hint about the mistake that gives the actual result, or None. `wanted` is the expression of the wanted
+    array. `arrays` holds the actual and the wanted array. `host` evaluates an expression, and `agree(actual, wanted)`
+    compares arrays."""
     actual, target = arrays
     shape = getattr(actual, "shape", ())
     # For a single element, too many mistakes would give the actual result by chance.
@@ -63,7 +62,7 @@ def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Ex
 
 
 def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
-    """The calls with `axis=0` or `axis=1`, each with its axis and the other axis."""
+    """Yields each call with `axis=0` or `axis=1`, with this axis and the other axis."""
     for call in calls:
         axis = call.keywords.get("axis")
         if isinstance(axis, ast.Number) and axis.value in (0, 1):
@@ -71,7 +70,7 @@ def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
 
 
 def _with_axis(node: Any, call: ast.Call, axis: int) -> ast.Call | None:
-    """Returns a copy of `call` with another axis if `node` is this call, and None otherwise."""
+    """Returns a copy of `call` with another axis if `node` is `call`, and None otherwise."""
     if node is not call:
         return None
     number = ast.Number(call.keywords["axis"].loc, axis)
@@ -79,8 +78,7 @@ def _with_axis(node: Any, call: ast.Call, axis: int) -> ast.Call | None:
 
 
 def changed(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of a tree. `change` is called for each part of the tree. A result of `change` that is not None replaces
-    the part."""
+    """Copies a tree with replaced parts. `change(part)` returns the replacement of a part, or None to keep the part."""
     if (other := change(node)) is not None:
         return other
     if isinstance(node, list):

@@ -1,4 +1,4 @@
-"""Launches one kernel of an example, once, and reports its costs."""
+"""Launches one kernel of an example once, and reports its costs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class LaunchSettings:
     """How to run an example.
 
     `ptx` is a PTX text whose kernels replace the kernels of the same names. `seed` is the seed of the random inputs.
-    For a launch, the emulator runs at most `budget` instructions and takes at most `time_limit` seconds. None means the
-    emulator's own limits. `most_bytes` limits the arrays of a launch.
+    The emulator runs at most `budget` instructions and `time_limit` seconds for one launch. None means the emulator's
+    own limits. `most_bytes` limits the arrays of a launch.
 
-    `measure` times the launches on a GPU. With `strict_bounds`, kernels assert that index tiles lie inside their axes.
-    `arch` is the target. None means the device's own target. `choose` maps keys of choices to options. With
+    `measure` times the launches on a GPU. With `strict_bounds`, kernels assert that tiles used as indices are inside
+    their axes. `arch` is the target. None means the device's own target. `choose` maps keys of choices to options. With
     `contracts`, contracts are judged. With `ptx_lines`, the emulator also counts by line of the PTX. With `timeline`,
     kernels are launched with marks, and timelines are made.
 
@@ -58,8 +58,8 @@ def run_kernel(
     """Launches a `dsl.runtime.Kernel` once, and reports its costs. `ordinal` is the GPU's number, or None for the
     emulator.
 
-    The emulator records the writers of its arrays. `keep` is called with the result of the launch.
-    """
+    On the emulator, the launch also records which thread wrote each element. `keep` is called with the result of the
+    launch."""
     header, on_gpu = kernel.header, ordinal is not None
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
     report.maxnreg = header.maxnreg
@@ -79,7 +79,7 @@ def run_kernel(
 
 
 def emulator_options(settings: LaunchSettings) -> dict[str, Any]:
-    """The options of `Kernel.run` on the emulator."""
+    """Returns the options of `Kernel.run` on the emulator."""
     limits = {"budget": settings.budget, "time_limit": settings.time_limit}
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     options["writers"] = True
@@ -92,7 +92,8 @@ def emulator_options(settings: LaunchSettings) -> dict[str, Any]:
 
 
 def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: LaunchReport, result: Any) -> None:
-    """Adds the assembler's figures and the bound of a kernel that the emulator ran, if the settings request them."""
+    """Adds the assembler's figures and the bound to the report of a kernel that the emulator ran, if the settings
+    request them."""
     from dsl.runtime import device_facts
 
     header, counts = kernel.header, settings.counters or settings.bounds
@@ -108,11 +109,11 @@ def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: L
 def assembled(
     ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True, arch: str | None = None
 ) -> Any:
-    """Adds registers and spills as ptxas reports them, and the instruction counts of the machine code from nvdisasm, if
-    these tools are installed. Returns the result of ptxas, or None.
+    """Adds figures of the machine code to the report: registers and spills from ptxas, and instruction counts from
+    nvdisasm. Adds nothing if these tools are not installed. Returns the result of ptxas, or None.
 
     `on_gpu` means that the driver has already reported the registers. With `must`, raises LaunchError for PTX that
-    ptxas refuses, and DeviceError if ptxas takes too long. Without `must`, nothing is added in these cases, for example
+    ptxas rejects, and DeviceError if ptxas takes too long. Without `must`, nothing is added in these cases, for example
     if ptxas is older than the PTX. `arch` is the target, by default the header's."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
@@ -128,8 +129,8 @@ def assembled(
 
 
 def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool) -> Explanation:
-    """The explanation of a variant: the dispatch's reasons, constants, conditions, layouts of named values, and compile
-    times by level. `overlaps` says whether the launch may start before the preceding launch has ended."""
+    """Explains a variant: the dispatch's reasons, constants, conditions, layouts of named values, and compile times by
+    level. `overlaps` is True if the launch may start before the preceding launch has ended."""
     from dsl.kernels.levels import named_values
 
     compiled = kernel.compiled

@@ -1,6 +1,6 @@
-"""Finds out whether loads outside of a tensor are the cause of a failed `expect`. Such loads return 0, which makes the
-max of negative numbers wrong. The example runs again with loads that return another number outside of tensors. A hint
-is given only if the failed checks pass in this second run."""
+"""Finds out whether loads outside of a tensor cause a failed `expect`. Such loads return 0, which makes the max of
+negative numbers wrong. The example runs again with loads that return another number outside of tensors. A hint is given
+only if the failed checks pass in this second run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NEUTRAL = {
     ("min", "argmin", "cummin"): ("inf", "2147483647"),
     ("prod", "cumprod"): ("1",),
 }
-"""Maps reductions to the numbers that do not change their result, for floats and for integers."""
+"""Maps reductions to their neutral elements, for floats and for integers."""
 
 
 def outside_of(
     program: Program, kernels: set[str], failed: list[Check], again: Callable[[Program], list[Check]]
 ) -> str | None:
-    """Returns a hint with the fix if another number outside of tensors makes all failed checks pass, and None
-    otherwise. `kernels` names the kernels that ran. `again(program)` runs the example with changed kernels."""
+    """Returns a hint if all failed checks pass when loads outside of tensors return another number. Otherwise returns
+    None. `kernels` names the kernels that ran. `again(program)` runs the example with changed kernels."""
     blocks = [*(program.kernels[name] for name in kernels), *program.functions.values()]
     calls = [node for block in blocks for node in ast.walk(block) if isinstance(node, ast.Call)]
     loads = [call for call in calls if _name(call) == "load" and "other" not in call.keywords]

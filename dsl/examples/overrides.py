@@ -1,4 +1,4 @@
-"""`NAME=VALUE` on the command line sets dims, types, constants and options of an example."""
+"""Reads `NAME=VALUE` arguments of commands, which set dims, types, constants and options of an example."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PREFIXES = ("dim", "const", "sched", "option")
 
 @dataclass(slots=True)
 class Overrides:
-    """The given values by name. `names` are names that the example assigns. `types` are type parameters. `constants`
-    belong to kernels and schedules, and `options` to dispatches."""
+    """The given values by name. `names` are variables that the example assigns, and dims. `types` are type parameters.
+    `constants` belong to kernels and schedules, and `options` to dispatches."""
 
     names: dict[str, Any] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -28,13 +28,14 @@ class Overrides:
     options: dict[str, Any] = field(default_factory=dict)
 
     def of_launch(self, program: Program, name: str) -> dict[str, Any]:
-        """The values for a launch of a kernel or dispatch. A type is passed only if no array determines this type."""
+        """Returns the values to pass to a launch of a kernel or dispatch. A type is passed only if no array determines
+        it."""
         free = free_types(program.kernels[kernel] for kernel in launched_kernels(program, name))
         return {**self.constants, **self.options, **{k: v for k, v in self.types.items() if k in free}}
 
 
 def parse_value(text: str) -> Any:
-    """The value of a text: an integer, a float, true or false, or a word (the name of a type or function).
+    """Converts a text to an integer, a float, a boolean, or a word (the name of a type or function).
 
     >>> [parse_value(t) for t in ("0x10", "1e-3", "true", "bf16")]
     [16, 0.001, True, 'bf16']
@@ -59,7 +60,7 @@ def parse_value(text: str) -> Any:
 
 
 def free_types(kernels: Iterable[ast.KernelDef]) -> set[str]:
-    """The type parameters that no array determines."""
+    """Returns the type parameters of kernels that no array determines."""
     found: set[str] = set()
     for kernel in kernels:
         decided = {p.type.dtype for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)}
@@ -68,15 +69,15 @@ def free_types(kernels: Iterable[ast.KernelDef]) -> set[str]:
 
 
 def assigned_names(example: ast.Example | None) -> list[str]:
-    """The names that the example's lines assign."""
+    """Returns the names that an example's lines assign."""
     lines = [line for line in example.lines if isinstance(line, ast.Assign)] if example else []
     return [target.id for line in lines for target in line.targets if isinstance(target, ast.Name)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of settable names: the known names, the prefix that selects the kind, and the table that stores the
-    values."""
+    """One kind of names that can be set: the known names, the prefix that selects the kind (`sched.`), and the dict
+    that stores the values."""
 
     prefix: str
     known: Collection[str]
@@ -109,8 +110,8 @@ def resolve(
 
 
 def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef | None, out: Overrides) -> list[_Kind]:
-    """The kinds of names that the command line may set. If a kernel and its schedule have a constant with the same
-    name, the name means the kernel's constant. With the prefix `sched.`, the name means the schedule's constant."""
+    """Returns the kinds of names that the command line may set. If a kernel and its schedule both have a constant `N`,
+    `N` means the kernel's constant, and `sched.N` the schedule's."""
     kernels = [kernel] if kernel is not None else reached_kernels(program, example)
     assigned = {*assigned_names(example)}
     dims = {dim for k in kernels for dim in dim_names(k)} if example is None or kernel is not None else set()
@@ -132,7 +133,7 @@ def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef 
 
 
 def _split(word: str) -> tuple[str, str]:
-    """Splits a word into prefix and name. Raises TileError for an unknown prefix."""
+    """Splits a word such as `sched.N` into prefix and name. Raises TileError for an unknown prefix."""
     prefix, dot, name = word.rpartition(".")
     if dot and prefix not in PREFIXES:
         hint = closest(prefix, list(PREFIXES)) or ", ".join(f"{p}." for p in PREFIXES)
@@ -141,7 +142,7 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _kind_of(program: Program, prefix: str, name: str, kinds: list[_Kind]) -> _Kind:
-    """The kind of a name. Raises TileError if the name has no kind or several kinds."""
+    """Returns the kind of a name. Raises TileError if the name has no kind or several kinds."""
     found = [kind for kind in kinds if name in kind.known and prefix in (kind.prefix, *[""] * kind.may_lack_prefix)]
     if not found:
         known = {name for kind in kinds for name in kind.known}

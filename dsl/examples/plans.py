@@ -1,6 +1,6 @@
-"""Finds the launches of an example if their arguments do not follow from shapes alone. The example's lines are
-evaluated, but nothing is launched. `dsl compile` and `dsl layout` evaluate an example in this way if an argument comes
-from a reference or a function of the file."""
+"""Finds the arguments of an example's launches if they do not follow from shapes alone, for example if an argument is
+computed by a reference `ref.*`. The example's lines are evaluated, but nothing is launched. `dsl compile` and `dsl
+layout` use this module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PlanRecorder(Launcher):
 def evaluated(
     program: Program, example: ast.Example, overrides: Overrides, launches: Sequence[LaunchFacts]
 ) -> list[LaunchFacts]:
-    """The launches of an example, with their unknown arguments evaluated on the host. Raises TileError."""
+    """Returns the launches of an example. Their unknown arguments are evaluated on the host. Raises TileError."""
     settings = LaunchSettings()
     run = ExampleRun(program, example, "emulator", "", overrides, settings)
     run.launcher = recorder = PlanRecorder(run.module, settings, run.report)

@@ -1,4 +1,4 @@
-"""Reads, from profiles of Nsight Compute, the utilization of the units that may bound a launch."""
+"""Reads the utilization of the units that may limit a launch from profiles of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ METRICS = {
     TENSOR: f"sm__pipe_tensor_cycles_active.avg.{PEAK}",
     SPECIAL: f"sm__inst_executed_pipe_xu.avg.{PEAK}",
 }
-"""Percent of the unit's peak, over the time of the launch (Nsight Compute, "Metrics Reference")."""
+"""For each unit, the metric for the percentage of its peak during the launch (Nsight Compute, "Metrics Reference")."""
 OF_MULTIPROCESSORS = (SHARED, ISSUE, TENSOR, SPECIAL)
 COMMAND = f"ncu --csv --page raw --metrics {','.join(METRICS.values())}"
 
 
 def read_profile(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, float]]]:
-    """The launches in a CSV text that `COMMAND` printed: the name of the entry, and how busy each unit was, from 0 to
-    1. Lines before the CSV are skipped. Numbers may have commas that separate thousands."""
+    """Yields the launches in a CSV text that `COMMAND` printed: the kernel's entry name, and the utilization of each
+    unit, from 0 to 1. Lines before the CSV are skipped. Commas that separate thousands are ignored."""
     rows = csv.reader(line for line in lines if line.startswith('"'))
     head = next(rows, [])
     # Any other text has no launches, and `add_profile` reports this.
@@ -42,15 +42,15 @@ def read_profile(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, float]]]
 
 
 def measured(bound: LaunchBound, shares: Mapping[str, float]) -> dict[str, float]:
-    """How busy each unit was, averaged over the multiprocessors that had a block."""
+    """Returns the utilization of each unit, averaged over the multiprocessors that had a block."""
     # The profiler averages over all multiprocessors. With 8 blocks, the profiler shows 3 %, although each busy
     # multiprocessor reaches 53 %.
     return {unit: share / (bound.busy if unit in OF_MULTIPROCESSORS else 1.0) for unit, share in shares.items()}
 
 
 def add_profile(launches: Iterable[LaunchReport], path: Path) -> None:
-    """Adds the profiler's shares to the bound of each launch. The shares come from the last launch of the same kernel
-    in the file. Raises TileError `option` if the file has no launch of these kernels."""
+    """Adds the utilizations from a profile file to the bound of each launch. They come from the last launch of the same
+    kernel in the file. Raises TileError `option` if the file has no launch of these kernels."""
     try:
         with path.open(newline="") as file:
             # The last launch of a kernel replaces earlier launches, which may have loaded its code.

@@ -1,4 +1,4 @@
-"""Arguments for a saved PTX text with a header: dims that the header accepts, and random arrays."""
+"""Makes arguments for a saved PTX text with a header: dims that the header accepts, and random arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_TRIALS = 20_000
 
 
 def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, int]:
-    """Extents that meet all requirements of the kernel. Raises TileError `option` if none are found."""
+    """Returns extents that meet all requirements of the kernel. Raises TileError `option` if none are found."""
     from dsl.runtime.expressions import ExpressionError, compile_expression
 
     scalars = {p.name: values.get(p.name, 1) for p in header.params if p.name not in header.dims}
@@ -40,7 +40,7 @@ def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, i
 
 
 def guessed_of(dims: Mapping[str, int], given: Mapping[str, Any]) -> dict[str, int]:
-    """The extents that were guessed because they were not given."""
+    """Returns the extents that the caller did not give, so that they were guessed."""
     return {name: extent for name, extent in dims.items() if name not in given}
 
 
@@ -58,8 +58,8 @@ def _trials(header: Any, values: Mapping[str, Any]) -> Iterator[dict[str, int]]:
 
 
 def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Random arguments by name, in the order of the parameters. Floats are normally distributed. Integers are from -8
-    to 7 (unsigned integers from 0 to 7)."""
+    """Makes random arguments by name, in the order of the parameters. Floats are normally distributed. Integers are
+    from -8 to 7 (unsigned integers from 0 to 7)."""
     import numpy as np
 
     from dsl.lowering.ir.types import DTYPES

@@ -1,6 +1,6 @@
-"""Copies the memory that the launches of a call both read and change. With the copies, the launches can be repeated,
-for example to measure their time. Without the copies, a launch that increments a ticket counter, adds to a sum or works
-in place would do different work the second time, or never end."""
+"""Copies the memory that the launches of a call both read and change, so that the launches can be repeated and timed.
+Without the copies, a launch that increments a counter, adds to a sum or works in place would do different work the
+second time, or never end."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Launches = Sequence[tuple[Any, Sequence[Any]]]
 
 
 class Renewals:
-    """Saves the contents of memory before the call, when the object is made, and before each launch, by `before`. If
-    there is no room for copies, nothing is kept, and `reason` says so. The launches then run only once. `ordinal` is
-    the device's number, or None for the emulator."""
+    """Saves the contents of memory when the object is made, and again at each `before`. If there is no room for copies,
+    nothing is kept, and `reason` states this. Then the launches run only once. `ordinal` is the device's number, or
+    None for the emulator."""
 
     def __init__(self, launches: Launches, ordinal: int | None):
         self.launches = [(kernel.header, values) for kernel, values in launches]
@@ -26,7 +26,8 @@ class Renewals:
         self.each: list[KeptMemory] = []
 
     def before(self, number: int) -> None:
-        """Called before the launch with this number, after all earlier launches."""
+        """Saves the memory that launch `number` reads and that some launch changes. Must be called before this launch,
+        after all earlier launches."""
         # A single launch reads the same memory as the whole call.
         if len(self.launches) > 1:
             self.each.append(self.kept(self.launches[number : number + 1]))
@@ -40,10 +41,10 @@ class Renewals:
             return KeptMemory([], None)
 
     def of(self, number: int) -> KeptMemory:
-        """The kept memory that one launch of the call reads."""
+        """Returns the saved memory that launch `number` of the call reads."""
         return self.each[number] if self.each else self.whole
 
 
 def no_room(error: DeviceError) -> str:
-    """The reason why a launch that changes its inputs is not timed."""
+    """Formats the reason why a launch that changes its inputs is not timed."""
     return f"there is no room for a copy of the memory that a launch changes and the next one needs: {error.message}"

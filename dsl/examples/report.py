@@ -1,4 +1,4 @@
-"""The report of running an example: plain data that passes between processes as JSON."""
+"""The report on a run of an example. Reports are plain data, which processes exchange as JSON."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ COUNTED = (
 
 @dataclass(slots=True, kw_only=True)
 class Check(Comparison):
-    """The result of one `expect` line: a comparison. A condition counts as a comparison of one element. `writer` is the
-    last writer of the first wrong element, known on the emulator. `mistake` is a hint about a mistake that gives
-    exactly this wrong result. `shows` says whether the line really tests a result of a launch. A line that compares
-    only numbers, only inputs, or an array with itself tests no result. `overflows` selects the row of `OVERFLOWS` that
-    explains an infinity."""
+    """The result of one `expect` line: a comparison. A condition counts as a comparison of one element. `writer`
+    describes the thread that wrote the first wrong element, if it is known, which needs the emulator. `mistake` is a
+    hint about a mistake that gives exactly this wrong result. `shows` is False if the line compares only numbers, only
+    inputs, or an array with itself, so that it tests no result of a launch. `overflows` selects the row of `OVERFLOWS`
+    that explains an infinity."""
 
     text: str
     line: int
@@ -41,15 +41,15 @@ class Check(Comparison):
 
     @property
     def excess(self) -> float:
-        """The error divided by the tolerance. A check fails if its excess is above 1."""
+        """The error divided by the tolerance. A check fails if the quotient is above 1."""
         if self.tolerance:
             return self.max_error / self.tolerance
         return math.inf if self.max_error else 0.0
 
     @property
     def hint(self) -> str | None:
-        """A fix, if one is known. There are fixes for known mistakes, for elements that no store reached, and for
-        elements that are NaN or infinite where a finite number is wanted."""
+        """A fix, or None if none is known. There are fixes for known mistakes, for elements that no store reached, and
+        for elements that are NaN or infinite where a finite number is wanted."""
         if self.passed:
             return None
         if self.mistake is not None:
@@ -81,9 +81,9 @@ OVERFLOWS = {
 
 @dataclass(slots=True)
 class Verdict:
-    """A contract judged for one kernel. `figure` is None if the contract was not judged, and `reason` says why. `held`
-    says whether the figure is within `bound`. `why` lists the choices that decide the figure, each as a text. `message`
-    and `rendered` are the text of the error, if the contract failed."""
+    """The result of judging a contract for one kernel. `figure` is None if the contract was not judged, and `reason` is
+    why. `held` is True if the figure is within `bound`. `why` lists the choices that affect the figure, in words.
+    `message` and `rendered` are the text of the error, if the contract failed."""
 
     text: str
     name: str
@@ -101,15 +101,15 @@ class Verdict:
     rendered: str = ""
 
     def as_error(self) -> dict[str, Any]:
-        """The error in the form that other errors have in JSON."""
+        """Returns the failed contract as JSON data in the form that other errors have."""
         place = {"file": self.file, "line": self.line, "column": self.column}
         return {"code": "contract", **place, "message": self.message, "hint": "\n".join(self.why), "called_from": []}
 
 
 @dataclass(slots=True)
 class Explanation:
-    """The explanation of a launch. `layouts` lists (name, type, layout) of named values. `seconds` maps levels of
-    compilation to compile times."""
+    """Explains a launch. `reasons` are those for choosing its kernel. `layouts` lists (name, type, layout) of named
+    values. `seconds` maps levels of compilation to compile times."""
 
     reasons: list[str] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
@@ -120,13 +120,13 @@ class Explanation:
 
 @dataclass(slots=True)
 class LaunchReport:
-    """One kernel launch.
+    """The report on one kernel launch.
 
-    `shared_bytes` is per block. `registers` and `spills` (bytes) are per thread. `maxnreg` is the schedule's cap on
-    registers. `machine_code` has two numbers: all `instructions`, and the instructions in the longest inner `loop`.
-    `counters` are the emulator's totals. `by_line` has the counters by line of the file, and by FILE:LINE for other
-    files. `dims` and `types` map names to extents and types. `timeline` is the timeline of the launch's marks
-    (`Timeline`). `bound` holds the unit that limits the launch."""
+    `shared_bytes` is per block. `registers` and `spills` (bytes) are per thread. `maxnreg` is the schedule's limit on
+    registers. `machine_code` holds two numbers: all `instructions`, and the instructions in the longest inner `loop`.
+    `counters` are the emulator's totals. `by_line` holds the counters by line of the file, and by FILE:LINE for other
+    files. `dims` and `types` map names to extents and types. `timeline` is the launch's `Timeline` as JSON data.
+    `bound` holds the least time of the launch, and the unit that limits it."""
 
     kernel: str
     schedule: str | None
@@ -162,10 +162,10 @@ class LaunchReport:
 
 @dataclass(slots=True)
 class Report:
-    """One run of an example. `times` are microseconds of the launches (20th percentile, median, 80th percentile), each
-    with a cold L2. `untimed` says why launches on a GPU were not timed. `moves` and `computes` are the bytes and
-    operations that the example states. `bandwidth` is the device's memory bandwidth in bytes per second. `guessed` has
-    the guessed extents of dims of a PTX text."""
+    """The report on one run of an example. `times` is the time of all launches together, in microseconds with a cold
+    L2: 20th percentile, median and 80th percentile. `untimed` is why launches on a GPU were not timed. `moves` and
+    `computes` are the bytes and operations that the example states. `bandwidth` is the device's memory bandwidth in
+    bytes per second. `guessed` holds the extents of dims that were guessed for a PTX text."""
 
     file: str
     example: str | None
@@ -188,7 +188,7 @@ class Report:
 
     @property
     def place(self) -> str:
-        """The device and the reason why it was used, without the text of the driver's error."""
+        """The device and the reason why it was chosen, without the text of the driver's error."""
         # The driver's own message follows in quotes. It is too long for a page.
         why, _, _ = self.why.partition(': "')
         return f"{self.device} ({self.chip}); {why}"
@@ -205,14 +205,14 @@ class Report:
 
     @property
     def launches_agree(self) -> bool:
-        """Whether all launches agree on the dims and types that they share."""
+        """Whether all launches have the same extents and types for the names that they share."""
         here = self.dims | self.types
         return all((launch.dims | launch.types).keys() <= here.keys() for launch in self.launches)
 
     @property
     def passed(self) -> bool | None:
-        """Whether all checks pass and all judged contracts hold. The result is None if there are neither checks nor
-        judged contracts."""
+        """Whether all checks pass and all judged contracts hold. None if there are neither checks nor judged
+        contracts."""
         # A contract that was not judged neither passes nor fails.
         found = [check.passed for check in self.checks] + [
             each.held for each in self.contracts if each.held is not None
@@ -226,12 +226,12 @@ class Report:
 
     @property
     def failed(self) -> list[Verdict]:
-        """The contracts that do not hold."""
+        """The contracts that failed."""
         return [each for each in self.contracts if each.held is False]
 
     @property
     def worst(self) -> Check | None:
-        """The most informative check: a failed check or, if all pass, the check nearest to its bound."""
+        """The most informative check: a failed check if there is one, or else the check nearest to its bound."""
         return max(self.checks, key=lambda check: (not check.passed, check.excess), default=None)
 
     @property
@@ -240,24 +240,24 @@ class Report:
 
     @property
     def gbps(self) -> float | None:
-        """Gigabytes per second, from `moves`."""
+        """Gigabytes per second, computed from `moves`. None without a time."""
         return self.moves / self.time_us / 1e3 if self.moves and self.time_us else None
 
     @property
     def tflops(self) -> float | None:
-        """Operations per picosecond (TFLOPS), from `computes`."""
+        """Teraflops, computed from `computes`. None without a time."""
         return self.computes / self.time_us / 1e6 if self.computes and self.time_us else None
 
     @property
     def share_of_limit(self) -> float | None:
-        """`gbps` divided by the bandwidth of the device's memory."""
+        """The fraction of the memory bandwidth that `gbps` reaches."""
         return self.gbps * 1e9 / self.bandwidth if self.gbps and self.bandwidth else None
 
     def _repr_html_(self) -> str:
         return report_page(self)
 
     def as_json(self) -> dict[str, Any]:
-        """The report for `dsl run --json`."""
+        """Returns the report for `dsl run --json`."""
         worst, first = self.worst, self.launches[0] if self.launches else None
         names = ("file", "example", "device", "chip", "dims", "types", "passed", "time_us")
         out: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -278,7 +278,7 @@ class Report:
         return out | {name: value for name, value in self._parts().items() if value}
 
     def _parts(self) -> dict[str, Any]:
-        """The parts of the report that are left out if they are empty."""
+        """Returns the parts of the JSON report that are left out if they are empty."""
         has_parts = len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches)
         return {
             "contracts": [asdict(each) for each in self.contracts],
@@ -290,13 +290,13 @@ class Report:
 
 
 def guess_in_words(guessed: Mapping[str, int]) -> str:
-    """A sentence about guessed dims."""
+    """Formats a sentence about guessed dims."""
     texts = ", ".join(f"{name}={extent}" for name, extent in guessed.items())
     return f"{texts}: guessed, since nobody gives {'them' if len(guessed) > 1 else 'it'}"
 
 
 def lines_of(report: Report) -> dict[str, dict[int, Counters]]:
-    """The counters of all launches by file and line. The example's own file comes first."""
+    """Sums the counters of all launches by file and line. The example's own file comes first."""
     files: dict[str, dict[int, Counters]] = {report.file: {}}
     for launch in report.launches:
         for file, lines in by_file(launch.by_line, report.file).items():
@@ -317,27 +317,27 @@ def by_file(by_line: Mapping[str, Mapping[str, float]], own: str) -> dict[str, d
 
 
 def take(facts: Any, attributes: Any) -> None:
-    """Copies the driver's figures of a kernel into `facts`."""
+    """Copies the driver's figures for a kernel into `facts`."""
     facts.registers, facts.spills = attributes.registers, attributes.local_bytes
     facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
     facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
 
 
 def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """The entries on which all tables agree. For each name, tables without this name do not count."""
+    """Returns the entries on which all tables agree. A table without a name does not count for this name."""
     names = dict.fromkeys(name for table in tables for name in table)
     found = {name: [table[name] for table in tables if name in table] for name in names}
     return {name: values[0] for name, values in found.items() if all(value == values[0] for value in values)}
 
 
 def totals(launches: list[LaunchReport]) -> dict[str, Any]:
-    """The sum of the counters of all launches."""
+    """Sums the counters of all launches."""
     counted = [each for launch in launches if (each := launch.counted) is not None]
     return sum(counted[1:], counted[0]).as_dict() if counted else {}
 
 
 def finite(value: Any) -> Any:
-    """`value` with NaN and infinities as words, because JSON has no such numbers."""
+    """Replaces NaN and infinities in `value` by words, because JSON has no such numbers."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -351,7 +351,7 @@ def finite(value: Any) -> Any:
 
 
 def report_page(report: Report) -> str:
-    """The HTML for a notebook: launches and checks as tables, and the source with counters and tints."""
+    """Makes the HTML for a notebook: launches and checks as tables, and the source with counters and colours."""
     values = ", ".join(f"{name}={value}" for name, value in (report.dims | report.types).items())
     files = lines_of(report)
     return html.page(
@@ -366,7 +366,7 @@ def report_page(report: Report) -> str:
 
 
 def launches(report: Report) -> str:
-    """A table with a row for each launch."""
+    """Makes an HTML table with a row for each launch."""
     rows = [launch_facts(each) for each in report.launches]
     if report.times is not None and len(rows) == 1:
         low, median, high = report.times
@@ -377,7 +377,7 @@ def launches(report: Report) -> str:
 
 
 def launch_facts(launch: LaunchReport) -> dict[str, Any]:
-    """The figures of a launch, by heading."""
+    """Returns the figures of a launch by column heading."""
     facts: dict[str, Any] = {"kernel": launch.kernel, "schedule": launch.schedule or "", "blocks": launch.blocks}
     facts |= {COLUMNS[name].label: getattr(launch, name) for name in TAKEN}
     facts["SASS"] = (launch.machine_code or {}).get("instructions")
@@ -391,7 +391,7 @@ def launch_facts(launch: LaunchReport) -> dict[str, Any]:
 
 
 def judged(report: Report) -> str:
-    """A table of all expectations and their results: checks, then contracts."""
+    """Makes an HTML table of all expectations and their results: checks, then contracts."""
     rows: list[list[html.Cell]] = []
     rows += [[word(each.passed), each.text, result_of(each), place_of(each.line)] for each in report.checks]
     rows += [[word(each.held), each.text, figure_of(each), place_of(each.line)] for each in report.contracts]
@@ -418,8 +418,8 @@ def result_of(check: Check) -> str:
 
 
 def said_of_check(check: Check) -> Iterator[str]:
-    """The result of a check in words: the error and, for a wrong result, where it differs. Yields nothing for a
-    condition."""
+    """Yields the result of a check in words: the error and, for a wrong result, where it differs. Yields nothing for a
+    condition that is true."""
     if check.size > 1 or check.first is not None:
         is_equal = check.passed and check.tolerance == check.max_error == 0.0
         yield "equal" if is_equal else f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"

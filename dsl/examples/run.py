@@ -1,4 +1,4 @@
-"""Runs an example: evaluates its lines in order, launches through the Module, and compares results."""
+"""Runs an example: evaluates its lines in order, launches kernels, and compares results."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def run_example(
 
 
 class ExampleRun:
-    """Runs one example, line by line. The type parameters of the example's kernels are defined as names that lines can
-    read. The value of a type parameter is its first alternative, or the type from the command line."""
+    """Runs one example, line by line. Lines can read the type parameters of the example's kernels, such as `T`. Their
+    value is the first alternative, or the type from the command line."""
 
     def __init__(
         self,
@@ -101,13 +101,13 @@ class ExampleRun:
             else:
                 self.cost(line)
         self.launcher.end()
-        # Types are checked after the run, because only the launches show which types they took.
+        # Types are checked after the run, because only the launches show which types they used.
         self.check_types()
         return self.report
 
     def check_types(self) -> None:
-        """Raises TileError if the command line sets a type that no launch used. The example's arrays then have another
-        type."""
+        """Raises TileError if the command line sets a type that no launch used, because the example's arrays have
+        another type."""
         for name, wanted in self.overrides.types.items():
             taken = {launch.types[name] for launch in self.report.launches if name in launch.types}
             if taken and wanted not in taken:
@@ -116,7 +116,7 @@ class ExampleRun:
                 raise TileError("option", self.example.loc, message, hint)
 
     def assign(self, line: ast.Assign) -> None:
-        """Binds the names of an assignment. A value from the command line replaces the line's own value."""
+        """Executes an assignment. A value from the command line replaces the line's own value."""
         if line.op is not None:
             raise TileError("syntax", line.loc, "an example assigns with '='")
         # Both facts are computed before the names are bound, because the line may rebind a name that it reads.
@@ -176,8 +176,8 @@ class ExampleRun:
         return self.compare(line, text, line.actual, line.wanted, *self.bounds(line))
 
     def shows(self, *sides: ast.Expr) -> bool:
-        """Whether an `expect` tests results of launches. An `expect` that compares numbers, inputs, or an array with
-        itself does not test results."""
+        """Returns whether an `expect` tests results of launches. It does not if it compares numbers, inputs, or an
+        array with itself."""
         if not self.empty.is_result(sides, self.names):
             return False
         if len(sides) == 1 and isinstance(sides[0], ast.Compare) and len(sides[0].operands) == 2:
@@ -187,7 +187,7 @@ class ExampleRun:
         return len(sides) == 1 or (len(texts) == 2 and not (len(values) == 2 and is_same(*values)))
 
     def contract(self, line: ast.Contract) -> None:
-        """Judges a contract of the launch above, if the example runs as written."""
+        """Judges a contract on the launch above it, if the example runs as written."""
         check_contract(line, bool(self.report.launches))
         if not self.settings.contracts:
             return
@@ -199,9 +199,9 @@ class ExampleRun:
             self.launcher.judged.judge(said, self.launcher.evidence)
 
     def others_set(self) -> str | None:
-        """The reason why contracts of the example do not apply, or None. Contracts do not apply if the command line
+        """Returns the reason why contracts of the example do not apply, or None. They do not apply if the command line
         sets other inputs, types or a schedule. Other constants and choices do not matter, because contracts exist to
-        show the cost of constants and choices."""
+        show their cost."""
         types = {name: choice for name, choice in self.overrides.types.items() if choice != self.defaults[name]}
         given = [f"{name}={value}" for name, value in {**self.overrides.names, **types}.items()]
         given += [] if self.settings.schedule is None else [f"--schedule {self.settings.schedule}"]
@@ -227,14 +227,14 @@ class ExampleRun:
         return check
 
     def bounds(self, line: ast.Expect) -> tuple[float, float]:
-        """The bounds of `within bound` or `within bound, relative`."""
+        """Returns the absolute and the relative bound of an `expect` line `within bound, relative`."""
         values = [self.host(node) for node in bound_nodes(line)]
         numbers = [value.item() if getattr(value, "ndim", None) == 0 else value for value in values]
         check_bound(line, numbers)
         return numbers[0], numbers[1] if len(numbers) > 1 else 0.0
 
     def cost(self, line: ast.Cost) -> None:
-        """Adds the bytes or operations of a `moves` or `computes` line to the report."""
+        """Adds the bytes of a `moves` line, or the operations of a `computes` line, to the report."""
         check_cost(line, bool(self.report.launches), None)
         number = float(self.host.number(line.value, line.kind))
         setattr(self.report, line.kind, (getattr(self.report, line.kind) or 0.0) + number)

@@ -1,6 +1,6 @@
-"""Examines an example without allocating its arrays. Only numbers, types and shapes are computed. The module does not
-load numpy. `dsl check` and `dsl compile` use this module. Names and functions are checked as in a run. A value that
-only a run can compute is Unknown."""
+"""Examines an example without allocating its arrays. Only numbers, types and shapes are computed, without numpy. `dsl
+check` and `dsl compile` use this module. Names and functions are checked as in a run. A value that only a run can
+compute is `UNKNOWN`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dsl.values.shapes import Shapes
 
 
 def find_example(program: Program, name: str | None) -> ast.Example:
-    """The example of this name, or the first example. Raises TileError `example`."""
+    """Returns the example of this name, or the first example. Raises TileError `example`."""
     if not program.examples:
         hint = "add an 'example:' block with inputs, a launch and 'expect'"
         raise TileError("example", None, f"{program.source.name} has no example", hint)
@@ -39,8 +39,8 @@ def find_example(program: Program, name: str | None) -> ast.Example:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
-    """A launch line: its arguments by name, and its `with` items. An argument is ArrayFacts, a number, None if it is
-    left out, or Unknown."""
+    """A launch line: its arguments by name, and its `with` items. An argument is ArrayFacts, a number, `UNKNOWN`, or
+    None if it is left out."""
 
     line: ast.Launch
     arguments: dict[str, Any]
@@ -54,7 +54,7 @@ class LaunchFacts:
 
 @dataclass(slots=True)
 class ExampleFacts:
-    """The facts about an example before it runs. `contracts` holds each contract with its launch."""
+    """The facts about an example before it runs. `contracts` holds each contract with the launch that it judges."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     launches: list[LaunchFacts] = field(default_factory=list)
@@ -116,12 +116,13 @@ def _expect(shapes: Shapes, line: ast.Expect) -> None:
 
 
 class _OfARun(Exception):
-    """A bound depends on a value that only a run can compute."""
+    """Raised if a bound depends on a value that only a run can compute."""
 
 
 @contextmanager
 def with_terms() -> Iterator[None]:
-    """Adds a hint to an unknown name in an `expect`, because the name may be a misspelt term of a contract."""
+    """A context manager that adds a hint to the error for an unknown name in an `expect`. The name may be a misspelt
+    term of a contract."""
     try:
         yield
     except TileError as error:
@@ -133,7 +134,7 @@ def with_terms() -> Iterator[None]:
 
 
 def check_contract(line: ast.Contract, is_launched: bool) -> None:
-    """Raises TileError for a contract above all launches."""
+    """Raises TileError for a contract that precedes all launches."""
     if not is_launched:
         raise TileError("example", line.loc, f"'expect {line.term}' stands below a launch", "it is of the launch above")
 
@@ -153,8 +154,8 @@ def _contract(facts: ExampleFacts, shapes: Shapes, line: ast.Contract, number: i
 
 
 def bound_nodes(line: ast.Expect) -> list[ast.Expr]:
-    """The bounds of `~=`: an absolute bound, and optionally a bound relative to the wanted value. Raises TileError if
-    there is no bound."""
+    """Returns the expressions of the bounds of `~=`: an absolute bound, and optionally one relative to the wanted
+    value. Raises TileError if there is no bound."""
     if line.bound is None:
         raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
     nodes: list[ast.Expr] = line.bound.items if isinstance(line.bound, ast.Sequence) else [line.bound]
@@ -205,7 +206,7 @@ def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapp
 
 
 def check_cost(line: ast.Cost, is_launched: bool, value: Any) -> None:
-    """Raises TileError for `moves` or `computes` above all launches, or with a value that is not a number."""
+    """Raises TileError for a `moves` or `computes` line that precedes all launches, or whose value is not a number."""
     if not is_launched:
         raise TileError("example", line.loc, f"'{line.kind}' stands below a launch")
     if isinstance(value, ArrayFacts | DType | str | tuple):
@@ -234,8 +235,8 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
 
 
 def given_by(line: ast.Launch, params: Sequence[str], host: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a launch line, in order and by name. A line without parentheses passes the example's names.
-    `host` evaluates expressions."""
+    """Returns the arguments of a launch line, in order and by name. A launch without parentheses gets the example's
+    variables with the names of the parameters. `host` evaluates expressions."""
     named = {name: host.argument(node) for name, node in line.keywords.items()}
     if line.args is None:
         named |= {p: host.names[p] for p in params if p in host.names and p not in named}
@@ -243,8 +244,8 @@ def given_by(line: ast.Launch, params: Sequence[str], host: Any) -> tuple[list[A
 
 
 def items_of(line: ast.Launch, program: Program, host: Any) -> tuple[str | None, dict[str, Any]]:
-    """The `with` items of a launch: a schedule, and constants. The value of a constant is a number, or the name of a
-    def."""
+    """Returns the `with` items of a launch: a schedule, and constants. The value of a constant is a number, or the name
+    of a `def`."""
     schedule, constants = None, {}
     for item in line.items:
         value = item.value
@@ -260,7 +261,7 @@ def items_of(line: ast.Launch, program: Program, host: Any) -> tuple[str | None,
 
 
 def missing(line: ast.Launch, params: Sequence[str], name: str) -> TileError:
-    """The error for a launch with too few arguments. The error lists all parameters and all given arguments, because
+    """Returns the error for a launch with too few arguments. It lists all parameters and all given arguments, because
     any argument may be the missing one."""
     hint = f"it takes {', '.join(params)}: outputs, too, empty(…)"
     if line.args is not None:
@@ -271,7 +272,7 @@ def missing(line: ast.Launch, params: Sequence[str], name: str) -> TileError:
 
 
 def from_launch(error: TileError, line: ast.Launch) -> TileError:
-    """The error of a plan, with the place of the launch line."""
+    """Returns an error of planning with the location of the launch line added."""
     if error.loc is None:
         return TileError(error.code, line.loc, error.message, error.hint)
     return TileError(error.code, error.loc.called_from(line.loc), error.message, error.hint)

@@ -1,5 +1,6 @@
-"""The timeline of a launch. The records of warps become spans, a table of the marks, and Chrome-trace JSON. Times are
-microseconds on a GPU. On the emulator, times are turns. A warp takes one turn for each instruction that it issues."""
+"""Makes the timeline of a launch. The records of warps become spans, a table of the marks, and Chrome-trace JSON. Times
+are microseconds on a GPU. On the emulator, times are turns: a warp takes one turn for each instruction that it
+issues."""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 TURNS, MICROSECONDS = "turns", "us"
 HEAD, ABOUT = b'{"traceEvents":', b'"otherData":{"device":'
-"""The parts by which a trace of `write_trace` is recognised."""
+"""A file that contains these texts was written by `write_trace`."""
 LEAST_STEPS = 4
-"""A launch must take at least this many steps of %globaltimer. Otherwise the rate of %clock64 cannot be found."""
+"""A launch must last at least this many steps of %globaltimer. Otherwise the rate of %clock64 cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSettings:
-    """What a timeline records, and where the timeline is written. `marks` is a text that `dsl/lowering/passes/marks.py`
-    reads. `events` is the greatest number of events that a warp records. A span takes two events. `blocks` is the
-    number of first blocks to record. None means the default of `dsl/runtime/timeline.py`."""
+    """What a timeline records, and to which file it is written. `marks` is a text that `dsl/lowering/passes/marks.py`
+    reads. `events` is the greatest number of events that a warp records. A span needs two events. `blocks` is the
+    number of blocks to record, from the first block on. None means the default of `dsl/runtime/timeline.py`."""
 
     path: str
     marks: str
@@ -45,7 +46,7 @@ class TimelineSettings:
 
 @dataclass(frozen=True, slots=True)
 class MarkedSpan:
-    """The span between the begin and end of a mark, in clocks. `inner` is the number of events within the span."""
+    """The time between the begin and end of a mark, in clocks. `inner` is the number of events within the span."""
 
     mark: int
     begin: int
@@ -55,8 +56,8 @@ class MarkedSpan:
 
 @dataclass(slots=True)
 class MarkRow:
-    """A mark, summed over all warps: its count, and its times without the cost of marks. `share` is the mark's time
-    divided by the lifetimes of the `warps` that reached the mark."""
+    """The sums of one mark over all warps: how often it occurred, and its times without the cost of marks. `share` is
+    the mark's time divided by the lifetimes of the `warps` that reached the mark."""
 
     kind: str
     name: str
@@ -73,13 +74,13 @@ class MarkRow:
 class Timeline:
     """The timeline of one launch.
 
-    `blocks` is the number of recorded blocks. `cost` is the time that a mark takes. `marks_share` is the share of the
-    warps' lifetimes that marks take. `dropped` counts events that did not fit. `unfinished` counts begins without an
-    end. `unreached` names marks without an event.
+    `blocks` is the number of recorded blocks. `cost` is the time that one mark takes. `marks_share` is the fraction of
+    the warps' lifetimes that marks take. `dropped` is the number of events that did not fit. `unfinished` is the number
+    of spans without an end. `unreached` names marks without an event.
 
-    `step_ns` is the step of %globaltimer. `clock_mhz` is the clock rate of the SMs. Both are derived from the records.
-    `times_us` has the time of the kernel without marks, then with marks. `registers` has the registers and the spilled
-    bytes of a thread, also without marks, then with marks."""
+    `step_ns` is the step of %globaltimer. `clock_mhz` is the clock rate of the SMs. Both are computed from the records.
+    `times_us` holds two times: of the kernel without marks, and with marks. `registers` holds the registers and the
+    spilled bytes of a thread, likewise without and with marks."""
 
     kernel: str
     unit: str
@@ -101,8 +102,8 @@ class Timeline:
     end: float = 0.0
 
     def as_record(self) -> dict[str, Any]:
-        """The data for a report, without `trace` and `end`. The added `longest_wait` is the wait on which all warps
-        together spend the most time."""
+        """Returns the data for a report, without `trace` and `end`. The added `longest_wait` is the wait on which all
+        warps together spend the most time."""
         found = asdict(replace(self, trace=[]))
         del found["trace"], found["end"]
         waits = [row for row in found["rows"] if row["kind"] == BARRIERS]
@@ -110,7 +111,7 @@ class Timeline:
 
 
 class Scale:
-    """Maps the clock of each SM to a common time. `rate` is the time of one clock."""
+    """Converts the clock of each SM to a time that all SMs share. `rate` is the time of one clock."""
 
     unit = TURNS
     step_ns: int | None = None
@@ -125,9 +126,9 @@ class Scale:
 
 
 class DeviceScale(Scale):
-    """The scale of a GPU. The scale is computed from the pairs of clocks (%globaltimer, %clock64) that warps read at
-    their begin and end. All SMs have the same rate, fitted to all pairs. Each SM has its own offset, which is the mean
-    over the SM's pairs."""
+    """The scale of a GPU. It is computed from the pairs (%globaltimer, %clock64) that each warp reads at its begin and
+    end. All SMs have the same rate, fitted to all pairs. Each SM has its own offset, which is the mean over the SM's
+    pairs."""
 
     unit = MICROSECONDS
 
@@ -171,8 +172,8 @@ class Recorded:
     scale: Scale
 
     def net(self, span: MarkedSpan) -> float:
-        """The time of a span without the cost of marks. Two costs fall between the span's two clock readings: the rest
-        of the span's own begin mark, and all marks inside the span."""
+        """Returns the time of a span without the cost of marks. Two costs are subtracted: the rest of the span's own
+        begin mark, and all marks inside the span."""
         return max(span.end - span.begin - self.cost * (1 + span.inner), 0.0) * self.scale.rate
 
     def life(self, warp: WarpRecord) -> MarkedSpan:
@@ -183,8 +184,8 @@ class Recorded:
 def timeline_of(
     header: Header, grid: Sequence[int], warps: Sequence[WarpRecord], on_gpu: bool, number: int = 0, start: float = 0.0
 ) -> Timeline:
-    """The timeline of a launch. `number` is the launch's number within the trace. `start` is the time in the trace at
-    which the launch begins."""
+    """Makes the timeline of a launch. `number` is the launch's number within the trace. `start` is the time in the
+    trace at which the launch begins."""
     if not warps:
         raise TileError("call", None, f"no warp of {header.label} recorded anything")
     scale = DeviceScale(warps) if on_gpu else Scale()
@@ -213,8 +214,8 @@ def timeline_of(
 
 
 def unreached(header: Header, warps: Sequence[WarpRecord]) -> list[str]:
-    """The marks that have no event in any warp. Either lane 0 of no warp reached the mark, or the events did not fit
-    into the records."""
+    """Returns the marks that have no event in any warp: lane 0 never reached the mark, or its events did not fit into
+    the records."""
     seen = {mark for warp in warps for mark, *_ in warp.events}
     missing = [mark for number, mark in enumerate(header.timeline) if number not in seen]
     # Two kinds of marks are left out. Lives of warps are recorded separately, and empty pairs only measure the cost of
@@ -228,7 +229,7 @@ def with_line(mark: HeaderMark) -> str:
 
 
 def is_trace(path: Path) -> bool:
-    """Whether a file is empty or was written by `write_trace`, judged by its start and its last MiB."""
+    """Returns whether a file is empty or was written by `write_trace`, judged by its start and its last MiB."""
     with path.open("rb") as file:
         head = file.read(len(HEAD))
         file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 20)))
@@ -236,13 +237,13 @@ def is_trace(path: Path) -> bool:
 
 
 def end_of(warp: WarpRecord) -> int:
-    """The last clock that a warp recorded."""
+    """Returns the last clock that a warp recorded."""
     return warp.end[1] if warp.end is not None else warp.events[-1][2] if warp.events else warp.begin[1]
 
 
 def spans_of(warp: WarpRecord) -> tuple[list[MarkedSpan], int]:
-    """The spans of a warp, from its nested begins and ends. The second result is the number of begins without an end,
-    which occur if the record was full."""
+    """Pairs the nested begins and ends of a warp to spans. Also returns the number of begins without an end, which
+    occur if the record was full."""
     open_ones: list[tuple[int, int, int]] = []
     found = []
     for at, (mark, begins, clock) in enumerate(warp.events):
@@ -257,8 +258,7 @@ def spans_of(warp: WarpRecord) -> tuple[list[MarkedSpan], int]:
 
 
 def cost_of(header: Header, spans: Sequence[Sequence[MarkedSpan]]) -> float:
-    """The number of clocks that a mark costs. It is the median over empty pairs, which are two marks with nothing
-    between them."""
+    """Returns the number of clocks that a mark costs: the median over pairs of marks with nothing between them."""
     empty = {number for number, mark in enumerate(header.timeline) if mark.kind == EMPTY}
     # The first pair of each warp is left out, because the warp's code is fetched during this pair.
     found = [[span.end - span.begin for span in each if span.mark in empty][1:] for each in spans]
@@ -266,14 +266,14 @@ def cost_of(header: Header, spans: Sequence[Sequence[MarkedSpan]]) -> float:
 
 
 def marks_share(of: Recorded) -> float:
-    """The time that marks take in all warps, divided by the sum of the warps' lifetimes."""
+    """Returns the time that marks take in all warps, divided by the sum of the warps' lifetimes."""
     lives = [of.life(warp) for warp in of.warps]
     whole = sum(each.end - each.begin for each in lives)
     return 1 - sum(map(of.net, lives)) / of.scale.rate / whole if whole else 0.0
 
 
 def rows_of(of: Recorded) -> list[MarkRow]:
-    """A row for each mark that a warp reached, largest total first."""
+    """Returns a row for each mark that a warp reached, largest total first."""
     times: dict[int, list[float]] = defaultdict(list)
     lives: dict[int, list[float]] = defaultdict(list)  # of the warps that reached the mark
     for warp, spans in zip(of.warps, of.spans, strict=True):
@@ -291,7 +291,7 @@ def rows_of(of: Recorded) -> list[MarkRow]:
 
 
 def trace_of(of: Recorded, number: int, start: float) -> Iterator[dict[str, Any]]:
-    """Events of the Trace Event Format. SMs are processes, warps are threads, and spans are complete events."""
+    """Yields events of the Trace Event Format. SMs are processes, warps are threads, and spans are complete events."""
     # The process numbers of different launches do not collide, because no device has 65,536 SMs.
     header, scale, first = of.header, of.scale, number << 16
     for sm in sorted({warp.sm for warp in of.warps}):
@@ -323,12 +323,12 @@ def trace_of(of: Recorded, number: int, start: float) -> Iterator[dict[str, Any]
 
 
 def _corner(block: int, grid: Sequence[int]) -> list[int]:
-    """The x, y and z of the block with the linear number `block`."""
+    """Returns the x, y and z of the block with the linear number `block`."""
     return [block % grid[0], block // grid[0] % grid[1], block // (grid[0] * grid[1])]
 
 
 def _thread_name(of: Recorded, warp: WarpRecord) -> str:
-    """The thread's name, `block 3, 1 warp 2`. The name has as many numbers for the block as the grid has axes."""
+    """Returns the name of a warp in the trace, for example `block 3, 1 warp 2` for a grid with two axes."""
     axes = max((axis + 1 for axis in range(3) if of.grid[axis] > 1), default=1)
     place = ", ".join(map(str, _corner(warp.block, of.grid)[:axes]))
     multiplying = of.header.constants.get("warps")
@@ -343,7 +343,7 @@ def _metadata(about: str, pid: int, tid: int, value: int | str) -> dict[str, Any
 
 
 def check_lines(marks: str, headers: Sequence[Header], functions: Sequence[Function]) -> None:
-    """Raises TileError `option` if these kernels have no operation on the lines to be marked."""
+    """Raises TileError `option` if these kernels have no operation on a line that is to be marked."""
     names = {mark.name for header in headers for mark in header.timeline if mark.kind == LINES}
     for lines in parse_marks(marks)[1]:
         if lines_name(lines) not in names:
@@ -354,7 +354,7 @@ def check_lines(marks: str, headers: Sequence[Header], functions: Sequence[Funct
 
 
 def write_trace(path: str, timelines: Sequence[Timeline], device: str) -> None:
-    """Writes one file with the launches one after another. Raises TileError `file` if the file cannot be written."""
+    """Writes the launches to one file, one after another. Raises TileError `file` if the file cannot be written."""
     units = "microseconds" if timelines[0].unit == MICROSECONDS else "turns: instructions that a warp has issued"
     about = {"device": device, "ts and dur": units, "launches": [each.as_record() for each in timelines]}
     events = [event for each in timelines for event in each.trace]

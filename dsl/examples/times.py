@@ -1,4 +1,4 @@
-"""Times of prepared launches on a GPU, in microseconds: medians, with a cold L2 before each launch."""
+"""Measures prepared launches on a GPU. Times are medians in microseconds, with a cold L2 before each launch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def copy_time(size: float, device: int) -> float:
-    """The median microseconds that the device takes to copy with a cold L2. `size` counts the bytes read plus the bytes
+    """Returns the median microseconds of a device copy with a cold L2. `size` is the bytes read plus the bytes
     written."""
     from dsl.runtime.cuda.timing import measure_copy, percentiles
 
@@ -15,16 +15,16 @@ def copy_time(size: float, device: int) -> float:
 
 
 def timed(launch: Callable[[], object], ordinal: int) -> list[float]:
-    """The microseconds of a prepared launch: 20th percentile, median and 80th percentile of 20 runs, with a cold L2
-    before each run."""
+    """Times a prepared launch. Returns the 20th percentile, median and 80th percentile of 20 runs, in microseconds,
+    with a cold L2 before each run."""
     from dsl.runtime.cuda.timing import measure, percentiles
 
     return list(percentiles(measure(launch, device=ordinal)))
 
 
 def in_turn(launches: list[Callable[[], object]], ordinal: int) -> list[float]:
-    """The median microseconds of each of these launches. The launches alternate, with a cold L2 before each launch, so
-    that a change of the clock affects all of them."""
+    """Returns the median microseconds of each of these launches. The launches alternate, so that a change of the clock
+    affects all of them. The L2 is cold before each launch."""
     from dsl.runtime.cuda.timing import measure_rounds, percentiles
 
     # 20 rounds, as for a single launch.

@@ -1,4 +1,4 @@
-"""The arrays of a call: their bytes, and copies to a GPU and back."""
+"""Measures the arrays of a call, and copies them to a GPU and back."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def array_bytes(given: Mapping[str, Any]) -> int:
 
 
 def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
-    """Raises TileError `limit` if the arrays of a call have more than `most_bytes`."""
+    """Raises TileError `limit` if the arrays of a call occupy more than `most_bytes` bytes."""
     size = array_bytes(given)
     if most_bytes is not None and size > most_bytes:
         raise TileError("limit", None, f"the arrays have {size >> 20} MiB; the limit is {most_bytes >> 20} MiB")
 
 
 def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
-    """Copies the arrays of a call to a GPU. An array that is given twice is copied once, because the kernel may rely on
-    both arguments being the same memory."""
+    """Copies the arrays of a call to a GPU. An array that is passed twice is copied once, because the kernel may rely
+    on both arguments being the same memory."""
     from dsl.runtime import is_array, to_device
 
     copies: dict[int, Any] = {}
@@ -39,7 +39,7 @@ def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
 
 
 def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[str]) -> None:
-    """Copies the written arrays from the GPU."""
+    """Copies the arrays `names`, which kernels have written, from the GPU."""
     for name in names:
         # Copies only arrays that kernels write. All other arrays are unchanged.
         arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)

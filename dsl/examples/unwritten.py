@@ -1,8 +1,9 @@
-"""Tracks which arrays of an example have been written by launches. On the emulator, the elements of arrays that
-`empty(…)` made are also tracked. Elements that nothing has written have undefined values.
+"""Tracks which arrays of an example have been written by launches. On the emulator, it also tracks each element of
+arrays that `empty(…)` made. Elements that nothing has written have undefined values.
 
-A kernel that reads unwritten elements probably has swapped arguments, or adds to a sum that was never set. An `expect`
-on unwritten elements compares nothing. An `expect` that reads only numbers and inputs compares no results either."""
+If a kernel reads unwritten elements, its arguments are probably swapped, or it adds to a sum that was never
+initialised. An `expect` on unwritten elements compares nothing. An `expect` on numbers and inputs alone compares no
+results either."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def owner_of(value: Any) -> Any:
-    """The array that owns the memory of an array or view."""
+    """Returns the array that owns the memory of an array or view."""
     while hasattr(getattr(value, "base", None), "dtype"):  # an array, not another owner of memory
         value = value.base
     return value
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Whether two arrays are the same memory with the same shape, strides and type."""
+    """Returns whether two arrays are the same memory with the same shape, strides and type."""
     interfaces = [getattr(each, "__array_interface__", None) for each in (a, b)]
     keys = [each and (each["data"], each["shape"], each["strides"], each["typestr"]) for each in interfaces]
     return a is b or (keys[0] is not None and keys[0] == keys[1])
@@ -36,8 +37,8 @@ def is_same(a: Any, b: Any) -> bool:
 
 @dataclass(slots=True)
 class EmptyArray:
-    """An array that `empty` made. `scratch` is the emulator's record of its bytes. `is_written` says whether some
-    launch writes the array."""
+    """An array that `empty` made. `scratch` is the emulator's record of its bytes. `is_written` is True if some launch
+    writes the array."""
 
     array: weakref.ref[Any]
     scratch: Scratch | None = None
@@ -47,9 +48,9 @@ class EmptyArray:
 class EmptyArrays:
     """The tracked arrays of an example.
 
-    `known` holds the arrays that `empty` made. `derived` maps the names of values that were computed from an unwritten
-    array to the array's name. `results` holds memory that launches have written, whether or not `empty` made the
-    memory. `computed` holds names of values computed from results.
+    `known` holds the arrays that `empty` made. `derived` maps the name of a value that was computed from an unwritten
+    array to that array's name. `results` holds memory that launches have written, whether or not `empty` made it.
+    `computed` holds names of values computed from results.
 
     `writes` is the number of writes so far. `bound` maps a name to the value of `writes` when the name was bound.
     `written` maps memory to the value of `writes` after the last write to it."""
@@ -67,7 +68,7 @@ class EmptyArrays:
         self.known[id(array)] = EmptyArray(weakref.ref(array))
 
     def find(self, value: Any) -> EmptyArray | None:
-        """The empty array that owns a value's memory: the value itself, or the array that the value is a view of."""
+        """Returns the array from `empty` that owns a value's memory, or None. The value may be a view of this array."""
         while value is not None:
             found = self.known.get(id(value))
             # The array may have been deleted, and its id may now belong to another object.
@@ -79,8 +80,8 @@ class EmptyArrays:
     # ---- launches ----
 
     def tracked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a launch on the emulator. The returned arrays let the emulator find reads of unwritten
-        elements."""
+        """Returns the arguments of a launch on the emulator. Arrays are wrapped so that the emulator finds reads of
+        unwritten elements."""
         return {name: self._tracked(value) for name, value in given.items()}
 
     def _tracked(self, value: Any) -> Any:
@@ -100,7 +101,7 @@ class EmptyArrays:
         return view
 
     def wrote(self, values: Iterable[Any]) -> None:
-        """Notes that launches have written these arrays, or parts of them."""
+        """Records that launches have written these arrays, or parts of them."""
         for value in values:
             if value is not None:
                 owner = owner_of(value)
@@ -114,7 +115,7 @@ class EmptyArrays:
                     found.scratch = None
 
     def wrote_all(self) -> None:
-        """Notes that unknown arrays have been written. All arrays then count as written."""
+        """Records that unknown arrays have been written. All arrays then count as written."""
         for each in self.known.values():
             each.is_written = True
         self.derived.clear()
@@ -122,8 +123,8 @@ class EmptyArrays:
     # ---- lines ----
 
     def unwritten_in(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any]) -> str | None:
-        """The name of an unwritten array that these expressions read, directly or through values computed from the
-        array. Returns None if there is no such array."""
+        """Returns the name of an unwritten array that these expressions read, directly or through values computed from
+        it. Returns None if there is no such array."""
         for name in sorted(set().union(*map(names_in, nodes))):
             if name in self.derived:
                 return self.derived[name]
@@ -133,7 +134,7 @@ class EmptyArrays:
         return None
 
     def is_result(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any]) -> bool:
-        """Whether these expressions read results of launches, or values computed from results."""
+        """Returns whether these expressions read results of launches, or values computed from results."""
         return any(
             name in self.computed or self.is_written(names.get(name)) for name in set().union(*map(names_in, nodes))
         )
@@ -143,8 +144,8 @@ class EmptyArrays:
         return id(owner) in self.results and self.results[id(owner)]() is owner
 
     def assigned(self, line: ast.Assign, names: Mapping[str, Any], source: str | None, is_result: bool) -> None:
-        """Notes the names that a line has bound. `source` names the unwritten array, if any, from which the values of
-        these names were computed. `is_result` says whether the values were computed from results of launches."""
+        """Records the names that a line has bound. `source` is the name of an unwritten array from which their values
+        were computed, or None. `is_result` is True if the values were computed from results of launches."""
         bound = [each.id for target in line.targets for each in ast.walk(target) if isinstance(each, ast.Name)]
         self.computed = self.computed.union(bound) if is_result else self.computed.difference(bound)
         for name in bound:
@@ -155,9 +156,9 @@ class EmptyArrays:
                 self.derived[name] = source
 
     def check(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any], loc: Loc) -> None:
-        """Raises TileError for an `expect` that reads an unwritten array. An `expect` may compare an array with a view
-        of the same memory. Such a comparison is also a TileError if a launch has changed the memory since the later of
-        the two names was bound."""
+        """Raises TileError for an `expect` that reads an unwritten array. Also raises it if two names refer to the same
+        memory, and a launch has changed the memory since both were bound. Then the comparison would not see the old
+        values."""
         name = self.unwritten_in(nodes, names)
         if name is not None:
             message = f"no launch has written '{name}', which empty(…) made: there is nothing to compare"
@@ -170,7 +171,7 @@ class EmptyArrays:
                 raise TileError("expect", loc, message, hint)
 
     def has_changed_with(self, one: Any, other: Any, bound: int) -> bool:
-        """Whether two arrays share memory that a launch has written since the later array was bound."""
+        """Returns whether two arrays share memory that a launch has written since the later array was bound."""
         owner = owner_of(other)
         if not self.is_written(owner) or owner_of(one) is not owner or self.written[id(owner)] <= bound:
             return False

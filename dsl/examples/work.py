@@ -1,5 +1,5 @@
-"""The work of a launch: bytes, accesses, instructions and matrix products. The numbers come from the emulator's
-counters for some blocks, and from the machine code."""
+"""Estimates the work of a launch: bytes, accesses, instructions and matrix products. The estimate uses the emulator's
+counters for some blocks, and the machine code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsl.runtime.chips import DeviceFacts
 
 COUNTED_SECONDS = 6.0
-"""The greatest number of seconds for which the emulator counts a launch that runs on a GPU. A block of a 4096 x 4096 x
+"""The greatest number of seconds that the emulator spends on a launch that runs on a GPU. A block of a 4096 x 4096 x
 4096 matrix product takes 4 s."""
 FEW_BLOCKS = 4
 """At most this many blocks per multiprocessor count as few. Persistent kernels do not have more."""
@@ -32,12 +32,12 @@ ORDERS = ("row", "col")
 class Work:
     """The work of a launch.
 
-    `bytes` counts bytes of global memory, each byte once. The number is the size of the arrays or of the accessed
-    sectors, whichever is less. `wavefronts` counts wavefronts of shared memory. Each shuffle, and each 128 bytes that
-    `wgmma` reads, counts as one wavefront. `instructions` and `special` count warp instructions. `instructions` and
-    `special` come from the machine code if `of_machine_code` is set, and otherwise from the PTX without moves.
+    `bytes` are bytes of global memory, each counted once: the size of the arrays or of the accessed sectors, whichever
+    is less. `wavefronts` are those of shared memory. Each shuffle, and each 128 bytes that `wgmma` reads, counts as one
+    wavefront. `instructions` and `special` are numbers of warp instructions: all, and exponentials, roots and the like.
+    They are counted in the machine code if `of_machine_code` is True, and otherwise in the PTX without moves.
 
-    `products` is explained in `Counters`. `by_warp_groups` says whether `wgmma` computes the products. `blocks` is the
+    `products` is explained in `Counters`. `by_warp_groups` is True if `wgmma` computes the products. `blocks` is the
     number of blocks in the grid. `counted` is the number of counted blocks, and 0 if only bytes are known.
     `multiply_adds` maps an operand type to two numbers. The first is the number of multiply-adds of the tensor cores.
     The second is the same work in the unit of `products`, 16-bit multiply-adds."""
@@ -55,14 +55,14 @@ class Work:
 
     @property
     def operations(self) -> float:
-        """Each multiply-add of the tensor cores counts as two operations. In kernels without tensor cores, each lane of
-        an instruction counts as one operation."""
+        """The number of arithmetic operations. Each multiply-add of the tensor cores counts as two. In kernels without
+        tensor cores, each lane of an instruction counts as one."""
         return 2 * sum(count for count, _ in self.multiply_adds.values()) or 32 * self.instructions
 
 
 def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
-    """The work of a launch on a GPU, from one cluster on the emulator. `kernel` and `values` are as in
-    `first_blocks`."""
+    """Estimates the work of a launch on a GPU by running one cluster of its blocks on the emulator. `kernel` and
+    `values` are as in `first_blocks`."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import RuntimeFault
 
@@ -84,8 +84,8 @@ def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: Dev
 
 
 def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | None) -> Work:
-    """The work of a launch, computed from a part of its blocks. The emulator has run this part with counters by line of
-    PTX. `cubin` is the machine code, or None. The machine code is ignored if nvdisasm is missing."""
+    """Estimates the work of a launch from `part`, some blocks that the emulator has run with counters by line of PTX.
+    `cubin` is the machine code, or None. The machine code is ignored if nvdisasm is missing."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.executed import Executed, executed
 
@@ -113,7 +113,7 @@ def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | No
 
 
 def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict[str, list[float]]:
-    """The `multiply_adds` of `Work`: counters by line of PTX, multiplied by `times`."""
+    """Returns `Work.multiply_adds`, computed from counters by line of PTX and multiplied by `times`."""
     lines = ptx.splitlines()
     found: dict[str, list[float]] = {}
     for number, counters in by_line.items():
@@ -129,8 +129,8 @@ def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict
 
 
 def moved_bytes(header: Any, values: Sequence[Any]) -> float:
-    """The bytes of the arrays that a launch reads, plus the bytes of the arrays that it writes. An array that is given
-    twice counts once."""
+    """Returns the bytes of the arrays that a launch reads, plus the bytes of the arrays that it writes. An array that
+    is passed twice counts once."""
     from dsl.runtime import describe
     from dsl.runtime.header import HeaderTensor
 

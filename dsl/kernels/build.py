@@ -1,7 +1,7 @@
 """Builds tile IR from the statements of a kernel: assignments, stores and structured control flow.
 
-A name that a loop rebinds becomes loop-carried. A name that the two branches of an `if` bind to different values
-becomes a result of the `if`.
+A name that a loop rebinds becomes loop-carried. A name that the branches of an `if` bind to different values becomes a
+result of the `if` operation.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Merged = tuple[str, Binding, list[Value], list[Value]]
 
 
 def acts(op: Op) -> bool:
-    """Whether an operation, or an operation in its regions, does more than read and compute."""
+    """Whether an operation has side effects. Operations nested in its regions count, too."""
     changes = any(each.kind != "read" for each in op.spec.access.effects(op))
     return (
         changes or (op.spec.keep and not op.spec.control.ends) or any(acts(each) for r in op.regions for each in r.ops)
@@ -62,7 +62,7 @@ def acts(op: Op) -> bool:
 
 
 class KernelBuilder(Tiles):
-    """Builds the body of one variant of one kernel."""
+    """Builds the tile IR of a kernel's body, for given types, dims and constants."""
 
     # ---- statements ----
 
@@ -117,7 +117,7 @@ class KernelBuilder(Tiles):
             if isinstance(self.scope.names.get(target.id), SharedTile):
                 write(self, whole(self, self.scope.names[target.id], target.loc), value, loc)
                 return
-            # Names in library functions are not the user's names, so lines of the schedule must not find them.
+            # Names inside library functions must not match the schedule's lines, because they are not the user's names.
             self.scope.names[target.id] = value if self.in_library else self.named(value, target.id)
             return
         if isinstance(target, ast.Index):
@@ -129,9 +129,10 @@ class KernelBuilder(Tiles):
         self.error("syntax", target.loc, "this cannot be assigned to")
 
     def named(self, value: Binding, name: str) -> Binding:
-        """Records a name on a value, and returns the name's binding. A value keeps its first name, with one exception.
-        If the schedule has a line for the new name only, the new name replaces the first. For example, a def may return
-        a value that it has named differently. A schedule line for a tuple applies to each element."""
+        """Sets the name of an IR value, and returns the binding for this name. A value that already has a name keeps
+        it, unless the schedule has a line for the new name only. Then the new name replaces the old one. For example, a
+        def may return a value that had another name inside the def. A schedule line for a tuple applies to each
+        element."""
         function = self.function
         if not isinstance(value, Value):
             if isinstance(value, tuple) and name in function.scheduled:
@@ -146,8 +147,8 @@ class KernelBuilder(Tiles):
         return value
 
     def element(self, value: Binding, name: str) -> Binding:
-        """Names an element of a tuple, if the schedule has a line for the tuple. An element that was in the tuple
-        before already has the name."""
+        """Names an element of a tuple after the tuple, so that a schedule line for the tuple applies to the element. An
+        element that already has this name is returned unchanged."""
         return value if isinstance(value, Value) and value.name == name else self.named(value, name)
 
     def _expr_statement(self, node: ast.ExprStatement) -> None:
@@ -189,8 +190,8 @@ class KernelBuilder(Tiles):
         self.function.attrs["record"] = True
 
     def required(self, node: ast.Assert) -> None:
-        """Adds an assertion that the host evaluates at each launch. An assertion about constants alone is decided
-        here."""
+        """Adds an assertion that the host evaluates at each launch. If all names in the assertion are compile-time
+        constants, it is evaluated now instead."""
         condition = node.condition
         truth = isinstance(condition, ast.Compare) or getattr(condition, "op", None) in ("and", "or", "not")
         if not truth and not (isinstance(condition, ast.Name) and isinstance(self.expr(condition), bool)):
@@ -210,8 +211,8 @@ class KernelBuilder(Tiles):
         self.learn(condition)
 
     def learn(self, condition: ast.Expr) -> None:
-        """Records facts from an assertion that holds in every launch. `n % N == 0` gives a divisor of a dim or a
-        scalar. `dim == dim` makes two dims the same value. Conditions joined by 'and' are handled separately."""
+        """Records facts from an assertion that holds in every launch. From `n % N == 0`, records that N divides the dim
+        or scalar n. From `a == b`, makes the dims a and b the same value. Both sides of an `and` are analysed."""
         if isinstance(condition, ast.Binary) and condition.op == "and":
             self.learn(condition.left)
             self.learn(condition.right)
@@ -240,8 +241,8 @@ class KernelBuilder(Tiles):
         self.facts.divides(number, self.function.divisors[name])
 
     def dim_of(self, node: ast.Expr) -> Value | None:
-        """The dim that an expression names. The expression is a name, or a `where` with a constant condition. Returns
-        None for any other expression."""
+        """Returns the dim that an expression refers to. The expression is a name, or a `where` whose condition is
+        constant. Returns None for any other expression."""
         if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "where":
             chosen = self.expr(node.args[0]) if len(node.args) == 3 else None
             return self.dim_of(node.args[1 if chosen else 2]) if isinstance(chosen, bool) else None
@@ -251,13 +252,13 @@ class KernelBuilder(Tiles):
         return found if isinstance(found, Value) and found in self.function.dims.values() else None
 
     def values_in(self, node: ast.Expr) -> str | None:
-        """The constants that an expression reads, with their values, for a hint."""
+        """Returns the constants in an expression with their values, for a hint: `COLS is 8, ROWS is 4`."""
         known = {name: self.scope.find(name) for name in sorted(names_in(node))}
         return ", ".join(f"{n} is {describe(v)}" for n, v in known.items() if isinstance(v, bool | int | float)) or None
 
     def host_only(self, node: ast.Expr) -> bool:
-        """Whether a launch can evaluate the expression. A launch can evaluate numbers, dims, constants, scalar
-        parameters and functions of numbers."""
+        """Whether the host can evaluate an expression at launch. The host can evaluate numbers, dims, constants, scalar
+        parameters, and functions of numbers."""
         if isinstance(node, ast.Name):
             return node.id in self.host_names or node.id in ("true", "false")
         if isinstance(node, ast.Number):
@@ -316,15 +317,16 @@ class KernelBuilder(Tiles):
     # ---- control ----
 
     def copied_names(self, loc: Loc) -> dict[str, Binding]:
-        """A copy of the scope's names, for a block that may rebind them."""
-        # Copying 64 names (2^COPIED) takes as long as one step of the budget, so 64 names cost one step.
+        """Returns a copy of the scope's bindings, so that a nested block can rebind names."""
+        # Copying 64 names (2^COPIED) takes as long as one step of the budget, and therefore costs one step.
         self.spend(len(self.scope.names) >> COPIED, loc)
         return dict(self.scope.names)
 
     @contextmanager
     def branch_of(self, condition: Value) -> Iterator[None]:
-        """Counts a branch as open while its body is built. The whole block, whole warps or single threads may take the
-        branch. Whole warps take the branch if each run of 32 neighbouring elements of the condition agrees."""
+        """Context manager in which the body of a branch is built. `in_tile_if` counts the enclosing branches whose
+        condition is a tile. `in_divided_warp` counts those in which threads of one warp may diverge. They cannot
+        diverge if the condition is 1-D and each run of 32 neighbouring elements has a single value."""
         is_tile = bool(condition.tile.shape)
         divides_warps = is_tile and (len(condition.tile.shape) > 1 or self.facts.of(condition).same[0] < WARP)
         self.in_tile_if += is_tile
@@ -336,8 +338,8 @@ class KernelBuilder(Tiles):
             self.in_divided_warp -= divides_warps
 
     def types_of_branches(self, merged: list[Merged], loc: Loc) -> list[Type]:
-        """The types of the values that both branches of an `if` bind. Raises TileError `type` if the branches
-        disagree."""
+        """Returns the types of the values that both branches of an `if` bind. Raises TileError `type` if a value has
+        different types in the two branches."""
         types: list[Type] = []
         for name, _, left, right in merged:
             for u, v in zip(left, right, strict=True):
@@ -400,7 +402,8 @@ class KernelBuilder(Tiles):
     def branches(
         self, node: ast.If, condition: Value, before: Mapping[str, Binding]
     ) -> list[tuple[Block, dict[str, Binding]]]:
-        """Builds both branches. Returns each branch's block, with the bindings of names at the end of the block."""
+        """Builds both branches of an `if`. Returns, for each branch, its block and the bindings at the end of the
+        block."""
         made = []
         with self.branch_of(condition):
             for body in (node.then, node.otherwise):
@@ -414,7 +417,8 @@ class KernelBuilder(Tiles):
         return made
 
     def leave_behind(self, name: str, where: str) -> None:
-        """Removes a name from the scope. `where` says in words where the removed name has a value."""
+        """Removes a name from the scope. `where` tells later errors where the name still has a value: `in one branch of
+        an 'if'`."""
         self.scope.names.pop(name, None)
         self.left_behind[name] = where
 
@@ -426,8 +430,9 @@ class KernelBuilder(Tiles):
         name: str,
         loc: Loc,
     ) -> list[tuple[Value, Value]] | None:
-        """The values of a name at the end of both branches, as a pair for each element of a tuple. The result is None
-        if only a layout could decide which elements belong to which branch."""
+        """Returns the values of a name at the end of each branch. Each element of a tuple gives a pair (then,
+        otherwise). Returns None if the condition is a tile and a value has a different number of elements. Then the
+        layouts would decide which branch an element comes from."""
         then, otherwise = branches
         both = [self.unify(then, u, otherwise, v, name, loc) for u, v in pairs]
         if condition.tile.shape:
@@ -437,13 +442,13 @@ class KernelBuilder(Tiles):
         return both
 
     def check_effects(self, condition: Value, branch: Block, loc: Loc) -> None:
-        """Checks the effects in a branch with a tile as its condition. A thread takes the branch if its element of the
-        condition is true. In the branch, a thread may only access elements that belong to the thread's element of the
-        condition.
+        """Checks memory writes and other effects in a branch whose condition is a tile. Each thread takes the branch if
+        its own element of the condition is true. In the branch, the thread may only access the corresponding elements
+        of other tiles.
 
-        Element i of a tile belongs to element i of the condition, in row-major order, whatever the layouts are. If a
-        tile has another number of elements than the condition, a layout would decide which elements are stored. Such a
-        tile is an error.
+        Element i of a tile corresponds to element i of the condition, in row-major order, whatever the layouts are. A
+        tile with another number of elements raises TileError `shape`, because the stored elements would depend on its
+        layout.
         """
         decided = prod(condition.tile.shape)
         for op in walk(branch):
@@ -457,22 +462,22 @@ class KernelBuilder(Tiles):
                     self.error("shape", op.loc or loc, message, "do it before the branch, under a mask")
 
     def by_element(self, condition: Value, branch: Block, value: Value) -> Value:
-        """Returns a value that threads bind in a branch, as a tile with the condition's shape. A scalar is broadcast to
-        a tile, because its value differs between threads."""
+        """Broadcasts a scalar to the shape of a branch's condition, because the scalar may differ between threads. A
+        tile is returned unchanged."""
         if value.tile.shape:
             return value
         with self.ir.region(branch):
             return self.ir.broadcast(value, condition.tile.shape)
 
     def name_results(self, names: list[tuple[str, Binding]], results: Iterable[Value]) -> None:
-        """Binds names to the results of an operation with regions, in order. A tuple takes one result for each
-        element."""
+        """Binds names to the results of an `if`, `for` or `while` operation, in order. A name bound to a tuple gets one
+        result for each element."""
         rest = iter(results)
         for name, like in names:
             self.scope.names[name] = rebuilt(like, rest, name)
 
     def pairs(self, x: Binding, y: Binding, name: str, loc: Loc) -> list[tuple[Binding, Binding]]:
-        """The pairs of values in two bindings of a name. Tuples are paired element by element."""
+        """Pairs the values that two branches bind to a name. Tuples are paired element by element."""
         if not isinstance(x, tuple) or not isinstance(y, tuple):
             return [(x, y)]
         if len(x) != len(y):
@@ -480,8 +485,9 @@ class KernelBuilder(Tiles):
         return [pair for u, v in zip(x, y, strict=True) for pair in self.pairs(u, v, name, loc)]
 
     def unify(self, then: Block, x: Binding, otherwise: Block, y: Binding, name: str, loc: Loc) -> tuple[Value, Value]:
-        """The two bindings of a name as values of the same type and shape. Conversions to this type and shape are built
-        inside the branches."""
+        """Makes IR values from the two bindings of a name in the branches of an `if`. A number gets the other binding's
+        element type, and a scalar is broadcast to the other binding's shape. These operations are built inside the
+        branches."""
         for side in (x, y):
             if not isinstance(side, Value | bool | int | float):
                 self.error("type", loc, f"'{name}' is {describe(side)} in a branch: only values can differ at run time")
@@ -508,8 +514,8 @@ class KernelBuilder(Tiles):
             self.ir.op("yield", values)
 
     def carried(self, body: list[ast.Statement], loc: Loc, skip: str | None = None) -> list[tuple[str, Binding]]:
-        """The names that exist before a loop and that the loop rebinds. Each name is given with its value or tuple of
-        values."""
+        """Returns the names that are bound before a loop and rebound in its body. Each name comes with its value, or
+        tuple of values, before the loop."""
         out = []
         for name in sorted(assigned_names(body)):
             before = self.scope.names.get(name)
@@ -548,7 +554,8 @@ class KernelBuilder(Tiles):
         return out
 
     def after(self, name: str, body: list[ast.Statement]) -> Binding:
-        """The binding of a carried name at the end of a loop's body."""
+        """Returns the binding of a loop-carried name at the end of the loop's body. Raises TileError `name` if it has
+        none there."""
         if name not in self.scope.names:
             where = self.left_behind.get(name, "inside the loop")
             self.error(
@@ -557,7 +564,8 @@ class KernelBuilder(Tiles):
         return self.scope.names[name]
 
     def after_iteration(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
-        """The values of a carried name after an iteration, converted to the type that the name had before the loop."""
+        """Returns the values of a loop-carried name at the end of an iteration, converted to the name's type before the
+        loop. Raises TileError `type` if this is impossible."""
         loc = last_assignment(body, name).loc
         if isinstance(start, tuple):
             if not isinstance(value, tuple) or len(value) != len(start):
@@ -621,7 +629,7 @@ class KernelBuilder(Tiles):
         self.name_results(carried, made.results)
 
     def written_out(self, node: ast.For, turns: range, loc: Loc) -> None:
-        """Builds the iterations of a loop one after another."""
+        """Unrolls a loop completely: builds its body once for each iteration."""
         count = max(0, -(-(turns.stop - turns.start) // turns.step))
         # The count is checked before anything is built. A loop of 2^40 iterations would never end.
         if count > self.ir.budget.steps:
@@ -639,7 +647,8 @@ class KernelBuilder(Tiles):
         self.left_behind[name] = COUNTER
 
     def bounds(self, iterable: ast.Call) -> list[Value]:
-        """Start, stop and step of a range. Bounds that are numbers get the type of the bounds that are values."""
+        """Returns start, stop and step of a range as IR values of one type. Literal bounds get the type of the run-time
+        bounds."""
         limits: list[Value | int | float | bool] = []
         for arg in iterable.args:
             bound = self.operand(arg, "range")
@@ -682,8 +691,8 @@ class KernelBuilder(Tiles):
         self.name_results(carried, made.results)
 
     def tested(self, node: ast.While, carried: list[tuple[str, Binding]]) -> tuple[Block, Value]:
-        """Builds the region that computes a loop's condition from the carried values. Returns the region and the
-        condition."""
+        """Builds the region that computes the condition of a `while` from the loop-carried values. Returns the region
+        and the condition."""
         test = Block([Value(v.type) for _, c in carried for v in leaves(c)])
         with self.ir.region(test):
             before = self.scope.names
@@ -699,8 +708,8 @@ class KernelBuilder(Tiles):
         return test, condition
 
     def by_thread(self, name: str, start: Binding, condition: Value, node: ast.While) -> Binding:
-        """The start value of a loop-carried name, for a loop whose condition differs between threads. The value has an
-        element for each element of the condition."""
+        """Returns the start value of a loop-carried name for a `while` whose condition is a tile. A scalar is broadcast
+        to the condition's shape. Raises TileError `shape` if the start value has another number of elements."""
         if isinstance(start, tuple):
             return tuple(self.by_thread(name, s, condition, node) for s in start)
         assert isinstance(start, Value)
@@ -728,7 +737,7 @@ class KernelBuilder(Tiles):
 
 
 def leaves(binding: Binding) -> list[Value]:
-    """The values of a binding that a run-time loop carries: the binding itself, or the elements of a tuple."""
+    """Flattens a binding to a list of IR values: `(a, (b, c))` becomes `[a, b, c]`."""
     if isinstance(binding, tuple):
         return [v for b in binding for v in leaves(b)]
     assert isinstance(binding, Value)
@@ -736,7 +745,8 @@ def leaves(binding: Binding) -> list[Value]:
 
 
 def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
-    """A binding with the same structure as `like`, made from the next values."""
+    """The inverse of `leaves`: builds nested tuples like those in `like` from the next values. Each value gets the
+    name."""
     if isinstance(like, tuple):
         return tuple(rebuilt(element, values, name) for element in like)
     value = next(values)
@@ -745,7 +755,7 @@ def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
 
 
 def last_assignment(body: list[ast.Statement], name: str) -> ast.Statement:
-    """The last statement that binds a name. Statements inside other statements count."""
+    """Returns the last statement that binds a name. Searches nested statements, too."""
     for node in reversed(body):
         if name in assigned_names([node]):
             if isinstance(node, ast.If):
@@ -757,7 +767,7 @@ def last_assignment(body: list[ast.Statement], name: str) -> ast.Statement:
 
 
 def assigned_names(body: list[ast.Statement]) -> set[str]:
-    """The names that statements bind in their own scope. A nested def binds only its own name."""
+    """Returns the names that statements bind in their own scope. A nested def binds only its own name."""
     out: set[str] = set()
     for node in body:
         if isinstance(node, ast.Assign):

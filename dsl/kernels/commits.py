@@ -1,5 +1,5 @@
-"""Checks for a `commit()` after another `commit()`. The second commit() closes an empty group, so every later wait(n)
-waits for one more copy."""
+"""Checks for two `commit()` calls with no copy between them. The second call closes an empty group of copies. Then
+every later wait(n) waits for one copy more than intended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUPS = frozenset({"copy", "commit", "wait"})
 
 
 def repeated_commits(program: Program, kernel: str) -> list[TileError]:
-    """The errors in a kernel and in all functions that it may call."""
+    """Returns an error for each repeated commit() in a kernel or in any function of the program."""
     body = program.kernels[kernel].body
     # Few kernels have two commits. Counting them first avoids a walk over all functions.
     if program.kernels[kernel].loc.source.text.count("commit()") < 2:
@@ -27,8 +27,8 @@ def repeated_commits(program: Program, kernel: str) -> list[TileError]:
 
 def double_commits(body: list[ast.Statement]) -> Iterator[TileError]:
     """Yields an error for each commit() that follows another commit(), if no statement between the two may copy or
-    wait. Only the text is checked. For some constants, a branch or loop between the two may skip its copies. This is
-    not an error. The second commit() must then close the empty group, or the number of groups would be wrong."""
+    wait. Only the text is checked. A copy in a branch or loop between the two also prevents the error, even if some
+    constants skip it. For these constants, the second commit() keeps the number of groups the same."""
     events = [statement for statement in body if any(map(_concerns_groups, _called(statement)))]
     for before, statement in pairwise(events):
         if _is_commit(before) and _is_commit(statement):
@@ -52,7 +52,7 @@ def _error(statement: ast.Statement) -> TileError:
 
 
 def _concerns_groups(name: str) -> bool:
-    """Whether a call of this name copies, commits or waits. The answer is yes for any function of the file."""
+    """Whether a call of this function may copy, commit or wait. Any function that is not built in may do so."""
     return name in GROUPS or name not in ROWS
 
 
@@ -61,7 +61,6 @@ def _is_commit(statement: ast.Statement) -> bool:
 
 
 def _called(node: Any) -> Iterator[str]:
-    """The names of the functions that a part of the tree calls."""
     for part in ast.walk([node]):
         if isinstance(part, ast.Call) and isinstance(part.function, ast.Name):
             yield part.function.id

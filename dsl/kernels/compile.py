@@ -29,8 +29,8 @@ BUILT = "build"
 
 @dataclass(slots=True)
 class Compiled:
-    """A compiled variant: every level as text, the header, and the compile time of each level. `body` is the PTX
-    without its header."""
+    """The compiled code of a variant. `body` is the PTX without its header. `seconds` maps steps of the compilation to
+    times."""
 
     variant: Variant
     header: Header
@@ -43,20 +43,21 @@ class Compiled:
 
     @property
     def ir(self) -> str:
-        """The tile IR after all passes, as text that can be read back."""
+        """The tile IR after all passes, as text that the IR reader can parse."""
         return printed(self.level)
 
 
 @dataclass(slots=True)
 class Lowered:
-    """A variant after all passes, ready for LLVM. `passes` lists the names of the passes, in order."""
+    """A variant after its passes, ready for the generation of LLVM IR. `passes` lists the names of the passes that ran,
+    in order."""
 
     variant: Variant
     seconds: dict[str, float]
     passes: list[str] = field(default_factory=list)
 
     def level(self, program: Program) -> Level:
-        """The variant as a Level, which can be printed and read back."""
+        """Returns the variant as a `Level`, which can be printed as text and parsed again."""
         v = self.variant
         parts = (v.schedule.name, v.constants, v.requires, self.passes)
         return Level(v.function, v.target, program.source, *parts)
@@ -98,8 +99,8 @@ def lower(
 
 
 def settled(program: Program, request: Request) -> Request:
-    """The request, in which the options that a pass refused are replaced (`retreats`). A caller that runs the passes
-    one by one needs this request."""
+    """Returns the request with its field `retreats` set, which replaces the options that a pass refused. A caller that
+    runs the passes one by one needs this, because only `lower` retries after a refusal."""
     if not program.once(multiplies, request.kernel):
         # Only matrix products, and schedule lines that stage or pipeline copies, lead to choices that a pass may
         # refuse.
@@ -110,8 +111,8 @@ def settled(program: Program, request: Request) -> Request:
 
 
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
-    """Compiles one variant to PTX. `options` are the options of `lower`. One more option is `llvm_level`, the level of
-    LLVM's code generation."""
+    """Compiles one variant to PTX. `options` are those of `lower`, plus `llvm_level`, the optimization level of LLVM's
+    code generation."""
     llvm_level = options.pop("llvm_level", None)
     return compile_lowered(program, lower(program, request, **options), llvm_level)
 
@@ -119,7 +120,8 @@ def compile_variant(program: Program, request: Request, **options: Any) -> Compi
 def compile_lowered(
     program: Program, lowered: Lowered, llvm_level: int | None = None, known: Mapping[str, str] | None = None
 ) -> Compiled:
-    """Compiles a lowered variant to PTX. `known` maps LLVM IR to PTX without its header, for the same target."""
+    """Compiles a lowered variant to PTX. `known` maps LLVM IR to its PTX without header, for the same target, so that
+    LLVM need not compile it again."""
     level = lowered.level(program)
     made = generate(level, llvm_level, known)
     # The pairs of tensors that may share memory are proved here and not in `generate`, because the proof needs the
@@ -133,8 +135,8 @@ def compile_lowered(
 
 @dataclass(slots=True)
 class Generated:
-    """The code of a kernel after all passes. `version` is the PTX version. `llvm_level` is the level of LLVM's code
-    generation."""
+    """The code generated from a kernel's IR after all passes. `version` is the PTX version. `llvm_level` is the
+    optimization level of LLVM's code generation."""
 
     header: Header
     llvm: str
@@ -145,7 +147,7 @@ class Generated:
 
     @property
     def llvm_text(self) -> str:
-        """LLVM IR after a line with the header. `ptx_of_llvm` compiles this text."""
+        """The LLVM IR, after a comment line with the header. `ptx_of_llvm` compiles this text."""
         from dsl.runtime.header import to_json
 
         row = {"ptx": self.version, "level": self.llvm_level, "header": to_json(self.header)}
@@ -159,7 +161,7 @@ class Generated:
 
 
 def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:
-    """Generates LLVM IR, and PTX with its header. `known` is as in `compile_lowered`."""
+    """Generates LLVM IR, and from it PTX with its header. `known` is as in `compile_lowered`."""
     from dsl.kernels.launch_header import make_header
     from dsl.lowering.emit import emit
     from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
@@ -185,8 +187,8 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
 
 
 def refused(function: Function, llvm: str) -> TileError | None:
-    """The error for text that LLVM refuses, if a plug-in's rule wrote some of the text. The result is None if no rule
-    wrote the text, which means a bug of the compiler."""
+    """Returns the error for LLVM IR that LLVM rejects, if an emission rule of a plug-in wrote some of it. Returns None
+    if the compiler wrote all of it. Then the compiler has a bug."""
     from dsl.lowering.emit.codegen import wrong_in
     from dsl.lowering.emit.rules import OWN
 
@@ -204,8 +206,8 @@ def refused(function: Function, llvm: str) -> TileError | None:
 
 
 def ptx_of_llvm(text: str, name: str) -> str:
-    """Compiles LLVM IR to PTX with its header. `llvm_text` wrote the IR, and a user may have edited it. Raises
-    TileError `ir` with the place in `text`."""
+    """Compiles LLVM IR to PTX with its header. `text` is what `Generated.llvm_text` returned, and a user may have
+    edited it. Raises TileError `ir` at the faulty place in `text`."""
     from dsl.lowering.emit.codegen import to_ptx, wrong_in
     from dsl.lowering.ir.targets import target
     from dsl.runtime.header import parse, write
@@ -229,8 +231,8 @@ def ptx_of_llvm(text: str, name: str) -> str:
 
 
 def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, Level]]:
-    """Yields a variant after building and after each pass, as (name, seconds, level). The next pass modifies the same
-    level."""
+    """Yields (name of the pass, seconds, level) after building and after each pass. The yielded `level` is always the
+    same object, which the next pass modifies."""
     start = time.perf_counter()
     level = Lowered(build_variant(program, settled(program, request)), {}).level(program)
     yield BUILT, time.perf_counter() - start, level
@@ -241,8 +243,8 @@ def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, 
 
 
 def level_after(program: Program, request: Request, name: str) -> Level:
-    """A variant after the pass `name`, or before all passes for `build`. Raises TileError `call` for a pass that does
-    not run."""
+    """Returns a variant after the pass `name`, or before all passes if `name` is `build`. Raises TileError `call` if
+    the pass does not run."""
     if name != BUILT:
         named([name], passes_of(program.plugins))
     for done, _, level in levels_of(program, request):
@@ -252,15 +254,15 @@ def level_after(program: Program, request: Request, name: str) -> Level:
 
 
 def go_through(level: Level, passes: Sequence[Pass]) -> bool:
-    """Runs passes on a kernel that was read from text. Returns false if choices skip all of the passes."""
+    """Runs passes on the IR of `level`. Returns False if all of these passes are switched off."""
     run = run_passes(level.function, level.target, passes)
     level.passes += run
     return bool(run)
 
 
 def finish(level: Level, llvm_level: int | None = None, choices: Mapping[str, str] | None = None) -> Generated:
-    """Compiles a kernel that was read as text at any level. The level records the passes that have run. The later
-    passes run with `choices`."""
+    """Compiles tile IR that was read from text. `level.passes` lists the passes that have already run. Only later
+    passes run, with the options in `choices`."""
     passes = passes_of(level.function.choices.plugins)
     last = max((i for i, each in enumerate(passes, 1) if each.name in level.passes), default=0)
     level.function.choices.force(choices or {}, "--choose")

@@ -1,4 +1,4 @@
-"""Kernels from a file that contains tile IR (after any pass), LLVM IR or PTX. The file may have been edited by hand."""
+"""Reads kernels from a file with tile IR (after any pass), LLVM IR or PTX. A user may have edited the file by hand."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The PTX of a file that may have been edited by hand. `headers` maps the kernel's name in the `.tile` file to its
-    header."""
+    """The PTX of a file that a user may have edited. `headers` maps the name of each kernel in the `.tile` file to the
+    kernel's header."""
 
     name: str
     ptx: str
@@ -25,23 +25,25 @@ class Edited:
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits of the PTX's SHA-256. The digits distinguish trials of different texts."""
+        """The first 12 hexadecimal digits of the PTX's SHA-256. `dsl tune` logs them, to distinguish trials of
+        different texts."""
         return hashlib.sha256(self.ptx.encode()).hexdigest()[:12]
 
     def not_launched(self, used: str) -> TileError:
-        """The error if none of the file's kernels is launched. `used` says in words which kernels are launched instead,
-        and where."""
+        """Returns the error for a file whose kernels are never launched. `used` ends its message: it states which
+        kernels are launched instead."""
         return TileError("ptx", None, f"'{self.name}' has the kernels {', '.join(self.headers)}; {used}")
 
 
 def edited_from(file: str, choose: Mapping[str, str]) -> Edited:
-    """The kernels of a file, compiled to PTX. Raises TileError or LaunchError."""
+    """Compiles the kernels of a file to PTX. Raises TileError or LaunchError."""
     ptx = ptx_from(file, choose)
     return Edited(file, ptx, headers_of(ptx))
 
 
 def headers_of(ptx: str) -> dict[str, Header]:
-    """The header of each kernel in a PTX text, by the kernel's name in the `.tile` file. Raises LaunchError."""
+    """Maps the name of each kernel in the `.tile` file to its header in a PTX text. Raises LaunchError if the PTX has
+    no header."""
     from dsl.runtime.errors import LaunchError
     from dsl.runtime.header import read
 
@@ -52,7 +54,7 @@ def headers_of(ptx: str) -> dict[str, Header]:
 
 
 def ptx_from(file: str, choose: Mapping[str, str]) -> str:
-    """The PTX of a file. Tile IR is compiled with the options in `choose`. LLVM IR is compiled as it is. PTX is
+    """Returns the PTX of a file. Tile IR is compiled with the options in `choose`, and LLVM IR without them. PTX is
     returned unchanged."""
     from dsl.lowering.text.level import is_ir
     from dsl.text.files import MAX_TEXT, read_text

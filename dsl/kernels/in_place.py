@@ -1,13 +1,13 @@
 """Finds the outputs of a kernel that may share memory with an input. Each element must be read before it is written.
 
-This order is proved from the text and the IR of the kernel. Without a proof, sharing is refused. The text shows which
-elements a block touches. Input and output must have equal dims, and all accesses to them must use the same indices.
-Along each axis of the grid, blocks must index disjoint slices, and no index may be in a loop. Under these conditions,
-each element belongs to one block and is written once.
+The compiler proves this from the kernel's text and its IR. Without a proof, an output must not share memory with an
+input. The text shows which elements a block touches. Input and output must have equal dims, and all accesses to them
+must use the same indices. Along each axis of the grid, blocks must index disjoint slices, and no index may be in a
+loop. Under these conditions, each element belongs to one block and is written once.
 
-The IR shows the order: every load comes before every store. The order must also hold between threads: the load and the
-store have the same offsets and masks in the same threads, or a block barrier is between them. Kernels with asynchronous
-copies, TMA boxes or atomics on these tensors, or with work shared between blocks, are refused.
+The IR shows the order: every load comes before every store. The order must also hold between threads. Either the load
+and the store use the same offsets and masks in the same threads, or a block barrier separates them. Sharing is refused
+for kernels with asynchronous copies, TMA boxes or atomics on these tensors. It is also refused if blocks share work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ PLAIN = ("read", "write")
 
 
 def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str, str], ...]:
-    """The pairs (output, input) of names that may share memory. `function` is the kernel after all passes."""
+    """Returns pairs (output, input) of names of tensors that may share memory. `function` is the kernel after all
+    passes."""
     given = {p.name: p for p in function.params if p.kind == "tensor" and p.value is not None}
     written = [p for p in given.values() if "w" in p.access]
     read = [p for p in given.values() if p.access == "r"]
@@ -37,7 +38,7 @@ def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str
 
 
 def is_alike(y: Parameter, x: Parameter) -> bool:
-    """Whether equal indices of two tensors in the same memory have equal addresses."""
+    """Whether equal indices have equal addresses in two tensors that start at the same address."""
     return y.dtype == x.dtype and list(y.dims) == list(x.dims) and not y.strided and not x.strided
 
 
@@ -45,8 +46,8 @@ def is_alike(y: Parameter, x: Parameter) -> bool:
 
 
 class KernelText:
-    """The indices in the text of a kernel. `values` maps names that are bound once, outside of branches and loops, to
-    their values."""
+    """Analyses the indices in a kernel's text. `values` maps each name that is bound once, outside of branches and
+    loops, to its expression."""
 
     def __init__(self, kernel: ast.KernelDef):
         self.body = [each for each in kernel.body if not isinstance(each, ast.Grid)]
@@ -66,7 +67,8 @@ class KernelText:
         self.changing = {name for name, count in bound.items() if count > 1 or name not in self.values}
 
     def is_own(self, tensors: set[str]) -> bool:
-        """Whether all indices of these tensors are the same, and give each block its own elements."""
+        """Whether all accesses to these tensors use the same indices, and different blocks access different
+        elements."""
         found = [*self.parts(self.body, tensors)]
         if not found or None in found:
             return False
@@ -78,8 +80,8 @@ class KernelText:
         return covered == {*range(self.axes)} and all(map(self.is_plain, first))
 
     def parts(self, node: Any, tensors: set[str]) -> Iterator[list[Any] | None]:
-        """The subscripts of the tensors. Yields None for a use of a tensor whose elements the text does not
-        determine."""
+        """Yields the subscripts of each access to the tensors. Yields None for any other use of a tensor except
+        `given(x)`, and for an access in a loop."""
         if isinstance(node, list | dict):
             for each in node if isinstance(node, list) else node.values():
                 yield from self.parts(each, tensors)
@@ -100,12 +102,13 @@ class KernelText:
                 yield from self.parts(getattr(node, name), tensors)
 
     def is_plain(self, subscript: Any) -> bool:
-        """Whether the subscript is a slice or the number of a block. An index tile may contain an element twice."""
+        """Whether the subscript is a slice or `block(d)`. An index tile is refused, because it may contain an index
+        twice."""
         return isinstance(subscript, ast.Slice) or bool([*self.block_axes(subscript)])
 
     def block_axes(self, subscript: Any) -> Iterator[int]:
-        """Yields the grid axis d if this subscript gives each block along the axis its own part: `block(d)`, or
-        `block(d) * T : block(d) * T + T`. Names are replaced by their values."""
+        """Yields the grid axis d if the subscript is `block(d)`, or `block(d) * T : block(d) * T + T`. Blocks along
+        axis d then access disjoint elements. Names in the subscript are first replaced by their values."""
         if not isinstance(subscript, ast.Slice):
             axis = block_axis(self.meant(subscript))
             if axis is not None:
@@ -122,12 +125,12 @@ class KernelText:
             yield axis
 
     def meant(self, node: Any) -> Any:
-        """The value of a name that is bound once. Any other expression is returned unchanged."""
+        """Returns the expression of a name that is bound once. Any other expression is returned unchanged."""
         return self.values.get(node.id, node) if isinstance(node, ast.Name) else node
 
 
 def bound_by(node: Any) -> Iterator[str]:
-    """The names that a statement binds."""
+    """Yields the names that a statement binds."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             if not isinstance(target, ast.Index):
@@ -141,7 +144,8 @@ def bound_by(node: Any) -> Iterator[str]:
 
 
 def assigned(line: ast.Assign) -> Iterator[tuple[str, ast.Expr]]:
-    """The names in an assignment with their values, if each name has its own expression."""
+    """Yields each name in an assignment with its expression. Yields nothing for `a, b = f(x)`, where one expression
+    gives both values."""
     if len(line.targets) == 1:
         values = [line.value]
     else:
@@ -152,7 +156,7 @@ def assigned(line: ast.Assign) -> Iterator[tuple[str, ast.Expr]]:
 
 
 def block_axis(node: Any) -> int | None:
-    """The number d in `block(d)`. Returns None for any other expression."""
+    """Returns the number d for `block(d)`, and None for any other expression."""
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "block":
         argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
         return int(argument.value) if isinstance(argument, ast.Number) else None
@@ -160,13 +164,13 @@ def block_axis(node: Any) -> int | None:
 
 
 def said(node: Any) -> str:
-    """The text of an expression without spaces, and "" for None."""
+    """Returns the source text of an expression without spaces. Returns "" for None."""
     return "" if node is None else "".join(node.loc.source.text[node.loc.start : node.loc.end].split())
 
 
 def texts(subscripts: list[Any]) -> list[str]:
-    """The texts of subscripts. A slice's text is made from its two ends, because the slice's own span in the source may
-    be longer."""
+    """Returns the texts of subscripts. The text of a slice is made from its two ends, because its span in the source
+    may be longer."""
     return [f"{said(s.start)}:{said(s.stop)}" if isinstance(s, ast.Slice) else said(s) for s in subscripts]
 
 
@@ -178,8 +182,8 @@ def names_of(subscript: Any) -> set[str]:
 
 
 class AccessOrder:
-    """The accesses to a function's tensors, in the order of the IR. `touches` maps a tensor to its operations. `around`
-    maps an operation to the operation whose region contains it."""
+    """The accesses to a function's tensors, in the order of the IR. `touches` maps a tensor to the operations that
+    access it. `around` maps an operation to the operation whose region contains it."""
 
     def __init__(self, function: Function):
         self.body = function.body
@@ -219,9 +223,8 @@ class AccessOrder:
         return is_single and mine["offset"] is others["offset"] and mine.get("mask") is others.get("mask")
 
     def is_in_front(self, load: Op, store: Op) -> bool:
-        """Whether the load comes before the store. Their order is decided in the innermost block of operations that
-        contains both. The load and the store may be operations of this block, or may be inside operations of this
-        block."""
+        """Whether the load comes before the store in the IR. If the two are nested in other operations, the order of
+        these operations in the innermost common block counts."""
         first = {self.blocks[op]: op for op in self.with_around(load)}
         for op in self.with_around(store):
             if (other := first.get(self.blocks[op])) is not None:
@@ -245,11 +248,11 @@ class AccessOrder:
         return any(op.spec.orders == "threads" and op.attrs["scope"] == "block" for op in between)
 
     def at_top(self, op: Op) -> Op:
-        """The operation of the kernel's body that is, or contains, this operation."""
+        """Returns the operation in the kernel's outermost block that is `op` or contains `op`."""
         *_, top = self.with_around(op)
         return top
 
 
 def named(op: Op) -> dict[str, Value]:
-    """The operands of an access by name."""
+    """Returns the operands of a load or store by name (`offset`, `mask` …)."""
     return dict(zip(op.attrs["has"], op.operands, strict=True))

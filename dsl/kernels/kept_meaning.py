@@ -1,7 +1,7 @@
-"""Checks that the passes of plug-ins keep the semantics of a kernel, on the arguments of the next launch.
+"""Checks that passes of plug-ins do not change a kernel's results, on the arguments of the next launch.
 
-`dsl verify` compares all levels on many shapes. Here only the passes of plug-ins are checked, on the first blocks of
-one launch. numpy runs the kernel before and after each of these passes.
+`dsl verify` compares all levels on many shapes. This module checks only the passes of plug-ins, on the first blocks of
+one launch. The kernel is executed in numpy before and after each of these passes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BLOCKS = 2
 
 
 class NotCompared(UserWarning):
-    """A pass of a plug-in was not compared, because the kernel has no reference semantics in numpy."""
+    """Warns that a plug-in's pass was not compared, because the kernel has no reference semantics in numpy."""
 
 
 def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
-    """The grid of a launch with these arguments."""
+    """Computes the grid of a launch with these arguments."""
     from dsl.runtime import device_facts
     from dsl.runtime.expressions import compile_expression
 

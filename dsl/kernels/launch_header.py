@@ -1,4 +1,4 @@
-"""The header of a compiled variant, for its launches (docs/architecture.md lists the keys)."""
+"""Makes the header of a compiled kernel, which the launcher reads (docs/architecture.md lists the keys)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dsl.runtime.tensor_map import Window
 
 
 def make_header(level: Level) -> Header:
-    """The header of a variant after all passes."""
+    """Makes the header of a kernel whose passes have all run."""
     function = level.function
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
     # A dim that belongs only to absent tensors has no value in a launch.
@@ -57,7 +57,7 @@ def make_header(level: Level) -> Header:
 
 
 def _passed(p: Parameter) -> HeaderTensor | Scalar | HeaderTable:
-    """The header's entry for a parameter that the caller passes."""
+    """Makes the header's entry for a parameter that the caller passes."""
     if p.kind == "scalar":
         return Scalar(p.name, p.dtype.name)
     if p.kind != "tensor":
@@ -75,7 +75,7 @@ def _passed(p: Parameter) -> HeaderTensor | Scalar | HeaderTable:
 
 
 def _arguments(function: Function) -> Iterator[Argument]:
-    """The arguments of the kernel's entry point, in the order of its `.param`s."""
+    """Yields the arguments of the kernel's entry point, in the order of its `.param`s."""
     present = [p for p in function.params if p.value is not None]
     for p in present:
         if p.kind == "tensor":
@@ -95,7 +95,8 @@ def _arguments(function: Function) -> Iterator[Argument]:
 
 
 def whole_clusters(function: Function) -> Iterator[Requirement]:
-    """The requirement that the grid is a whole number of clusters. Its place is the `cluster` line of the schedule."""
+    """Yields the launch condition that the grid's x extent is a multiple of the cluster size. Its source line is the
+    `cluster` line of the schedule."""
     size, place = function.blocks_of_cluster, function.lines.get(("cluster", "cluster"))
     if size > 1 and place is not None:
         hint = "take fewer blocks a cluster; if the operands are staged by TMA, the grid may have any extent"
@@ -104,7 +105,8 @@ def whole_clusters(function: Function) -> Iterator[Requirement]:
 
 
 def pipelines_of(function: Function) -> Iterator[HeaderPipeline]:
-    """The mbarriers between the warp roles of a kernel, with their offsets in shared memory."""
+    """Yields the rings of mbarriers between a kernel's warp roles (producer and consumer warps), with their offsets in
+    shared memory."""
     for op in walk(function.body):
         if op.spec.control.concurrent:
             base, copies = 0, [each for each in walk(op.regions[0]) if is_of_box(each)]
@@ -115,7 +117,7 @@ def pipelines_of(function: Function) -> Iterator[HeaderPipeline]:
 
 
 def marks_of(function: Function) -> tuple[HeaderMark, ...]:
-    """The marks of a kernel, in the order of their numbers."""
+    """Returns the timeline marks of a kernel, in the order of their numbers."""
     found = {op.attrs["number"]: op for op in walk(function.body) if op.spec.acts == "records"}
     rows = ([found[number].attrs[key] for key in ("kind", "name", "line")] for number in sorted(found))
     return tuple(HeaderMark(*row) for row in rows)

@@ -1,4 +1,4 @@
-"""A kernel at any level as text: syntax tree, IR, layouts, LLVM IR, PTX or machine code. Source lines can be added to
+"""Prints a kernel at any level: syntax tree, IR, layouts, LLVM IR, PTX or machine code. Source lines can be added to
 the text."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ LEVELS = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 def level(
     program: Program, request: Request, name: str, annotate: bool = False, asked: Asked | None = None, **options: Any
 ) -> str:
-    """The text of a level. With `annotate`, each source line is shown above the rows that come from it. `asked`
-    receives the kernel's choices. `options` are those of `lower`.
+    """Returns a kernel's text at the level `name`, one of `LEVELS`. With `annotate`, each source line is printed above
+    the rows generated from it. The kernel's choices are recorded in `asked`. `options` are those of `lower`.
 
     Raises TileError. For sass, also raises LaunchError or DeviceError.
     """
@@ -58,7 +58,7 @@ def level(
 
 
 def tree(node: Any) -> str:
-    """A syntax tree as text: one line per node, with the number of its source line."""
+    """Formats a syntax tree as text: one line per node, with the number of its source line."""
     lines: list[str] = []
     _tree(node, "", 0, lines)
     return printable("\n".join(lines)) + "\n"
@@ -92,7 +92,7 @@ def _tree(node: Any, label: str, depth: int, lines: list[str]) -> None:
 
 
 def named_values(function: Function) -> list[tuple[int, str, str, str]]:
-    """(line, name, type, layout) for the named tiles of the kernel and its functions, in program order."""
+    """Returns (line, name, type, layout) for each named tile of the kernel and its functions, in program order."""
     rows: dict[tuple[str, str, str], int] = {}
     for op in walk(function.body):
         for value in [*op.results, *(argument for region in op.regions for argument in region.args)]:
@@ -105,14 +105,16 @@ def named_values(function: Function) -> list[tuple[int, str, str, str]]:
 
 
 def outermost_line(loc: Loc | None) -> int:
-    """The line in the kernel itself, outside of all inlined calls. Returns 0 if `loc` is None."""
+    """Returns the source line in the kernel itself. For inlined code, this is the line of the outermost call. Returns 0
+    if `loc` is None."""
     while loc is not None and loc.caller is not None:
         loc = loc.caller
     return loc.line if loc else 0
 
 
 def layouts(function: Function) -> str:
-    """A table of the named tiles with their layouts. A layout is shown as the coordinates of each basis vector."""
+    """Formats a table of the named tiles with their layouts. A layout is printed as the coordinates of its basis
+    vectors."""
     from dsl.text.terminal import plain, table
 
     return plain(table(["line", "name", "type", "layout"], named_values(function), left=4))
@@ -122,15 +124,15 @@ def layouts(function: Function) -> str:
 
 
 class Lines:
-    """The source lines of the program's files. A line is returned only if it differs from the line that was returned
-    last."""
+    """Formats source lines of the program's files as comments. A line that was just printed is not repeated."""
 
     def __init__(self, source: Source):
         self.source = source
         self.last: tuple[str, int] | None = None
 
     def comment(self, mark: str, file: str, line: int) -> list[str]:
-        """The comment for a line. Returns an empty list if the line is the same as before."""
+        """Returns the comment for a source line, as a list. The list is empty if the previous call had the same
+        line."""
         if line == 0 or self.last == (file, line):
             return []
         self.last = (file, line)

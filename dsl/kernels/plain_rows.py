@@ -1,4 +1,5 @@
-"""Rows of a level's text without debug information, bookkeeping and comments, so that two texts can be compared."""
+"""Removes debug information, bookkeeping and comments from tile IR, LLVM IR or PTX, so that two texts can be
+compared."""
 
 from __future__ import annotations
 
@@ -21,25 +22,25 @@ WITHOUT_CODE = re.compile(r"^\s*(?:$|\.loc\s|\.file\s|\$L__(?:tmp|func_))")
 
 
 def ir_rows(text: str) -> list[str]:
-    """The rows of an IR's text, without the quoted sources and without rows that every pass changes."""
+    """Returns the rows of an IR's text, without the quoted sources and without rows that every pass changes."""
     return [row for row in text.partition("\nsource 0 ")[0].splitlines() if not row.startswith(BOOKKEEPING)]
 
 
 def split_place(row: str) -> tuple[str, str]:
-    """Splits a row of the IR into the row without its place, and the place. A place is a text such as `1:6:3+8<4:9+4`,
-    with the innermost call first, or an empty text."""
+    """Splits a row of the IR into the row without its source location, and the location. The location is empty, or a
+    text such as `1:6:3+8<4:9+4` with the innermost call first."""
     found = PLACE.search(row)
     return (row, "") if found is None else (row[: found.start()] + row[found.end() :], found[1])
 
 
 def without_metadata(row: str) -> str:
-    """A row of LLVM IR without references to debug information."""
+    """Removes references to debug information from a row of LLVM IR."""
     return LOOP.sub("", DEBUG.sub("", row))
 
 
 def llvm_lines(text: str) -> dict[str, int]:
-    """The source line of each `!dbg` of LLVM IR, by number. Each source line is the innermost line in the kernel's own
-    file."""
+    """Maps the number of each `!dbg` node in LLVM IR to a source line in the kernel's own file. Code inlined from
+    another file gets the line of the call."""
     nodes = {found[1]: (int(found[2]), found[3], found[4]) for found in NODE.finditer(text)}
     files = dict(OWNER.findall(text))
     head = DEBUG.search(text)  # the first one belongs to the kernel itself
@@ -53,8 +54,8 @@ def llvm_lines(text: str) -> dict[str, int]:
 
 
 def ptx_lines(text: str) -> Iterator[tuple[str, int | None]]:
-    """Each row of PTX with its source line in the kernel's own file. Code inlined from another file has the line of the
-    call. The line is None before the first `.loc`."""
+    """Yields each row of PTX with its source line in the kernel's own file. Code inlined from another file has the line
+    of the call. The line is None before the first `.loc`."""
     line: int | None = None
     own: str | None = None
     for row in text.splitlines():

@@ -1,5 +1,5 @@
-"""Loads plug-ins, which are the user's Python files. Each file is read once. Together the files make the `Plugins` that
-a program is compiled with.
+"""Loads plug-ins, which are the user's Python files. Each file is read once. All files together become one `Plugins`
+object, with which a program is compiled.
 
 A file is read again if its text or the text of its instruction rows has changed. The functions that a file marks with
 `dsl.plugin` are checked here. A function that cannot be added is an error at its line, before anything is compiled.
@@ -25,8 +25,8 @@ from dsl.text.files import read_text, resolved
 
 @dataclass(frozen=True, slots=True)
 class PluginFile:
-    """A plug-in file as it was read. `beside` lists the files with its instruction rows. `rows` holds these rows, by
-    name."""
+    """A plug-in file, as it was when it was read. `beside` lists the files with its instruction rows. `rows` maps the
+    names of instructions to these rows."""
 
     path: Path
     text: str
@@ -40,7 +40,7 @@ class PluginFile:
         return hashlib.sha256(texts.encode()).hexdigest()[:12]
 
     def is_as_read(self, text: str) -> bool:
-        """Whether `text` and the files in `beside` are unchanged since they were read."""
+        """Whether `text` is the text that was read, and the files in `beside` are unchanged."""
         try:
             return self.text == text and all(read_text(Path(each.name)) == each.text for each in self.beside)
         except TileError:
@@ -52,8 +52,8 @@ _joined: dict[tuple[tuple[Path, str], ...], Plugins] = {}
 
 
 def load_plugins(paths: Sequence[str | Path]) -> Plugins:
-    """The plug-ins of these files together. Equal paths and texts give the same object. Raises TileError `plugin` for a
-    function that cannot be added, and `file` for a file that cannot be read."""
+    """Loads plug-in files into one `Plugins`. Equal paths and texts give the same object. Raises TileError `plugin` for
+    a function that cannot be added, and `file` for a file that cannot be read."""
     files = {each.path: each for each in map(_read, paths)}
     if not files:
         return NONE
@@ -89,7 +89,8 @@ def _read(path: str | Path) -> PluginFile:
 
 
 def _beside(path: Path, added: Added) -> Source:
-    """A file that a plug-in names. Raises TileError `plugin` if the file cannot be read."""
+    """Reads a file that a plug-in names, relative to the plug-in's folder. Raises TileError `plugin` if it cannot be
+    read."""
     named = Path(added.loc.source.name).parent / added.name
     try:
         return Source(str(named), read_text(path.parent / added.name))
@@ -121,7 +122,8 @@ def _join(files: Sequence[PluginFile]) -> Plugins:
 
 
 def _examine(added: Added) -> None:
-    """Raises TileError `plugin` for a marked function that cannot be added anywhere."""
+    """Raises TileError `plugin` for a marked function that cannot be added, such as a pass without `after=` or
+    `before=`."""
     if added.kind in ("pass", "directive") and (added.about["after"] is None) == (added.about["before"] is None):
         raise added.wrong("is a pass that stands nowhere", 'after="recompute", or before=')
     if added.kind == "option" and added.name not in OPEN:
@@ -138,7 +140,7 @@ def _examine(added: Added) -> None:
 
 
 def _teach(semantics: Sequence[Added], owner: str) -> None:
-    """Registers the effects of instructions with the emulator."""
+    """Registers with the emulator the plug-ins' functions that emulate instructions."""
     if semantics:
         # The emulator needs numpy. Plug-ins without semantics do not load it.
         from dsl.runtime.emulator.extension import extend

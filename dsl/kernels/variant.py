@@ -42,25 +42,26 @@ HOST_FACTS = ("sms",)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for a variant: everything that decides its code.
+    """A request for a variant: everything that the code depends on.
 
-    `dims` gives the known extents by name. `types` gives the type parameters. `constants` are set by the caller and
-    override the schedule. `scalars` gives the values of scalar parameters that the schedule specialises. `align` gives
-    the number of bytes that divides each tensor's pointer (16 by default). `absent` names the optional tensors that are
-    not given.
+    `dims` maps names to the known extents. `types` maps type parameters to types. `constants` are set by the caller and
+    override the schedule. `scalars` contains the values of scalar parameters that the schedule specialises. `align`
+    maps each tensor to the alignment of its pointer in bytes (16 by default). `absent` names the optional tensors that
+    the caller does not pass.
 
-    `sms` and `device`, a name, are those of the device of the launch, if known.
+    `sms` (the number of multiprocessors) and `device` (a name) describe the device of the launch, if known.
 
     `index_bits` is 32 or 64. `index_bits=None` selects 32, unless a tensor has more elements than 32 bits can count.
     The caller must request 64 if elements of a view are farther apart than 32 bits can count. With `strict_bounds`, the
-    kernel asserts that index tiles lie inside their axes. `marks` says what a timeline records
+    kernel asserts that the indices in index tiles are in bounds. `marks` selects what a timeline records
     (`dsl/lowering/passes/marks.py`). If `marks` is empty, the kernel records no timeline.
 
-    `choices` gives options by key. These options override the schedule. The caller must check that the variant has a
-    choice for each key. `strides` gives the stride classes of strided tensors (see `stride_class`). Strides of the same
-    class have the same code. If the launch is not the first of its call, `follows` names the tensors that no earlier
-    launch of the call writes. `leads` says that another launch follows (`dsl/lowering/passes/overlap.py`). If a pass
-    has refused planned options, `retreats` gives the options that replace them (`dsl/kernels/compile.py`).
+    `choices` maps keys of compiler choices, such as `swizzle.s`, to options that override the schedule. The caller must
+    check that the variant has a choice for each key. `strides` maps strided tensors to their stride classes (see
+    `stride_class`). Strides of the same class have the same code. `follows` is None for the first launch of a call. For
+    a later launch, it names the tensors that no earlier launch of the call writes. `leads` is True if another launch of
+    the call follows (`dsl/lowering/passes/overlap.py`). `retreats` contains the options that replace those refused by a
+    pass (`dsl/kernels/compile.py`).
     """
 
     kernel: str
@@ -85,10 +86,11 @@ class Request:
 
 
 def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
-    """The representative of a class of strides, in elements. Calls of the same class share a variant.
+    """Maps strides, in elements, to the representative of their class. Calls whose strides are in the same class share
+    a variant.
 
-    The representative is 1 along the last axis with stride 1. Along other axes, the representative is the greatest
-    power of two up to 16 that divides the stride (3 for an odd stride), with the stride's sign.
+    The representative is 1 along the last axis with stride 1. Along other axes, the representative has the stride's
+    sign. Its magnitude is the greatest power of two up to 16 that divides the stride, or 3 for an odd stride.
 
     >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, -5))
     ((8, 1), (1, 8), (3, -3))
@@ -107,7 +109,7 @@ def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class Variant:
-    """A built variant, before the passes."""
+    """The tile IR of a kernel for one request, with its schedule and its launch conditions (`requires`)."""
 
     request: Request
     target: Target
@@ -124,14 +126,14 @@ class Variant:
 
 
 def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
-    """The constants for a header: numbers, and the names of functions."""
+    """Converts constants for a header. Numbers are kept, and a function is replaced by its name."""
     known = {name: value for name, value in constants.items() if isinstance(value, int | float | bool | ast.Def)}
     return {name: value.name if isinstance(value, ast.Def) else value for name, value in known.items()}
 
 
 def _decided(tree: Any, constants: Mapping[str, Any]) -> Any:
-    """Simplifies an expression tree. If constants decide the condition of a `where`, the chosen operand replaces the
-    `where`. A persistent kernel evaluates the simplified tree itself."""
+    """Simplifies an expression tree. If the condition of a `where` is constant, the chosen operand replaces the
+    `where`. In a persistent kernel, the device evaluates the simplified tree."""
     from dsl.runtime.expressions import compile_expression
 
     if not isinstance(tree, list):
@@ -149,28 +151,29 @@ def build_variant(
     program: Program, request: Request, budget: Budget | None = None, resolved: Resolved | None = None
 ) -> Variant:
     """Resolves names, types and constants, and builds the kernel's body. Raises TileError, or Errors with all mistakes.
-    `budget` replaces the usual limit of building steps. `resolved` is the request's resolved schedule, if it is
-    known."""
+    `budget` replaces the usual limit on the number of building steps. `resolved` is the request's resolved schedule, if
+    it is known."""
     with deep_recursion():
         return _Variant(program, request).build(budget, resolved)
 
 
 def resolve(program: Program, request: Request, points: Points | None = None) -> Resolved:
-    """The schedule and the facts of a request, without building the variant. `points` are those of the schedule's cost,
-    if they are known. Raises TileError as building does."""
+    """Evaluates a request's schedule without building the kernel. `points` are the combinations of `tune` values in
+    order of cost, if they were already computed. Raises the same TileErrors as `build_variant`."""
     return _Variant(program, request).resolve(points)
 
 
 def points_of(program: Program, request: Request) -> Points | None:
-    """The points of a request's schedule by cost, or None if the schedule states no cost. Raises TileError."""
+    """Returns the combinations of `tune` values in a request's schedule, cheapest first. Returns None if the schedule
+    states no cost. Raises TileError."""
     return _Variant(program, request).schedule(costs_only=True)[0].points
 
 
 @dataclass(slots=True)
 class Resolved:
-    """A schedule evaluated for the dims and scalars of a request. `constants` are numbers and functions. `special`
-    holds specialised dims and scalars with their values. `divisors` holds divisors of dims, which may decide the code.
-    `family` holds everything else that decides the code."""
+    """A schedule evaluated for the dims and scalars of a request. `constants` maps names to numbers and functions.
+    `special` maps specialised dims and scalars to their values. `divisors` maps dims to known divisors, on which the
+    code may depend. `family` contains everything else that the code depends on."""
 
     request: Request
     schedule: ResolvedSchedule
@@ -183,7 +186,8 @@ class Resolved:
 
     @property
     def family(self) -> tuple:
-        """A hashable key that is equal for requests whose variants differ at most in the divisors of dims."""
+        """A hashable key. Two requests have the same key if their code can differ only because of the divisors of
+        dims."""
         schedule, request = self.schedule, self.request
         constants = {**schedule.constants, **self.constants}
         named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
@@ -221,12 +225,12 @@ class Resolved:
 
 
 class Unset(TileError):
-    """The error for a constant of a kernel that nothing sets."""
+    """The error for a kernel's constant that nothing sets."""
 
 
 def as_parameter(value: Any, dtype: DType) -> Any:
-    """Converts a number to the value of a scalar parameter with type `dtype`. A float is rounded to the type once. A
-    value that is too large, or that is no Python number, is returned unchanged. The launch refuses such a value."""
+    """Converts a number to a value of a scalar parameter's type, `dtype`. A float is rounded once. A value that is too
+    large, or that is no Python number, is returned unchanged. The launch refuses such a value."""
     if not dtype.is_float or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     # Converting to bf16 through f32 would round twice: 1 + 2^-8 + 2^-40 would become 1.
@@ -265,7 +269,8 @@ class _Variant:
         return out
 
     def schedule(self, **options: Any) -> tuple[ResolvedSchedule, dict[str, Any]]:
-        """The evaluated schedule, and the values of scalars. `options` are those of `resolve_schedule`."""
+        """Evaluates the schedule. Returns it with the values of scalar parameters. `options` are those of
+        `resolve_schedule`."""
         kernel, request = self.kernel, self.request
         facts = target_facts(self.target, request.sms, request.device) | tensor_names(
             kernel, request.absent, request.strides
@@ -338,7 +343,7 @@ class _Variant:
         return Variant(request, self.target, function, schedule, plain, requires, tables)
 
     def _function(self, resolved: Resolved, builder: KernelBuilder) -> Function:
-        """The IR's function without parameters, with all settings of the schedule and the caller."""
+        """Makes the IR function, still without parameters, with the settings of the schedule and the request."""
         kernel, request, schedule = self.kernel, self.request, resolved.schedule
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, resolved.index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)
@@ -377,7 +382,8 @@ class _Variant:
     def _names(
         self, builder: KernelBuilder, function: Function, constants: dict[str, Any], special: dict[str, Any]
     ) -> None:
-        """Binds constants, types and specialised dims, in the body and for the host."""
+        """Binds constants, types and specialised dims in the kernel's scope. Sets `host_names`, the names in
+        expressions that the host can evaluate."""
         scope = builder.scope.names
         for name, value in constants.items():
             scope[name] = builder.closure_named(value.name) if isinstance(value, ast.Def) else value
@@ -435,7 +441,6 @@ class _Variant:
         return out
 
     def _as_parameter(self, name: str, value: Any) -> Any:
-        """The value of a scalar in the kernel's type."""
         parameter = self.head.scalars[name]
         assert isinstance(parameter.type, ast.ScalarType)
         return as_parameter(value, self._dtype(parameter.type.dtype, parameter.loc))
@@ -450,7 +455,8 @@ class _Variant:
         return False
 
     def _rows_of_boxes(self, schedule: ResolvedSchedule) -> set[str]:
-        """The first dims of those tensors that TMA may move and whose elements are contiguous along their first dim."""
+        """Returns the first dims of some tensors: those that TMA may copy and that are contiguous along their first
+        dim."""
         # The plan of matrix products is made later. It may use TMA for any strided tensor of a kernel with a matrix
         # product.
         by_itself = may_plan(self.target) and self.program.once(multiplies, self.kernel.name)
@@ -466,9 +472,8 @@ class _Variant:
     def _divisors(
         self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any], rows: set[str]
     ) -> dict[str, int]:
-        """The divisors of dims and strides that may decide the code. Dims count if they decide the widths of accesses
-        (`KernelHead.widths`), belong to TMA boxes, or are multiples of the kernel's tiles. Multiples of a tile need no
-        mask."""
+        """Returns the divisors of dims and strides on which the code may depend. These are dims that decide the widths
+        of accesses (`KernelHead.widths`), dims of TMA boxes, and multiples of a tile, which need no mask."""
         widths = self.head.widths(self.request.absent) | rows
         strides = {
             stride_name(name, axis): stride
@@ -489,7 +494,7 @@ class _Variant:
         return strides | wide
 
     def _tile(self, node: ast.Expr, names: Mapping[str, Any]) -> int | None:
-        """The extent of a tile, if the extent is above 1 and known before the kernel is built. Returns None
+        """Returns the extent of a tile, if it is above 1 and known before the kernel is built. Returns None
         otherwise."""
         try:
             value = Numbers({**names, **self.types})(node)
@@ -690,11 +695,10 @@ class _Variant:
         return out
 
     def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:
-        """The definitions of constants that depend on these dims, and the definitions that they read, as expression
-        trees for the launch. Inside other definitions, a constant of the kernel is kept as a name. Any name that is
-        not a constant is replaced by its tree."""
+        """Returns expression trees, for the launch, of the definitions that depend on `dims` and that decide constants
+        of the kernel. In these trees, constants of the kernel remain names. Other names are replaced by their trees."""
         out: dict[str, Any] = {}
-        # What only a cost or a property reads decides no constant, and need not be known to a launch.
+        # Names that only a cost or a property reads decide no constant, so a launch need not evaluate them.
         wanted, left = set(), [name for name in schedule.definitions if name in self.constant_names]
         while left:
             if (name := left.pop()) not in wanted:
@@ -734,7 +738,6 @@ def record_access(function: Function) -> None:
 
 
 def _product(builder: KernelBuilder, a: int | Value, b: int | Value) -> int | Value:
-    """The product of two extents. The product is a number if both extents are numbers."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     return builder.ir.value("mul", *(v if isinstance(v, Value) else builder.ir.index(v) for v in (a, b)))

@@ -1,4 +1,4 @@
-"""The compiled variants of a program. Each variant is compiled once for all requests with the same code."""
+"""Caches the compiled variants of a program. Requests that need the same code share one variant."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def request_key(request: Request) -> tuple:
 
 
 def kind_of(family: tuple, resolved: Resolved) -> tuple:
-    """The key of requests that have the same code before LLVM."""
+    """Returns a key that is equal for requests with the same IR after all passes."""
     return family, tuple(sorted(resolved.divisors.items()))
 
 
 def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Adds an entry. If there are more than `most` entries, removes the oldest."""
+    """Adds an entry to `known`. If `known` then has more than `most` entries, removes the oldest."""
     known[key] = value
     if len(known) > most:
         known.pop(next(iter(known)), None)
@@ -66,8 +66,8 @@ def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Member(Generic[Kernel]):
-    """A variant of a family. Members of a family differ only in the divisors of dims. `code` is the LLVM IR. `body` is
-    the PTX without its header."""
+    """A compiled variant of a family. The variants of a family differ only in the divisors of dims. `code` is the LLVM
+    IR. `body` is the PTX without its header."""
 
     divisors: Mapping[str, int]
     code: str
@@ -76,8 +76,8 @@ class Member(Generic[Kernel]):
     kernel: Kernel
 
     def asks_less(self, divisors: Mapping[str, int]) -> bool:
-        """Whether this member can serve dims with these divisors. Each of the member's divisors must divide the given
-        divisor of the same dim."""
+        """Whether this variant is correct for dims with the given divisors. Each divisor that it requires must divide
+        the given divisor of the same dim."""
         return all(divisors.get(name, 1) % divisor == 0 for name, divisor in self.divisors.items())
 
     def asks_more(self, divisors: Mapping[str, int]) -> bool:
@@ -85,7 +85,8 @@ class Member(Generic[Kernel]):
 
 
 def _serving(members: Sequence[Member[Kernel]], divisors: Mapping[str, int]) -> Member[Kernel] | None:
-    """The member whose code is that of dims with these divisors, if this is known without lowering."""
+    """Returns the variant that has the same code as a new variant for these divisors would have. Returns None if this
+    cannot be known without lowering."""
     more = {member.code for member in members if member.asks_more(divisors)}
     for member in members:
         # If a member that requires less has the same code as a member that requires more, all divisors between them
@@ -96,11 +97,11 @@ def _serving(members: Sequence[Member[Kernel]], divisors: Mapping[str, int]) -> 
 
 
 class Variants(Generic[Kernel]):
-    """Variants by request. `made` turns a compiled variant into the object that is kept.
+    """Maps requests to compiled kernels. `made` converts a compiled variant to the object that is cached.
 
-    Divisors of dims mostly decide the widths of accesses. Variants for two sets of divisors may have the same code.
-    Then the variant with fewer divisors serves both sets, and all sets between them. So LLVM runs once for each
-    code."""
+    The code depends on the divisors of dims, mostly because they decide the widths of accesses. Two sets of divisors
+    may still give the same code. Then the variant with fewer divisors serves both sets, and all sets between them. So
+    LLVM runs once for each code."""
 
     def __init__(self, program: Program, made: Callable[[Compiled], Kernel]):
         self.program, self.made = program, made
@@ -112,7 +113,7 @@ class Variants(Generic[Kernel]):
         self._refused: dict[Any, TileError] = {}
 
     def kernel(self, request: Request, **options: Any) -> Kernel:
-        """The kernel of a request. Raises TileError."""
+        """Returns the kernel for a request, and compiles it if necessary. Raises TileError."""
         given = tuple((name, exact_key(options[name])) for name in sorted(options))
         key = (request_key(request), given)
         kernel = self._kernels.get(key)
@@ -122,12 +123,13 @@ class Variants(Generic[Kernel]):
         return kernel
 
     def __iter__(self) -> Iterator[Kernel]:
-        """The kernels compiled so far, each once."""
+        """Iterates over the kernels compiled so far, each once."""
         made = (member.kernel for members in self._families.values() for member in members)
         return iter({id(kernel): kernel for kernel in made}.values())
 
     def built(self, request: Request) -> Variant:
-        """The lowered variant of a request. Compiling the variant later does not lower it again. Raises TileError."""
+        """Builds the variant of a request and runs its passes, but not LLVM. A later call of `kernel` reuses the
+        result. Raises TileError."""
         resolved = self.resolved(request)
         family = resolved.family
         if (member := _serving(self._families.get((family, ()), ()), resolved.divisors)) is not None:
@@ -135,16 +137,16 @@ class Variants(Generic[Kernel]):
         return self._lowered(family, resolved).variant
 
     def resolved(self, request: Request) -> Resolved:
-        """The evaluated schedule of a request. The schedule is kept from one call of this method to the next, since
-        costs, `built` and `kernel` ask for it one after the other."""
+        """Returns the evaluated schedule of a request. The result is cached, because cost functions, `built` and
+        `kernel` need it one after the other."""
         key = request_key(request)
         found = self._resolved.pop(key, None) or resolve(self.program, request, self._points.pop(key, None))
         keep(self._resolved, key, found, MOST_WAITING)
         return found
 
     def points(self, request: Request) -> Points | None:
-        """The points of a request's schedule by cost, or None if the schedule states no cost. Nothing else of the
-        schedule is evaluated, since most schedules that a launch compares lose."""
+        """Returns the combinations of `tune` values in a request's schedule, cheapest first, or None if the schedule
+        states no cost. Evaluates nothing else, because a launch rejects most of the schedules that it compares."""
         found = points_of(self.program, request)
         keep(self._points, request_key(request), found, MOST_WAITING)
         return found

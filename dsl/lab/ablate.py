@@ -1,5 +1,5 @@
-"""Measures what each choice is worth. Each row gives one group of choices another option and keeps all other
-choices."""
+"""Measures what each choice of the compiler is worth. In each row, one group of choices has another option, and all
+other choices are unchanged."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Interval = tuple[float, float, float]
 
 @dataclass(slots=True)
 class Flip:
-    """A row of an ablation: the code in which one group of choices takes another option.
+    """A row of an ablation: the code in which one group of choices has another option.
 
-    In each round, the row's time is divided by the time of the chosen code, which is the code without this change.
-    `ratio` has the median and the confidence interval of these quotients. `differs` is True if the ratio differs
-    significantly from 1, with a correction for the number of rows. `moved` lists other choices that changed as a
-    consequence. `is_same` is True if the code equals the chosen code.
+    The chosen code is the code without this change. In each round, the row's time is divided by the time of the chosen
+    code. `ratio` is the median of these quotients with its confidence interval. `differs` is True if the ratio differs
+    significantly from 1, corrected for the number of rows. `moved` lists other choices that changed as a consequence.
+    `is_same` is True if the code equals the chosen code.
     """
 
     label: str
@@ -43,8 +43,8 @@ class Flip:
 
 @dataclass(slots=True)
 class Ablation:
-    """The rows of one launch. `null` has the time ratios of further runs of the chosen code to its first run. The true
-    ratio is 1."""
+    """The rows of one launch. `null` compares further times of the chosen code with its first times, as ratios. The
+    true ratio is 1."""
 
     experiment: Experiment
     base: Trial
@@ -61,11 +61,10 @@ class Ablation:
 
 @dataclass(frozen=True, slots=True)
 class AblationChoice:
-    """The rows of an ablation, and the settings of its contest.
+    """Which rows an ablation has, and how they are timed.
 
-    `kinds` and `keys` restrict the choices; an empty list allows all. With `each` every choice is a group of its own.
-    With `ceiling` options that may give wrong results get rows, too. `null` is how often the chosen code is timed
-    again.
+    `kinds` and `keys` select choices; an empty list selects all. With `each`, every choice is a group of its own. With
+    `ceiling`, options that may give wrong results get rows, too. `null` is how often the chosen code is timed again.
     """
 
     kinds: Sequence[str] = ()
@@ -77,7 +76,8 @@ class AblationChoice:
 
 
 def flips_of(experiment: Experiment, choice: AblationChoice) -> list[tuple[str, str, Assignment, bool]]:
-    """One tuple for each row: its label, its option, its assignment, and whether the option may give wrong results."""
+    """A tuple for each row: the group's label, its new option, its assignment, and whether the option may give wrong
+    results."""
     found = groups(experiment.made, choice.kinds, choice.keys, choice.each)
     rows = []
     for group in found:
@@ -88,9 +88,9 @@ def flips_of(experiment: Experiment, choice: AblationChoice) -> list[tuple[str, 
 
 
 def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, bool]]:
-    """Makes one row for each option that may give wrong results. The row gives the option to all groups that have it.
+    """Makes one row for each option that may give wrong results. In this row, all groups that have the option get it.
 
-    Options that fewer than two groups have, and options of the kind `pass`, get no such row.
+    There is no such row if only one group has the option, or for options of the kind `pass`.
     """
     unsafe: dict[tuple[str, str], list[ChoiceGroup]] = {}
     for group in found:
@@ -105,7 +105,7 @@ def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, b
 
 
 def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[str], None]) -> Ablation:
-    """Tries all rows. On a GPU, then times the rows that can be launched, in shuffled rounds.
+    """Compiles and runs all rows. On a GPU, then times the rows that can be launched, in shuffled rounds.
 
     Raises DeviceError, TileError.
     """
@@ -129,8 +129,7 @@ def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[st
 
 
 def compare(made: Ablation, choice: AblationChoice) -> None:
-    """Times all rows in shuffled rounds. Then sets `ratio` and `differs` of each row, which compare the row's time with
-    the time of the chosen code."""
+    """Times all rows in shuffled rounds. Then sets `ratio` and `differs` of each row."""
     # Rows with equal code would have equal times and only add launches.
     others = [flip for flip in made.flips if not flip.is_same]
     null = made.experiment.measure([made.base, *(flip.trial for flip in others)], choice.rounds, choice.null)

@@ -1,4 +1,4 @@
-"""The results of `dsl ablate` on the terminal and as a picture."""
+"""Prints the results of `dsl ablate`, and draws them with matplotlib."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def trials(made: Ablation) -> list[Trial]:
 
 
 def figures(trial: Trial, base: Trial | None, names: Sequence[str]) -> list[str]:
-    """The figures as text. A figure that equals the figure of `base` is shown as `=`."""
+    """The figures of a trial as text. A figure that equals the figure of `base` becomes `=`."""
     mine, theirs = trial.figures(), {} if base is None else base.figures()
     return [
         "=" if name in mine and mine[name] == theirs.get(name) else COLUMNS[name].text(mine.get(name)) for name in names
@@ -61,7 +61,7 @@ def times(trial: Trial, ratio: Interval | None, timed: bool) -> list[str]:
 
 
 def note(flip: Flip, timed: bool) -> str:
-    """The text of the last column: a tie, the mark `ceiling`, the reason for a failure, other choices that changed."""
+    """The text of a row's last column, such as `ties; moves 2 other choices`, or a reason for failure."""
     found = []
     if timed and flip.differs is False:
         found.append("ties")
@@ -94,8 +94,8 @@ def notes(made: Ablation, timed: bool, names: Sequence[str]) -> list[str]:
 
 
 def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Terminal) -> None:
-    """Prints the mean gain of each group, greatest first. Groups that gain nothing in any order of the groups share one
-    line."""
+    """Prints the mean gain of each group of choices, greatest first. Groups whose gain is 0 in every order are listed
+    in one line."""
     console.print()
     console.say(f"{name}: {made.figure} from plain to chosen, in {made.orders} orders")
     cells = []
@@ -120,10 +120,10 @@ def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Te
 
 
 def draw(made: list[Ablation], path: Path) -> None:
-    """Writes the picture. Each launch has its own rows.
+    """Draws the rows of each launch into an image file.
 
-    On a GPU, a row shows the ratio of its time to the chosen code's time, and the interval of this ratio. The greatest
-    effect comes first. On the emulator, a row shows the ratio of each counter to the chosen code's counter.
+    On a GPU, a row shows its time divided by the chosen code's time, with an interval. The row with the greatest effect
+    comes first. On the emulator, a row shows each counter divided by the chosen code's counter.
     """
     from matplotlib.figure import Figure
 

@@ -1,5 +1,5 @@
-"""Assignments of options to choices. An assignment is made from a group of choices, or from plain options. An
-assignment can be reduced to its necessary part."""
+"""Makes assignments: dicts from keys of choices to options, such as `{"swizzle.s": "none"}`. An assignment can be
+reduced to a minimal part that still has some effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ NOTHING = ("off", "none", "whole", "plain", "single", "exact", "two", "kept", "g
 
 @dataclass(frozen=True, slots=True)
 class ChoiceGroup:
-    """Choices that change together: all choices of one kind and subject, or a single choice. `key` names the group."""
+    """Choices that change together: all choices of one kind and subject, or a single choice. `key` is the group's name,
+    such as `swizzle.s`."""
 
     key: str
     members: tuple[tuple[str, Choice], ...]
@@ -37,24 +38,24 @@ class ChoiceGroup:
 
     @property
     def taken(self) -> str:
-        """The options that the members took, as text."""
+        """The options that the members have taken, as text."""
         return " | ".join(dict.fromkeys(choice.taken for _, choice in self.members))
 
     def is_unsafe(self, option: str) -> bool:
-        """Whether at least one member marks this option as unsafe."""
+        """Whether this option may give wrong results for at least one member."""
         return any(option in choice.unsafe for _, choice in self.members)
 
     def assignment(self, option: str) -> dict[str, str]:
-        """The assignment that gives `option` to all members that have it.
+        """The assignment that gives `option` to all members that have this option.
 
-        If a more specific key already names a member, this member gets a key of its own. Otherwise the more specific
-        key would take precedence.
+        A member that the schedule or the command line already sets by a more specific key gets a key of its own.
+        Otherwise the more specific key would take precedence.
         """
         pinned = [(n, c) for n, c in self.members if c.is_pinned and not c.is_property and option in c.options]
         return {self.key: option} | {f"{choice.stem}[{choice.number}]": option for _, choice in pinned}
 
     def plain(self) -> dict[str, str]:
-        """The assignment of plain options. A member that already took its plain option is left out."""
+        """The assignment that gives each member its plain option. It is empty if all members have them."""
         differing = {name: plain for name, c in self.members if (plain := plain_option(c)) != c.taken}
         alike = {plain_option(choice) for _, choice in self.members}
         # If all members have the same plain option, one key for the group is shorter to read and to repeat.
@@ -64,8 +65,8 @@ class ChoiceGroup:
 def plain_option(choice: Choice) -> str:
     """The option that a compiler without any analysis would take.
 
-    A safe option in `NOTHING` comes first. If there is none, the safe option with the greatest cost is taken. If costs
-    are unknown, the last safe option is taken.
+    This is the first option in `NOTHING` that is safe. If there is none, it is the safe option with the greatest cost,
+    or the last safe option if costs are unknown.
     """
     safe = [option for option in choice.options if option not in choice.unsafe]
     for word in NOTHING:
@@ -82,11 +83,10 @@ def plain_option(choice: Choice) -> str:
 def groups(
     made: Sequence[tuple[str, Choice]], wanted_kinds: Sequence[str] = (), keys: Sequence[str] = (), each: bool = False
 ) -> list[ChoiceGroup]:
-    """The choices with several options, grouped by kind and subject. The groups have the order in which the compiler
-    makes the choices.
+    """Groups the choices that have several options by kind and subject, such as `swizzle.s`. The groups are in the
+    order in which the compiler makes the choices.
 
-    With `each` every choice is a group of its own. `wanted_kinds` and `keys` restrict the choices. Empty lists allow
-    all.
+    With `each`, every choice is a group of its own. `wanted_kinds` and `keys` select choices; empty lists select all.
     """
     found: dict[str, list[tuple[str, Choice]]] = {}
     for name, choice in made:
@@ -115,11 +115,12 @@ def check_asked(made: Sequence[tuple[str, Choice]], wanted_kinds: Sequence[str],
 
 
 def halve(count: int, holds: Callable[[int], bool | None], first: bool) -> tuple[int, int]:
-    """Finds two places among 0 … `count` between which an answer changes, by binary search. The places are neighbours
-    if `holds` could decide all places between them.
+    """Finds two places between 0 and `count` between which an answer changes, by binary search. The two places are
+    adjacent unless `holds` returned None for all places between them.
 
-    The answer at 0 is `first`, and the answer at `count` is the opposite. If the answer changes only once, the place is
-    unique. `holds` returns None for a place that it cannot decide. The search then tries neighbouring places.
+    `holds` returns the answer at a place, or None if it cannot tell. The search then tries other places nearby. The
+    answer at 0 is `first`, and the answer at `count` is the opposite. If the answer changes several times, one of the
+    changes is found.
     """
     low, high = 0, count
     undecided: set[int] = set()
@@ -137,9 +138,9 @@ def halve(count: int, holds: Callable[[int], bool | None], first: bool) -> tuple
 
 
 def reduced(assignment: Assignment, still: Callable[[Assignment], bool]) -> dict[str, str]:
-    """A minimal part of an assignment for which `still` holds. `still` must hold for the whole assignment.
+    """Returns a minimal part of an assignment for which `still` is true. `still` must be true for the whole assignment.
 
-    `still` fails for each smaller part that lacks one more key. The algorithm is ddmin (Zeller and Hildebrandt,
+    Minimal means: if any one key is removed, `still` is false. The algorithm is ddmin (Zeller and Hildebrandt,
     Simplifying and Isolating Failure-Inducing Input, 2002).
     """
     keys, parts = list(assignment), 2

@@ -1,5 +1,5 @@
-"""Finds the decision that changes a predicate's answer, by binary search over the choices in which two assignments
-differ."""
+"""Finds the choices that change a predicate's answer. A binary search goes from given options to those that the
+compiler chose."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Advance = Callable[[str], None]
 class Decision:
     """Choices that change together.
 
-    At the start of a bisection, the choices have the options of `assignment`. If the decision is undone, the choices
-    have the options `taken`.
+    At the start of a bisection, the choices have the options in `assignment`. After the decision is undone, they have
+    the options `taken`.
     """
 
     label: str
@@ -35,10 +35,10 @@ class Decision:
 class Bisection:
     """The result of a bisection.
 
-    `start` has the figures of the launch with all decisions. `end` has the figures after all decisions are undone.
-    `found` lists the decisions whose undoing changes the answer. `found` has several elements if some trials gave no
-    answer. `before` and `after` are the figures before and after `found` is undone. If requested, `needed` lists the
-    decisions on which the answer at the start depends.
+    `start` contains the figures of the launch with all decisions, and `end` those after all decisions are undone.
+    `found` is the decision whose undoing changes the answer; it has several elements if some trials gave no answer.
+    `before` and `after` are the figures before and after `found` is undone. If requested, `needed` lists the decisions
+    that the answer at the start depends on.
     """
 
     decisions: list[Decision]
@@ -53,8 +53,8 @@ class Bisection:
 
 
 class Asker:
-    """Evaluates a predicate for assignments. Times are measured in rounds, together with the times of the launch as
-    chosen."""
+    """Evaluates a predicate on the trials of assignments. Times are measured in alternation with the launch that the
+    compiler chose."""
 
     def __init__(self, experiment: Experiment, predicate: Predicate, advance: Advance):
         self.experiment, self.predicate, self.advance = experiment, predicate, advance
@@ -81,7 +81,7 @@ class Asker:
 
 
 def plain(experiment: Experiment, kinds: Sequence[str] = (), keys: Sequence[str] = ()) -> list[Decision]:
-    """The decisions of a bisection that starts from plain options: one decision for each group of choices."""
+    """The decisions of a bisection from plain options: one for each group of choices."""
     found = []
     for group in groups(experiment.made, kinds, keys):
         assignment = group.plain()
@@ -92,9 +92,9 @@ def plain(experiment: Experiment, kinds: Sequence[str] = (), keys: Sequence[str]
 
 
 def given(experiment: Experiment, assignment: Assignment) -> list[Decision]:
-    """The decisions of a bisection that starts from `assignment`: one decision for each key.
+    """The decisions of a bisection from `assignment`: one for each key.
 
-    The decisions have the order in which the compiler makes the choices.
+    The decisions are in the order in which the compiler makes the choices.
     """
     made = experiment.made
     # A key may name several choices. All of them are undone together.
@@ -115,7 +115,7 @@ def joined(decisions: Sequence[Decision]) -> dict[str, str]:
 def bisect(
     experiment: Experiment, decisions: list[Decision], predicate: Predicate, advance: Advance, reduce: bool = False
 ) -> Bisection:
-    """Finds where the answer of a predicate changes when the decisions are undone from the first to the last.
+    """Finds, by binary search, where the predicate's answer changes when the decisions are undone one after another.
 
     Raises a TileError if the answer is the same at both ends, or unknown at one end.
     """
@@ -134,7 +134,7 @@ def bisect(
 
 
 def reduce_decisions(decisions: Sequence[Decision], still: Callable[[Sequence[Decision]], bool]) -> list[Decision]:
-    """A minimal part of the decisions for which `still` holds. `still` fails if one more decision is left out."""
+    """A minimal part of the decisions for which `still` is true. Without any one of them, `still` is false."""
     # `reduced` works on keys. A decision may have several keys, so each decision gets a number as its key.
     by_number = {str(number): each for number, each in enumerate(decisions)}
     left = reduced(dict.fromkeys(by_number, ""), lambda some: still([by_number[number] for number in some]))

@@ -1,6 +1,6 @@
 """Calls the searches and cost models of plug-ins.
 
-Wrong results, exceptions and endless calls are reported at the line of the plug-in's method.
+Wrong results, exceptions and endless calls are reported at the plug-in's line.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ Base = TypeVar("Base")
 
 
 def is_anew(known: type, made: type) -> bool:
-    """Whether `made` is the same plug-in class as `known`, defined again by a later load of the plug-in's file."""
+    """Whether `made` is the class `known`, defined again because the plug-in's file was loaded again."""
     # Each load of a plug-in defines new classes.
     return known is not made and known.__module__ == made.__module__ and not made.__module__.startswith(OURS)
 
 
 def registered(known: dict[str, Any], name: str, base: type[Any], what: str) -> Callable[[Class], Class]:
-    """A decorator that adds a class derived from `base` to the `known` classes. `what` says what such a class is.
+    """Returns a decorator that adds a class derived from `base` to `known`. `what` names such a class in messages.
 
-    Raises ValueError for a name that another file has registered, and TypeError for anything but such a class.
+    The decorator raises ValueError if another file has registered the name, and TypeError for anything but such a
+    class.
     """
 
     def register(made: Class) -> Class:
@@ -43,7 +44,7 @@ def registered(known: dict[str, Any], name: str, base: type[Any], what: str) -> 
 
 
 def class_named(known: Mapping[str, type[Base]], name: str, what: str) -> type[Base]:
-    """The class registered under this name. Raises a TileError `option`."""
+    """The class registered under this name. Raises a TileError `option` for an unknown name."""
     if name not in known:
         hint = closest(name, known) or f"known: {', '.join(known)}"
         raise TileError("option", None, f"there is no {what} '{name}'", hint)
@@ -52,7 +53,7 @@ def class_named(known: Mapping[str, type[Base]], name: str, what: str) -> type[B
 
 @contextmanager
 def called(of: Any, method: str) -> Iterator[None]:
-    """A context manager for the call of a method. `of` is the object or the class that has the method.
+    """A context manager in which a method is called. `of` is the object or the class that has the method.
 
     Raises a TileError `plugin` if the class comes from a plug-in and the call fails.
     """
@@ -66,7 +67,7 @@ def called(of: Any, method: str) -> Iterator[None]:
 
 
 def wrong(of: Any, method: str, message: str, hint: str | None = None) -> TileError:
-    """The error that reports a wrong result of a method at the method's line."""
+    """Returns the error for a wrong result of a plug-in's method, located at the method's line."""
     made = type(of)
     return TileError("plugin", place_of(made, method), f"'{made.__name__}.{method}' {message}", hint)
 

@@ -1,4 +1,5 @@
-"""An example with one set of values (a case). The example runs once, with the variants that the dispatch chooses.
+"""A case: an example with one set of values (dims, types). The example runs once, with the variants that the dispatch
+chooses.
 
 This run makes the arrays, and the results with which other variants are compared. Then `answer` can repeat each launch
 with another variant. The `expect` lines that read the launch's outputs judge the result.
@@ -38,9 +39,9 @@ COMPARED = ("f16", "bf16", "f32", "f64", "s8", "s16", "s32", "u8", "u16", "u32")
 class Launched:
     """A launch line after its run.
 
-    `given` holds the example's arguments, and `arrays` holds the same arguments on the device. `names` are the
-    example's variables at that time. `written` lists the arguments that the launch writes. `before` and `after` have
-    the contents of these arguments before and after the launch.
+    `given` holds the arguments as the example made them, and `arrays` holds the same arguments on the device. `names`
+    are the example's variables at that time. `written` lists the arguments that the launch writes. `before` and `after`
+    are copies of these arguments from before and after the launch.
     """
 
     line: ast.Launch
@@ -53,14 +54,15 @@ class Launched:
     after: dict[str, Any] = field(default_factory=dict)
 
     def put_back(self) -> None:
-        """Restores the contents that the written arguments had before the launch. On a GPU, the copy is
-        asynchronous."""
+        """Restores the contents that the written arguments had before the launch. On a GPU, this copies
+        asynchronously."""
         for name in self.written:
             put(self.arrays[name], self.before[name])
 
 
 class Recorder(Launcher):
-    """Runs each launch line with the variants that the dispatch chooses. Records the launch, but measures nothing."""
+    """Runs each launch line with the variants that the dispatch chooses. Stores a `Launched` for each, but measures
+    nothing."""
 
     launched: list[Launched]
     run_names: dict[str, Any]
@@ -106,7 +108,7 @@ class Recorder(Launcher):
 
 
 def copied(array: Any) -> Any:
-    """A copy of an array on the array's device."""
+    """Copies an array, on the same device."""
     if hasattr(array, "allocation"):
         from dsl.runtime.cuda.memory import DeviceArray
 
@@ -125,7 +127,7 @@ def put(array: Any, contents: Any) -> None:
 
 
 def on_host(contents: Any, like: Any) -> Any:
-    """Copies a result of `copied` to host memory, with the strides of `like`."""
+    """Copies an array that `copied` returned to host memory, with the strides of `like`."""
     import numpy as np
 
     if not hasattr(contents, "allocation"):
@@ -136,8 +138,8 @@ def on_host(contents: Any, like: Any) -> Any:
 
 
 class TuningCase:
-    """The example with one set of values. The constructor raises the errors of the run. A wrong answer is no such
-    error: see `is_verified`."""
+    """An example with one set of values. The constructor runs the example, and raises any error of this run. A wrong
+    result raises no error: see `is_verified`."""
 
     def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, seed: int):
         self.place = place
@@ -157,18 +159,18 @@ class TuningCase:
         self.passed = {check.line: check.passed for check in report.checks}
 
     def arguments(self, index: int) -> dict[str, Any]:
-        """For each argument of a launch, the properties that planning needs."""
+        """For each argument of a launch, the shape, type and other properties."""
         launched = self.recorder.launched[index]
         return launched.function.facts(launched.arrays)
 
     def is_verified(self, index: int) -> bool:
-        """Whether the lines that judge a launch passed with the variants that the dispatch chose."""
+        """Whether the launch gave right results in the first run: all `expect` lines that judge it passed."""
         lines = self.expectation(index)
         return all(self.passed[line.loc.line] for line in lines if isinstance(line, ast.Expect))
 
     def expectation(self, index: int) -> list[ast.Assign | ast.Expect]:
-        """The lines that judge a launch: the lines below it that depend on its outputs. Raises a TileError `example` if
-        none of them is an `expect` line."""
+        """The lines that judge a launch, that is, the lines below it that depend on its outputs. Raises a TileError
+        `example` if none of them is an `expect` line."""
         launched = self.recorder.launched[index]
         arrays = [launched.given[name] for name in launched.written]
         dirty = {name for name, value in launched.names.items() if any(value is array for array in arrays)}
@@ -194,8 +196,8 @@ class TuningCase:
     def answer(self, index: int, launch: Callable[[], None], whole: bool = False) -> tuple[str, str | None]:
         """Calls `launch`, which launches a variant on `arrays` and waits for it.
 
-        Returns the method that judged the result (`expect` or `agreement`), and a description of the error or None.
-        With `whole` the `expect` lines always judge.
+        Returns (how the result was judged, the error or None). It is judged by `expect` lines, or by `agreement` with
+        the first run's outputs. With `whole`, the `expect` lines always judge.
         """
         launched = self.recorder.launched[index]
         self.expectation(index)
@@ -213,10 +215,10 @@ class TuningCase:
                     put(launched.arrays[name], launched.after[name])
 
     def bounds(self, index: int) -> dict[str, tuple[float, float]] | None:
-        """For each output, the allowed absolute and relative difference from the verified output.
+        """Returns, for each output, the absolute and relative difference allowed from the first run's output.
 
-        The result is None if `expect` lines must judge. They must judge outputs that are small, not verified, or not
-        compared element by element.
+        Returns None if `expect` lines must judge instead: on the emulator, for small outputs, if the first run was
+        wrong, or if an output is not compared element by element.
         """
         launched = self.recorder.launched[index]
         arrays = {name: launched.given[name] for name in launched.written}
@@ -238,10 +240,10 @@ class TuningCase:
         return found if found.keys() == arrays.keys() else None
 
     def agrees(self, launched: Launched, bounds: Mapping[str, tuple[float, float]]) -> bool:
-        """Whether all elements of the outputs are within the bounds around the verified outputs.
+        """Whether all elements of the outputs are within `bounds` of the first run's outputs.
 
-        If not, the outputs may still be right. The outputs and the verified outputs may both differ from the reference
-        by the bound, but in opposite directions.
+        If not, the outputs may still be right: both outputs may differ from the example's reference by the bound, but
+        in opposite directions.
         """
         import numpy as np
 
@@ -261,7 +263,7 @@ class TuningCase:
         return True
 
     def expected(self, index: int) -> str | None:
-        """A description of what the `expect` lines find wrong with the outputs, or None."""
+        """Evaluates the `expect` lines on the outputs. Returns a description of the first error, or None."""
         launched, names = self.recorder.launched[index], self.run.names
         kept = dict(names)
         if self.place.ordinal is not None:

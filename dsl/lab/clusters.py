@@ -1,4 +1,5 @@
-"""Devices of several hosts: the workers of a Dask or Ray cluster. The package of the cluster must be installed."""
+"""Uses devices of several hosts, through the workers of a Dask or Ray cluster. The package `dask` or `ray` must be
+installed."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ GPU = "GPU"
 
 
 def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
-    """The workers of a Dask scheduler that declare the resource `GPU`, each with its device `cuda`.
+    """Returns a machine for each worker of a Dask scheduler that declares the resource `GPU`. Its device is `cuda`.
 
-    If `devices` is not empty, the result has one worker for each element, but all workers use the first element. All
-    workers of the cluster compile. Raises TileError.
+    If `devices` is not empty, its length is the number of workers, and all of them use its first element. All workers
+    of the cluster compile. Raises TileError.
     """
     try:
         from distributed import Client
@@ -46,10 +47,10 @@ def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
 
 
 class DaskWorkers:
-    """Runs tasks on any free worker of the cluster. A task may require a worker with a `GPU`.
+    """Runs tasks on any free worker of a Dask cluster. A task may require a worker with the resource `GPU`.
 
-    No task is tied to a worker. If a worker dies, its nanny starts another one. The scheduler then gives the task to
-    other workers until `allowed-failures` are used up.
+    No task is tied to a worker. If a worker dies, its Dask nanny starts another one. The scheduler then gives the task
+    to other workers, at most `allowed-failures` times.
     """
 
     def __init__(self, client: Any, takes: dict[str, int]):
@@ -60,10 +61,10 @@ class DaskWorkers:
         return self.tasks
 
     def renew(self) -> None:
-        """Does nothing. Dask replaces a dead process. A process with a poisoned device dies at its next task."""
+        """Does nothing, because Dask replaces a dead process. A process whose GPU has failed exits at its next task."""
 
     def close(self, now: bool) -> None:
-        """The workers belong to the cluster and are not stopped. Running tasks continue to their end."""
+        """Waits for running tasks unless `now` is set. The cluster's workers are not stopped."""
         self.tasks.shutdown(wait=not now)
 
     def is_dead(self, error: BaseException) -> bool:
@@ -73,9 +74,9 @@ class DaskWorkers:
 
 
 def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
-    """An actor with `num_gpus=1` for each GPU of a Ray cluster, or one actor for each element of `devices`.
+    """Starts an actor with `num_gpus=1` for each GPU of a Ray cluster, or one actor for each element of `devices`.
 
-    Without an address, this host is the cluster. Ray tasks compile the code. Raises TileError.
+    Without an address, Ray starts a cluster on this host. Ray tasks compile the code. Raises TileError.
     """
     try:
         import ray
@@ -105,7 +106,7 @@ class Submitting(Executor):
 
 
 class RayProcess:
-    """An actor of a Ray cluster. The actor keeps its process and its device."""
+    """An actor of a Ray cluster, which has a process and a device of its own."""
 
     def __init__(self, takes: dict[str, Any]):
         self.takes = takes

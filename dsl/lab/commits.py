@@ -1,8 +1,8 @@
-"""Finds the commit that changed a figure. A separate process runs each commit's source tree, with this tree first on
-Python's import path.
+"""Finds the commit that changed a figure. For each commit that is tried, a separate process runs the compiler of the
+commit's own source tree.
 
-The process calls only `dsl run` and `dsl why`. The options and the JSON of these commands change less often than the
-code. Also, older trees may have no trials.
+The process runs only the commands `dsl run` and `dsl why`. Their options and JSON change less often than the Python
+code, and older trees may not have `dsl/lab`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ TIME_LIMIT = 600.0
 class CommitBisection:
     """The result of a bisection over commits.
 
-    `found` lists the (hash, subject) of each commit that may have changed the answer. `found` has several elements if
-    some commits could not be run. `before` and `after` are the figures before and after these commits. `choices` lists
-    the choices that differ between the trees before and after.
+    `found` lists hash and subject of the commit that changed the answer. It has several elements if some commits could
+    not be run. `before` and `after` are the figures before and after these commits. `choices` lists the choices that
+    the compilers before and after make differently.
     """
 
     commits: int
@@ -50,7 +50,7 @@ class CommitBisection:
 
 @dataclass(frozen=True, slots=True)
 class TreeQuestion:
-    """The command line that runs in each tree.
+    """The command line that runs in the source tree of each commit.
 
     `file` is the path relative to the tree's root. `values` are NAME=VALUE arguments. `run` holds further options of
     `dsl run`. `why` holds the subset of these options that `dsl why` accepts.
@@ -63,7 +63,7 @@ class TreeQuestion:
 
 
 def git(folder: Path, *words: str) -> str:
-    """The output of a git command. Raises a TileError `option` if the command fails."""
+    """Runs a git command and returns its output. Raises a TileError `option` if the command fails."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, errors="replace")
     except OSError as error:
@@ -75,7 +75,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def file_in_repository(file: str) -> tuple[Path, str]:
-    """The root of a file's repository, and the file's path relative to the root. Raises TileError."""
+    """The root of a file's git repository, and the file's path relative to it. Raises TileError."""
     path = resolved(Path(file))
     root = Path(git(path.parent, "rev-parse", "--show-toplevel"))
     return root, str(path.relative_to(root))
@@ -83,7 +83,7 @@ def file_in_repository(file: str) -> tuple[Path, str]:
 
 @contextmanager
 def worktree(root: Path, commit: str) -> Iterator[Path]:
-    """Checks out a commit of the repository in a temporary folder, which is removed at the end."""
+    """A context manager that checks out a commit in a temporary folder, and removes the folder at the end."""
     with tempfile.TemporaryDirectory(prefix="dsl-bisect-") as folder:
         tree = Path(folder, "tree")
         # --detach and --force: a branch checked out elsewhere, or a tree left by a killed run, must not prevent the
@@ -96,7 +96,8 @@ def worktree(root: Path, commit: str) -> Iterator[Path]:
 
 
 def answer_of(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs a `dsl` command in a tree. A command that takes too long counts as failed."""
+    """Runs a `dsl` command in a source tree, which comes first in PYTHONPATH. A command that exceeds `TIME_LIMIT`
+    counts as failed."""
     paths = [str(tree), os.environ.get("PYTHONPATH", "")]
     # Trees write no bytecode, but they read the bytecode that pip wrote. The tests of bisect and diff take 24 s if
     # bytecode is compiled anew, and 19.8 s with pip's bytecode.
@@ -111,7 +112,7 @@ def answer_of(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def said_by(tree: Path, *words: str) -> dict[str, Any]:
-    """The JSON that a `dsl` command prints in a tree. The result has the key `error` if the command printed no JSON."""
+    """Runs a `dsl` command in a source tree, and returns its JSON. Without JSON, the result has the key `error`."""
     done = answer_of(tree, *words, "--json")
     try:
         said = json.loads(done.stdout)
@@ -147,7 +148,8 @@ def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def taken_in_all(said: Mapping[str, Any]) -> dict[Numbered, Taken]:
-    """Maps each choice of each kernel to the option that it took, from the data of `dsl why --json --all`."""
+    """Reads the choices of all kernels from the data of `dsl why --json --all`. Maps each choice to the option
+    taken."""
     kernels = said.get("kernels", [])
     found: dict[Numbered, Taken] = {}
     for kernel in kernels:
@@ -157,14 +159,14 @@ def taken_in_all(said: Mapping[str, Any]) -> dict[Numbered, Taken]:
 
 
 def kernel_of(said: Mapping[str, Any]) -> str:
-    """The name of a kernel in the data of `dsl why --json`."""
+    """Returns the name of a kernel in the data of `dsl why --json`."""
     return str(said["kernel"]).split()[0]
 
 
 def bisect_commits(
     root: Path, good: str, bad: str, asked: TreeQuestion, predicate: Predicate, advance: Callable[[str], None]
 ) -> CommitBisection:
-    """Finds where the answer of a predicate changes between two commits, along first parents.
+    """Finds the commit between `good` and `bad` at which a predicate's answer changes, along first parents.
 
     Raises a TileError if the answer is the same at both commits, or unknown at one commit.
     """

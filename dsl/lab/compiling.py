@@ -1,5 +1,5 @@
-"""Compiles variants to PTX in other processes or in this process. On request, also collects figures of the
-assembler."""
+"""Compiles variants to PTX, in other processes or in this one. On request, also assembles the PTX for figures such as
+registers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ number of instructions."""
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A compiled variant: its `ptx`, or the `error` that stopped the compilation.
+    """A compiled variant. Either `ptx` is its text, or `error` explains why it did not compile.
 
     `registers` and `spills` (in bytes) are per thread. `instructions` is the number of machine instructions. A figure
-    is None if it was not requested or its tool is not installed. `entry` names the kernel's entry, since the PTX may
-    have several entries. `taken` maps the names of the kernel's choices to options.
+    is None if it was not requested or its tool is not installed. `entry` is the kernel's name in the PTX. `taken` maps
+    the keys of choices to the options taken.
     """
 
     ptx: str | None = None
@@ -48,11 +48,10 @@ class Made:
 
 
 class Compiler(AbstractContextManager["Compiler"]):
-    """Compiles requests for kernels of a file in `jobs` processes. Each request is compiled once. With 0 jobs, this
-    process compiles.
+    """Compiles kernels of a file in `jobs` processes, each request once. With 0 jobs, this process compiles.
 
-    `code` says which tools run on the PTX. `elsewhere` is an executor that replaces the processes of this host. The
-    compiler is a context manager. On exit, requests that have not begun are dropped.
+    `code` selects the tools that run on the PTX. `elsewhere` is an executor that replaces the processes of this host.
+    The compiler is a context manager. On exit, requests that have not begun are dropped.
     """
 
     def __init__(self, program: Program, jobs: int, code: Code, elsewhere: Executor | None = None):
@@ -73,7 +72,7 @@ class Compiler(AbstractContextManager["Compiler"]):
             self.pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, request: Request) -> None:
-        """Submits a request that was not submitted before."""
+        """Starts to compile a request, unless it was submitted before."""
         key = request_key(request)
         if key in self.futures:
             return
@@ -103,8 +102,8 @@ class Compiler(AbstractContextManager["Compiler"]):
                 self.begin(step.request)
 
     def made_plan(self, plan: Plan, edited: Edited | None = None) -> list[Made]:
-        """The code of each step of the plan. Kernels that the edited file contains have the file's code. Other kernels
-        are compiled."""
+        """Returns the code for each step of the plan. A kernel that the edited file contains gets the file's code.
+        Other kernels are compiled."""
         found: list[Made] = []
         for step in plan.steps:
             if edited is not None and step.request.kernel in edited.headers:
@@ -116,7 +115,8 @@ class Compiler(AbstractContextManager["Compiler"]):
 
 
 def begin_compiling() -> None:
-    """Initializes a process of the pool: it ignores Ctrl-C, and its priority is below that of the measuring process."""
+    """Initializes a process of the pool. It ignores Ctrl-C, and has a lower priority than the process that measures
+    times."""
     # Ctrl-C reaches every process of the terminal's group. The parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)
@@ -128,7 +128,7 @@ _programs: dict[Task, Program] = {}
 
 
 def digest_of(program: Program) -> str:
-    """A digest over the program's source files and its plug-ins' files."""
+    """A digest of the program's source files and its plug-ins."""
     return " ".join((program.digest(), *program.plugins.digests.values()))
 
 
@@ -159,7 +159,7 @@ def compile_request(task: Task, request: Request, code: Code) -> Made:
 
 
 def made_of(ptx: str, header: Any, code: Code) -> Made:
-    """Wraps an existing PTX text, with the requested figures of the assembler."""
+    """Makes a `Made` from a PTX text, with the requested figures of ptxas and nvdisasm."""
     try:
         figures = assembled(ptx, header.arch, header.entry, header.maxnreg, code)
     except RuntimeFault as error:
@@ -168,7 +168,7 @@ def made_of(ptx: str, header: Any, code: Code) -> Made:
 
 
 class ChangedError(Exception):
-    """The file was edited after the start, or differs on a worker's host."""
+    """Raised if the `.tile` file was edited after the start, or differs on a worker's host."""
 
     def __init__(self, path: str):
         super().__init__(path)
@@ -181,10 +181,10 @@ class ChangedError(Exception):
 
 @lru_cache(maxsize=64)
 def assembled(ptx: str, arch: str, entry: str, maxnreg: int | None, code: Code) -> dict[str, Any]:
-    """Registers and spilled bytes per thread from ptxas, and the number of instructions from nvdisasm.
+    """Returns registers and spilled bytes per thread from ptxas, and the number of instructions from nvdisasm.
 
-    The result lacks the figures of a tool that is not installed. Results are cached by text, since many choices lead to
-    the same text. Raises LaunchError for illegal PTX.
+    The figures of a tool that is not installed are missing. Results are cached, because many trials have the same PTX.
+    Raises LaunchError for illegal PTX.
     """
     from dsl.runtime.machine_code import machine_code
     from dsl.runtime.tools import assemble

@@ -1,4 +1,5 @@
-"""Measures candidates against each other: shuffled rounds, medians with intervals, and ties with the best candidate."""
+"""Times candidates against each other in shuffled rounds. Computes medians with intervals, and the ties with the
+best."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ round."""
 
 @cache
 def order_rank(count: int) -> int:
-    """Of `count` sorted values, the number on each side outside of the confidence interval of the median.
+    """Returns how many of `count` sorted values lie below the confidence interval of the median. As many lie above it.
 
-    For a rank k, the interval runs from the k-th smallest to the k-th greatest value. The interval misses the median if
-    fewer than k values lie on one side of the median. The number of values on one side has a binomial distribution with
-    probability one half (David and Nagaraja, Order Statistics, 7.1). A result of 0 stands for the whole range. The
-    confidence of the whole range is below 0.95 for fewer than 6 values.
+    An interval from the k-th smallest to the k-th greatest value misses the median if fewer than k values lie on one
+    side of the median. The number of values on one side has a binomial distribution with probability one half (David
+    and Nagaraja, Order Statistics, 7.1). If the result is 0, the interval is the whole range. Its confidence is below
+    0.95 for fewer than 6 values.
     """
     tail = 0.0
     for rank in range(count):
@@ -35,7 +36,8 @@ def order_rank(count: int) -> int:
 
 
 def median_interval(times: list[float]) -> tuple[float, float, float]:
-    """The median, and the two ends of its distribution-free confidence interval. All are NaN if `times` is empty."""
+    """The median, and the two ends of its distribution-free confidence interval. All three are NaN if `times` is
+    empty."""
     if not times:
         return (float("nan"),) * 3
     ordered, rank = sorted(times), order_rank(len(times))
@@ -44,12 +46,12 @@ def median_interval(times: list[float]) -> tuple[float, float, float]:
 
 def tying(times: Mapping[int, list[float]]) -> list[int]:
     """The candidates that tie with the fastest one, sorted by median. A candidate ties if its interval overlaps the
-    interval of the fastest candidate."""
+    interval of the fastest."""
     return overlapping({key: median_interval(values) for key, values in times.items()})
 
 
 def overlapping(intervals: Mapping[int, tuple[float, float, float]]) -> list[int]:
-    """The same as `tying`, for given intervals (median, low, high)."""
+    """Does the same as `tying`, but for intervals (median, low, high) instead of times."""
     by_median = sorted(intervals, key=lambda key: intervals[key][0])
     highest = intervals[by_median[0]][2] if by_median else 0.0
     return [key for key in by_median if intervals[key][1] <= highest]
@@ -62,10 +64,10 @@ def contest(
     rungs: Sequence[int] = RUNGS,
     reference: int | None = None,
 ) -> dict[int, list[float]]:
-    """The times of each launch, in microseconds.
+    """Times the launches against each other. Returns the times of each launch, in microseconds.
 
-    All launches take part in the first rung. Later rungs have the reference and the launches that still tie with the
-    fastest launch.
+    All launches are timed in the first stage (rung). Each later stage times only the reference, and the launches that
+    still tie with the fastest.
     """
     times: dict[int, list[float]] = {key: [] for key in launches}
     # All rungs draw from one random sequence, so the order of rounds does not repeat systematically.
@@ -85,15 +87,16 @@ def contest(
 
 
 def ratio_interval(times: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
-    """The median and the confidence interval of the ratios `times` / `base`, with one ratio for each round. Drift from
-    round to round cancels."""
+    """Returns the median and the confidence interval of `times[i] / base[i]` over the rounds i. Drift from round to
+    round cancels."""
     return median_interval([mine / other for mine, other in zip(times, base, strict=True)])
 
 
 def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:
-    """The probability that pure chance favours one side at least as often as observed.
+    """Returns the probability that pure chance favours one side at least as often as observed.
 
-    This is the two-sided sign test of the hypothesis that neither side is slower. Rounds with equal times do not count.
+    This is the two-sided sign test. Its null hypothesis is that neither side is slower. Rounds with equal times do not
+    count.
     """
     above = sum(mine > other for mine, other in zip(times, base, strict=True))
     below = sum(mine < other for mine, other in zip(times, base, strict=True))
@@ -102,10 +105,10 @@ def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:
 
 
 def differing(probabilities: Mapping[int, float]) -> set[int]:
-    """The keys whose probability is significant after a correction for the number of comparisons.
+    """The keys whose probability is significant, after a correction for the number of comparisons.
 
-    The probability of any false alarm stays below 1 - CONFIDENCE (Holm, A simple sequentially rejective multiple test
-    procedure, 1979).
+    The probability of even one false alarm is at most 1 - CONFIDENCE (Holm, A simple sequentially rejective multiple
+    test procedure, 1979).
     """
     ordered = sorted(probabilities, key=lambda key: probabilities[key])
     found: set[int] = set()

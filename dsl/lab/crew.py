@@ -1,4 +1,4 @@
-"""The workers that try batches of a launch's points in parallel. If a worker dies, its batch is retried."""
+"""Workers that try a launch's points in parallel, in batches. If a worker dies, its batch is tried again."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ failed with an error because the process died.
 
 
 class Crew:
-    """Workers, their running batches, and the queue `ahead` of waiting batches.
+    """The workers, their running batches, and the queue `ahead` of batches that wait for a worker.
 
-    `prepare` completes a batch just before a worker begins it. `settled` receives the index and the trial of a point
-    that a worker in this process tried. `heard` receives the same if a worker in another process tried the point.
-    `moves` is the number of bytes that the launch moves, as a worker reports it, or None if unknown.
+    `prepare` is called on a batch just before a worker begins it. `settled(index, trial)` is called for each point that
+    a worker in this process has tried, and `heard(index, trial)` for each point that another process has tried. `moves`
+    is the number of bytes that the launch moves, as a worker reported it, or None.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class Crew:
     def wants(self) -> bool:
         """Whether more batches should be queued.
 
-        The queue should hold one batch for each idle worker and one more for every worker. The code of queued batches
-        is compiled while the workers run.
+        The queue should contain one batch for each idle worker, and one more for every worker. Queued batches are
+        compiled while the workers run.
         """
         return len(self.ahead) < len(self.workers) + len(self.idle())
 
     def turn(self) -> bool:
-        """Starts waiting batches on idle workers and handles the first batches that end. Returns False if no batch is
-        running."""
+        """Starts queued batches on idle workers. Then waits until a batch ends, and handles its results. Returns False
+        if no batch is running."""
         for worker in self.idle():
             if self.ahead:
                 batch = self.ahead.popleft()
@@ -72,11 +72,11 @@ class Crew:
         return True
 
     def end(self, worker: Worker, batch: Batch, future: Future[Any]) -> None:
-        """Handles the end of a batch.
+        """Handles the results of a batch.
 
-        If a known point poisoned the device, this point is settled and the other points are retried. If the process
-        died, the point at fault is unknown. Halves of the batch are then retried until a single point is left. Raises
-        the errors of a worker, and a TileError if the file differs on the worker.
+        If a point made the GPU unusable, the remaining points are tried again. If the process died, the point at fault
+        is unknown. Then halves of the batch are tried again, until a single point is left. Raises the errors of a
+        worker, and a TileError if the file differs on the worker.
         """
         error = future.exception()
         if isinstance(error, ChangedError):
@@ -93,8 +93,8 @@ class Crew:
             self.again([each for each in batch.entrants if each.index not in said.trials], batch, said.poisoned)
 
     def again(self, rest: Sequence[Entrant], batch: Batch, fault: str) -> None:
-        """Queues the unsettled points of a batch ahead of all other batches. If the batch has a single point, this
-        point is at fault and fails."""
+        """Queues the points `rest`, which have no result, ahead of all other batches. If the batch had only one point,
+        this point is at fault and its trial fails."""
         # If some points are settled, the point at fault is among the settled points.
         if len(rest) < len(batch.entrants):
             if rest:

@@ -1,4 +1,5 @@
-"""Compares two launches: their choices, figures, costs by line, and the first level of the code that differs."""
+"""Compares two launches: the compiler's choices, the figures, the costs of each line, and the first level of the code
+that differs."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ BY_LINE = ("sectors", "wavefronts", "conflicts", "barriers", "work")
 class DiffKernel:
     """A kernel of one side of a comparison.
 
-    `choices` is None if the choices are unknown, as for PTX text. `made` is code that a commit's compiler made, or that
-    was written by hand.
+    `choices` is None if the choices are unknown, as for a PTX file. `made` is code from a commit's compiler, or written
+    by hand.
     """
 
     kernel: str
@@ -53,8 +54,8 @@ class DiffKernel:
 class Side:
     """One of the two sides of a comparison.
 
-    `source` is the side's `.tile` file, `launch` is the function that the contest times, and `note` writes the side's
-    trial to the log.
+    `source` is the side's `.tile` file. `launch` is the function that is timed. `note` writes the side's trial to the
+    log.
     """
 
     label: str
@@ -67,7 +68,7 @@ class Side:
     notes: list[str] = field(default_factory=list)
 
     def line(self, where: str) -> str:
-        """The text of a line, or an empty string if there is no such line.
+        """The text of a source line, or an empty string if there is no such line.
 
         `where` is `12` for a line of the side's own file, or `library/exp.tile:25` for a line of another file.
         """
@@ -91,9 +92,10 @@ class Side:
 def launched_side(
     experiment: Experiment, label: str, kernel: str | None, given: Mapping[str, DiffKernel] | None = None
 ) -> Side:
-    """A side that launches an example with the chosen options. Kernels in `given` replace compiled kernels.
+    """Runs a launch of an example with the compiler's choices, and returns it as a side. Kernels in `given` replace
+    compiled kernels.
 
-    If `kernel` is given, only this kernel is compared. Raises TileError, DeviceError.
+    If `kernel` is not None, only this kernel is compared. Raises TileError, DeviceError.
     """
     trial = experiment.trial({})
     asked = experiment.conditions.schedule or experiment.call.facts.schedule
@@ -122,10 +124,9 @@ def launched_side(
 
 
 def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
-    """A kernel whose code this compiler did not make. If the kernel's choices are known, the file's syntax tree is
-    added as a level.
+    """Adds the syntax tree of the `.tile` file to the levels of a kernel that this compiler did not generate.
 
-    Choices are known only for code that was compiled from the file.
+    If the kernel's choices are unknown, it was not compiled from the file, and it is returned unchanged.
     """
     if given.choices is None:
         return given
@@ -135,8 +136,8 @@ def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
 
 
 def compiled_side(program: Program, request: Request, label: str, place: TuningPlace, given: DiffKernel | None) -> Side:
-    """A side for a kernel that no example launches. The side has only the assembler's figures. Raises TileError,
-    LaunchError."""
+    """Makes a side for a kernel that no example launches. Its only figures are those of ptxas and nvdisasm. Raises
+    TileError, LaunchError."""
     from dsl.runtime import Kernel
 
     compiled = compile_variant(program, request)
@@ -159,12 +160,11 @@ def compiled_side(program: Program, request: Request, label: str, place: TuningP
 
 
 def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[str, Any]:
-    """The difference between two sides, as the data of `dsl diff --json`. On a GPU, a contest of shuffled rounds times
-    both sides.
+    """Compares two sides, and returns the data of `dsl diff --json`. On a GPU, both sides are timed in shuffled rounds.
 
-    `differs` says whether anything except the times differs. `same_code` says whether the PTX of all kernels is equal
-    up to names. `only` lists the kernels that a single side has, with this side's letter. Raises a TileError if the
-    sides have no kernel in common.
+    `differs` is true if anything except the times differs. `same_code` is true if the PTX of all kernels is equal apart
+    from names. `only` lists the kernels that just one side has, with this side's letter. Raises a TileError if no
+    kernels can be paired.
     """
     pairs, only = paired(first.kernels, second.kernels)
     if not pairs:
@@ -188,9 +188,9 @@ def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[
 def paired(
     first: Sequence[DiffKernel], second: Sequence[DiffKernel]
 ) -> tuple[list[tuple[DiffKernel, DiffKernel]], list[tuple[str, str]]]:
-    """The pairs of kernels, and the kernels that only one side has.
+    """The pairs of kernels to compare, and the kernels that only one side has.
 
-    If both sides have equally many kernels, the kernels are paired in order. Otherwise, they are paired by name.
+    If both sides have the same number of kernels, they are paired in order. Otherwise, they are paired by name.
     """
     if len(first) == len(second):
         return list(zip(first, second, strict=True)), []
@@ -206,9 +206,9 @@ def paired(
 
 
 def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKernel], context: int) -> dict[str, Any]:
-    """Compares two kernels: their choices, the number of choices on each side, their constants, and their levels.
+    """Compares two kernels: the choices, the number of choices on each side, the constants, and the levels of the code.
 
-    The choices are None if a side's choices are unknown.
+    `choices` is None if a side's choices are unknown.
     """
     a, b = pair
     choices = None
@@ -240,7 +240,7 @@ def constants_of(trial: Trial, kernel: str) -> Mapping[str, Any]:
 
 
 def compared_figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The figures that at least one side has, with the ratio of the second side to the first."""
+    """The figures that at least one side has, and for numbers the ratio b / a."""
     found = {}
     for name in FIGURES:
         x, y = a.get(name), b.get(name)
@@ -262,10 +262,10 @@ def are_two_texts(first: Side, second: Side) -> bool:
 
 
 def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
-    """The lines whose counters differ, greatest difference first. The list is empty if a side has no counters.
+    """The source lines whose counters differ, greatest difference first. The list is empty if a side has no counters.
 
-    Differences are compared as fractions of the side's total. If the sides have different `.tile` texts, a line that
-    only the second text has is marked `is_second`.
+    To compare differences of several counters, each is divided by the counter's total. If the sides have different
+    `.tile` texts, `is_second` marks a line that only the second text has.
     """
     if first.trial.counters is None or second.trial.counters is None:
         return []
@@ -293,7 +293,7 @@ def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
 
 
 def by_line(counts: Mapping[str, float]) -> dict[str, float]:
-    """Computes the figures that `dsl diff` compares from a line's counters."""
+    """Computes, from a line's counters, the figures in `BY_LINE`."""
     from dsl.runtime.emulator import Counters
 
     figures = Counters.from_dict(counts).figures
@@ -302,17 +302,17 @@ def by_line(counts: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """The settings of a contest between two sides: the device, the number of rounds, and the seed."""
+    """How two sides are timed against each other: the device, the number of rounds, and the seed."""
 
     place: TuningPlace
     rounds: int = ROUNDS
     seed: int = 0
 
     def run(self, first: Side, second: Side) -> dict[str, Any]:
-        """Times both sides in random order. The result is empty without a GPU.
+        """Times both sides in random order. Returns an empty dict without a GPU.
 
-        The result holds the ratio of the second side's times to the first side's times, paired by round, and the
-        interval of this ratio. `time_differs` says whether the ratio differs significantly from 1.
+        `ratio` is the median, over the rounds, of the second side's time divided by the first side's, and
+        `ratio_interval` is its interval. `time_differs` is true if the ratio differs significantly from 1.
         """
         if first.launch is None or second.launch is None or not self.place.is_timed:
             return {}

@@ -1,5 +1,5 @@
-"""Joins the choices of two kernels by key. Lists the choices whose options differ, and the choices that only one side
-makes."""
+"""Matches the choices of two kernels by key. Lists the choices whose options differ, and the choices that only one
+kernel has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Numbered = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The option that a choice took, and what decided it: the compiler's rule, a line of the schedule, or the command
+    """The option taken for a choice, and what decided it: the compiler's rule, a line of the schedule, or the command
     line."""
 
     option: str
@@ -29,7 +29,7 @@ class Taken:
 class ChoiceDifference:
     """Choices of one kind and subject that differ in the same way.
 
-    `first` or `second` is None if that side does not make the choices.
+    `first` or `second` is None if that side does not have the choices.
     """
 
     keys: tuple[str, ...]
@@ -38,22 +38,22 @@ class ChoiceDifference:
 
     @property
     def label(self) -> str:
-        """A name in the form that `dsl ablate` uses for groups."""
+        """A name such as `swizzle.s ×3`, in the form that `dsl ablate` uses for groups."""
         return self.keys[0] if len(self.keys) == 1 else f"{self.keys[0].partition('[')[0]} ×{len(self.keys)}"
 
 
 def option_of(taken: Taken | None, without: Any = "not made") -> Any:
-    """The option, or `without` for a choice that was not made."""
+    """The option, or `without` if the choice was not made."""
     return without if taken is None else taken.option
 
 
 def taken_by(choices: Iterable[Choice]) -> dict[Numbered, Taken]:
-    """Maps each choice to the option that it took."""
+    """Maps each choice, as (stem, number), to the option taken."""
     return {(each.stem, each.number): Taken(each.taken, each.by) for each in choices}
 
 
 def taken_in(rows: Iterable[Mapping[str, Any]]) -> dict[Numbered, Taken]:
-    """Maps each choice to its option, from a kernel's rows in the data of `dsl why --all --json`."""
+    """Maps each choice to the option taken, from a kernel's rows of `dsl why --all --json`."""
     found: dict[Numbered, Taken] = {}
     for row in rows:
         for key in row["keys"]:
@@ -63,7 +63,7 @@ def taken_in(rows: Iterable[Mapping[str, Any]]) -> dict[Numbered, Taken]:
 
 
 def differing(first: Mapping[Numbered, Taken], second: Mapping[Numbered, Taken]) -> list[ChoiceDifference]:
-    """The choices whose options differ, in the order in which they are made. Equal differences share an entry."""
+    """The choices whose options differ, in the compiler's order. Choices of a stem that differ alike share an entry."""
     counts: dict[str, int] = {}
     # A number is shown only if a side has several choices with this stem.
     for stem, number in [*first, *second]:

@@ -23,7 +23,7 @@ CODE_LEVELS = ("ast", "llvm", "ptx", "sass")
 class KernelTexts:
     """The texts of a kernel by level, in order: `ast`, `build`, the passes, `llvm`, `ptx`, `sass`.
 
-    `entry` is the entry of its PTX. `missing` lists the reasons why levels are missing.
+    `entry` is the kernel's name in the PTX. `missing` lists the reasons why levels are missing.
     """
 
     texts: dict[str, str]
@@ -32,7 +32,7 @@ class KernelTexts:
 
 
 def kernel_texts(program: Program, request: Request, compiled: Compiled) -> KernelTexts:
-    """All levels of a compiled variant."""
+    """The texts of a compiled variant at all levels."""
     texts = {"ast": tree(program.kernels[request.kernel])}
     # Values keep their printed names from level to level, so that only real changes are shown.
     names = PrintedNames()
@@ -43,7 +43,7 @@ def kernel_texts(program: Program, request: Request, compiled: Compiled) -> Kern
 
 
 def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> KernelTexts:
-    """PTX and machine code. A row with the launch parameters precedes the PTX.
+    """The PTX and the machine code. The first row of the PTX text contains the launch parameters.
 
     For PTX of another compiler, `header` is None and `arch` is the target.
     """
@@ -55,10 +55,10 @@ def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> Ke
 
 @lru_cache(maxsize=16)
 def machine_text(ptx: str, arch: str, entry: str, maxnreg: int | None) -> tuple[str | None, str | None]:
-    """Machine code without register numbers, each instruction with its source line. The second value is an error, or
-    None.
+    """Returns (machine code, error), of which one is None. Each row has a source line and an instruction without
+    register numbers.
 
-    Results are cached, since the two sides often have the same text.
+    Results are cached, because the two sides often have the same text.
     """
     from dsl.runtime.errors import DeviceError, LaunchError
     from dsl.runtime.machine_code import listing
@@ -74,7 +74,7 @@ def machine_text(ptx: str, arch: str, entry: str, maxnreg: int | None) -> tuple[
 
 
 def launch_row(header: Any) -> str:
-    """A row with the launch parameters: grid, threads, shared memory, cluster, register limit."""
+    """A row of text with the launch parameters: grid, threads, shared memory, cluster, register limit."""
     figures = {"threads": header.threads, "shared bytes": header.shared_bytes, "cluster": header.cluster}
     figures |= {} if header.maxnreg is None else {"registers at most": header.maxnreg}
     grid = " x ".join(map(said_tree, header.grid))
@@ -93,8 +93,8 @@ def kind_of(level: str) -> str:
 def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, Any]:
     """Compares the levels that both kernels have, in order, and names the first level that differs.
 
-    If a side skips a pass, this side's IR from before the pass is compared. `only` lists the levels that a single side
-    has, with this side's letter. `missing` lists the reasons why levels are missing.
+    If a side skips a pass, the IR of this side from before the pass is compared. `only` maps each level that just one
+    side has to the side's letter. `missing` lists the reasons why levels are missing.
     """
     order = merged([*a.texts], [*b.texts])
     texts = [carried(each.texts, order) for each in (a, b)]
@@ -112,7 +112,8 @@ def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, A
 
 
 def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:
-    """The union of two lists of names, in an order that agrees with both lists if possible."""
+    """Merges two lists of names: `[x, z]` and `[x, y, z]` become `[x, y, z]`. The order agrees with both lists if
+    possible."""
     out: list[str] = []
     rest = list(b)
     for name in a:
@@ -125,7 +126,7 @@ def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:
 
 
 def carried(texts: dict[str, str], order: Sequence[str]) -> dict[str, str]:
-    """The texts by level. A skipped pass gets the IR of the level before it."""
+    """The texts by level, where a skipped pass has the same IR as the level before it."""
     out: dict[str, str] = {}
     last: str | None = None
     for level in order:

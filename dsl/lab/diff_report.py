@@ -1,4 +1,4 @@
-"""The terminal output of `dsl diff`, from the data of `--json`."""
+"""Prints the output of `dsl diff` on the terminal, from the data of `--json`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ COLOURS = {"-": "red", "+": "green"}
 
 
 def show_difference(made: Record, level: str | None, console: Terminal) -> None:
-    """Prints choices, figures, lines and levels, in this order.
+    """Prints the differences in choices, figures, lines and levels, in this order.
 
-    If `level` is given, the whole of this level is shown instead of the first level that differs.
+    If `level` is given, all its differences are printed.
     """
     console.print()
     sides = {letter: made[letter.lower()] for letter in "AB"}
@@ -83,7 +83,7 @@ def show_choices(each: Record, of: str, console: Terminal) -> None:
 
 
 def by(one: Record) -> str:
-    """Says what made the choice on each side. The text is empty if both sides followed the compiler's rule."""
+    """Describes what decided the choice on each side. The text is empty if it was the compiler's rule on both sides."""
     who = [one[letter]["by"] for letter in "ab"]
     if who == [RULE, RULE]:
         return ""
@@ -93,8 +93,8 @@ def by(one: Record) -> str:
 
 
 def said_alone(one: Record) -> str:
-    """A choice that only one side makes, with its option. The text also says what took the option, if this was not the
-    compiler's rule."""
+    """Describes a choice that only one side has, with its option. If the compiler's rule did not decide it, the text
+    adds what did."""
     made = one["a"] or one["b"]
     return f"{one['label']} {made['option']}" + ("" if made["by"] == RULE else f" by {made['by']}")
 
@@ -131,7 +131,7 @@ def show_figures(made: Record, sides: Mapping[str, Record], console: Terminal) -
 
 
 def ratio(a: Any, b: Any) -> str:
-    """The ratio of `b` to `a`, or `=` for equal figures."""
+    """The ratio `b / a` as text, or `=` for equal figures."""
     if a == b:
         return "="
     return f"{b / a:.3f}" if is_number(a) and is_number(b) and a else ""
@@ -143,7 +143,8 @@ def time_of(side: Record) -> str:
 
 
 def show_lines(lines: list[Record], console: Terminal) -> None:
-    """Prints the lines that differ most. The columns are the counters that differ in at least one of these lines."""
+    """Prints the source lines whose counters differ most. Each column is a counter that differs in at least one of
+    these lines."""
     if not lines:
         return
     shown = lines[:LINES]
@@ -188,7 +189,7 @@ def changes(one: Record) -> str:
 
 
 def distinct(levels: list[Record]) -> list[Record]:
-    """The levels that differ. Of consecutive passes with the same difference, only the first is listed."""
+    """The levels that differ. If consecutive levels have the same difference, only the first of them is returned."""
     found: list[Record] = []
     for one in levels:
         if one["hunks"] and (not found or one["hunks"] != found[-1]["hunks"]):
@@ -213,7 +214,7 @@ def show_level(one: Record, is_whole: bool, console: Terminal) -> None:
 
 
 def place(hunk: Record) -> str:
-    """The source line at which a hunk begins."""
+    """Describes the source line at which a hunk begins."""
     if hunk["line"] is None:
         return "header"
     return f"line {hunk['line']}{' of B' * hunk['second']}" + (f": {hunk['text']}" if hunk["text"] else "")

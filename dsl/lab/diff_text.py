@@ -1,10 +1,11 @@
 """Compares two texts of one level.
 
-Rows that differ only in names are equal. A difference is shown at its source line.
+Rows that differ only in the names of values, registers or labels count as equal. A difference is shown with its source
+line.
 
-Values, registers and labels are numbered in order, so a single added operation renames all later values. Rows are
-therefore matched without numbers. Each matched pair of rows votes for pairs of names, one name from each text. The
-pairs with the most votes win. A register of machine code holds many values, so only its kind is compared.
+Such names are numbered in order, so one added operation renames all later values. Therefore, rows are first matched
+without numbers. Each pair of matched rows votes for pairs of names, and the pairs with the most votes win. A register
+of machine code holds many values, so only its kind is compared.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def rows_of(kind: str, text: str, layouts: dict[str, str], entry: str | None = N
     """The rows of a level's text, without rows that do not affect the code.
 
     `kind` is `ast`, `ir`, `llvm`, `ptx` or `sass`. The rows of `ast` and `sass` have the form `LINE TEXT`. `entry` is
-    the kernel's name. In LLVM IR and PTX a placeholder replaces this name. `layouts` names layouts by their content, so
-    that equal layouts have the same name in all texts.
+    the kernel's name. In LLVM IR and PTX, this name becomes `kernel`. `layouts` maps the content of each layout to a
+    name, so that equal layouts have the same name in all texts.
     """
     match kind:
         case "ast" | "sass":
@@ -111,7 +112,7 @@ def _ir(text: str, layouts: dict[str, str]) -> Iterator[PlacedRow]:
 
 
 def _own_line(place: str) -> int | None:
-    """The innermost line in the kernel's own file, from a source place such as `1:6:3+8<4:9+4`."""
+    """Returns the innermost line of a source place that is in the kernel's own file. `1:6:3+8<4:9+4` gives 4."""
     parts = [each.split(":") for each in place.split("<")] if place else []
     # A part with three numbers belongs to another file.
     return next((int(each[0]) for each in parts if len(each) == 2), None)
@@ -131,7 +132,7 @@ def _llvm(text: str, entry: str | None) -> Iterator[PlacedRow]:
 
 
 def _ptx(text: str, entry: str | None) -> Iterator[PlacedRow]:
-    """The rows of one entry, and the module's rows before the first entry."""
+    """Yields the PTX rows of one entry, and the rows before the first entry."""
     own = re.escape(entry or "kernel")
     name = re.compile(rf"(?<=\.entry ){own}\b|(?<![\w%.$]){own}(?=_param_\d)")
     is_ours = True
@@ -153,7 +154,7 @@ def numbered_row(text: str, line: int | None) -> str:
 
 
 def plain_instruction(text: str) -> str:
-    """An instruction without the numbers of its registers and labels."""
+    """Removes the numbers of registers and labels from an instruction: `R12` becomes `R`."""
     return MACHINE_LABEL.sub(".L_x", MACHINE_NAME.sub(r"\1", text))
 
 
@@ -163,8 +164,8 @@ def plain_instruction(text: str) -> str:
 def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) -> dict[str, str]:
     """Maps each name in the rows `b` to a name in the rows `a`.
 
-    Pairs of rows that are equal up to unknown names vote for pairs of names. Each round repeats this with the names
-    that are known so far. In the last round, rows may also differ in literal numbers.
+    Two rows that are equal apart from unmatched names vote for pairs of their names. Each round repeats this with the
+    names that the previous round matched. In the last round, rows may also differ in literal numbers.
     """
     found: dict[str, str] = {}
     for is_last in (*[False] * ROUNDS, True):
@@ -179,14 +180,14 @@ def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) 
 
 
 def known_rows(rows: Sequence[str], known: Mapping[str, str], pattern: re.Pattern[str]) -> list[str]:
-    """The rows with known names replaced. All other names lose their numbers."""
+    """Replaces the names in `known`, and removes the numbers of all other names."""
     return [pattern.sub(lambda found: known.get(found[0], NUMBER.sub("", found[0])), row) for row in rows]
 
 
 def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Blocks of equal rows, in order: the index in `a`, the index in `b`, and the number of rows.
+    """Returns blocks of equal rows, in order. A block is (index in `a`, index in `b`, number of rows).
 
-    Common rows at both ends are matched first, since SequenceMatcher is slow if rows occur often.
+    Common rows at both ends are matched first, because SequenceMatcher is slow if rows are repeated often.
     """
     first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     most = min(len(a), len(b)) - first
@@ -198,7 +199,7 @@ def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]
 
 
 def elected(votes: Counter[tuple[str, str]], known: Mapping[str, str]) -> dict[str, str]:
-    """Extends the known names. Each other name is mapped to the free name with the most votes."""
+    """Adds pairs of names to `known`, the pairs with the most votes first. No name is used twice."""
     found, taken = dict(known), {*known.values()}
     for (other, name), _ in votes.most_common():
         if other not in found and name not in taken:
@@ -208,7 +209,7 @@ def elected(votes: Counter[tuple[str, str]], known: Mapping[str, str]) -> dict[s
 
 
 def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> list[PlacedRow]:
-    """The rows `b` after their names are replaced by matching names from the rows `a`."""
+    """Returns the rows `b` with their names replaced by the matching names of the rows `a`."""
     pattern = NAMES.get(kind)
     if pattern is None or [row.text for row in a] == [row.text for row in b]:
         return list(b)
@@ -225,11 +226,11 @@ def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> l
 
 
 def difference(level: str, kind: str, a: Sequence[PlacedRow], b: Sequence[PlacedRow], context: int) -> dict[str, Any]:
-    """The difference between two texts of a level.
+    """Compares two texts of a level.
 
-    `added` counts the rows that only the second text has. `removed` counts the rows that only the first text has.
-    `hunks` are groups of rows with `context` equal rows around them. `-` marks rows of the first text, `+` rows of the
-    second. A hunk's `line` is the source line of its first differing row. If `second` is true, this line belongs to the
+    `added` is the number of rows that only the second text has, and `removed` of those that only the first has. `hunks`
+    are groups of rows with `context` equal rows around them. Rows of the first text begin with `-`, rows of the second
+    with `+`. A hunk's `line` is the source line of its first differing row. If `second` is true, this line is of the
     second file.
     """
     b = renamed_rows(a, b, kind)
@@ -254,6 +255,6 @@ def _hunk(group: Sequence[tuple[str, int, int, int, int]], a: Sequence[PlacedRow
 
 
 def joined_lines(a: str, b: str) -> Mapping[int, int]:
-    """Maps line numbers of the text `b` to numbers of equal lines in `a`. Numbers count from 1."""
+    """Maps line numbers of the text `b` to line numbers of equal lines in `a`. Lines are numbered from 1."""
     blocks = SequenceMatcher(None, a.splitlines(), b.splitlines(), autojunk=False).get_matching_blocks()
     return {each.b + k + 1: each.a + k + 1 for each in blocks for k in range(each.size)}

@@ -1,4 +1,5 @@
-"""A launch with a fixed plan and variable choices. Each assignment of options to choices is a trial."""
+"""Runs a launch with different options of the compiler's choices. Each assignment (a dict from keys of choices to
+options) is a trial."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ launch counts as a hang."""
 class Wanted:
     """What a trial measures.
 
-    `code` selects the assembler's figures. With `run` the launch runs, its result is checked, and its costs are
-    counted. `lines` requests counters by line. `times` requests times, which `measure` takes.
+    `code` selects the tools that run on the PTX. With `run`, the launch runs, its result is checked, and its costs are
+    counted. `lines` requests counters for each source line. `times` requests times (`Experiment.measure`).
     """
 
     code: Code = "counted"
@@ -53,10 +54,10 @@ class Wanted:
 class Conditions:
     """The conditions of an experiment.
 
-    `schedule`, or `chosen` (the steps of a branch), replaces the dispatch's choice. `choose` holds options that apply
-    under all assignments. `jobs` is the number of compiling processes, 0 for none. `seed` seeds the inputs and the
-    orders of rounds. `log` keeps the trials. For a launch on a GPU, the emulator counts the first `blocks` blocks.
-    `given` maps kernels to code that replaces the compiled code. `command` holds the words of the command line.
+    `schedule`, or `chosen` (the steps of a branch), replaces the dispatch's choice. `choose` contains options that are
+    set in all trials. `jobs` is the number of compiling processes, 0 for none. `seed` seeds the inputs and the orders
+    of rounds. `log` stores the trials. For a launch on a GPU, the emulator counts the first `blocks` blocks. `given`
+    maps kernels to code that replaces the compiled code. `command` contains the words of the command line.
     """
 
     schedule: str | None = None
@@ -73,7 +74,7 @@ class Conditions:
 
 @dataclass(slots=True)
 class Attempt:
-    """A trial, a digest of each kernel's code, and the options that each kernel's choices took.
+    """A trial, a digest of each kernel's code, and the options taken for each kernel's choices.
 
     `ready` is the launch to time, or None if the trial is not timed.
     """
@@ -85,10 +86,10 @@ class Attempt:
 
 
 class Experiment(AbstractContextManager["Experiment"]):
-    """The trials of one launch. An experiment is a context manager that ends its compiling processes.
+    """Runs the trials of one launch. An experiment is a context manager that ends its compiling processes.
 
-    `compiled` lists the kernels of the plan as chosen. `made` lists their choices by name. The constructor raises a
-    TileError if the launch cannot be planned or compiled as chosen.
+    `compiled` lists the kernels, compiled with the compiler's own choices. `made` lists these choices by key. The
+    constructor raises a TileError if the launch cannot be planned or compiled.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class Experiment(AbstractContextManager["Experiment"]):
         self.compiler.__exit__(*error)
 
     def plan(self, assignment: Assignment) -> Plan:
-        """The plan with an assignment added to the options of the conditions."""
+        """Returns the plan of the launch with the options of an assignment."""
         choices = {**self.conditions.choose, **assignment}
         steps = [replace(step, request=replace(step.request, choices=choices)) for step in self.chosen.steps]
         return replace(self.chosen, steps=steps)
@@ -148,7 +149,7 @@ class Experiment(AbstractContextManager["Experiment"]):
     # ---- trials ----
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
-        """Begins to compile the code of later trials in parallel."""
+        """Begins to compile the code of these assignments in parallel."""
         for assignment in assignments:
             self.compiler.begin_plan(self.plan(assignment))
 
@@ -157,7 +158,7 @@ class Experiment(AbstractContextManager["Experiment"]):
         return self.conditions.wanted.times and self.place.ordinal is not None
 
     def forget(self) -> None:
-        """Drops all trials so far, since thousands of them take gigabytes."""
+        """Drops all trials so far, because thousands of trials take gigabytes."""
         self.trials.clear()
         self.by_code.clear()
         self.attempts.clear()
@@ -168,9 +169,9 @@ class Experiment(AbstractContextManager["Experiment"]):
         return self.attempts[id(trial)].code == self.attempts[id(other)].code
 
     def trial(self, assignment: Assignment) -> Trial:
-        """The trial of an assignment. Each assignment is tried once, and assignments with equal code run once.
+        """Runs the trial of an assignment, or returns it if it ran before. Assignments with equal code run once.
 
-        Raises a DeviceError if the device is poisoned.
+        Raises a DeviceError if the GPU has become unusable.
         """
         key = tuple(sorted(assignment.items()))
         if key not in self.trials:
@@ -206,12 +207,12 @@ class Experiment(AbstractContextManager["Experiment"]):
         return attempt
 
     def code(self, plan: Plan) -> list[Made]:
-        """The code of each step: given code if there is any, else compiled code."""
+        """The code of each kernel: the code in `given`, or else compiled code."""
         given = self.conditions.given
         return [given.get(step.request.kernel) or self.compiler.made(step.request) for step in plan.steps]
 
     def is_known_to_fail(self, trial: Trial) -> bool:
-        """Whether the log says that this trial failed on the GPU. Such a trial might poison the device again."""
+        """Whether the log contains this trial as failed. It might make the GPU unusable again, so it does not run."""
         log = self.conditions.log
         known = None if log is None else log.find(trial)
         if known is None or known.status != "failed":
@@ -222,8 +223,8 @@ class Experiment(AbstractContextManager["Experiment"]):
     def run(self, trial: Trial, plan: Plan, made: list[Made]) -> Ready | None:
         """Runs a trial. On a GPU, the emulator counts the first blocks before the launch.
 
-        If the emulator finds a fault that the launch as chosen does not have, the trial is not launched on the GPU. A
-        launch whose only fault is a race does run.
+        If the emulator finds a fault that the launch with the compiler's own choices does not have, the trial does not
+        run on the GPU. But it runs if the fault is a race.
         """
         run = self.conditions.wanted.run
         if run:
@@ -248,7 +249,7 @@ class Experiment(AbstractContextManager["Experiment"]):
         return ready
 
     def moved(self, trial: Trial, assignment: Assignment) -> list[str]:
-        """The choices outside the assignment that changed, vanished or appeared, compared with the launch as chosen."""
+        """The choices outside the assignment that differ from those of the unchanged launch."""
         found: dict[str, None] = {}
         chosen = self.attempts[id(self.trial({}))].taken
         for mine, base in zip(self.attempts[id(trial)].taken, chosen, strict=True):
@@ -261,10 +262,10 @@ class Experiment(AbstractContextManager["Experiment"]):
     # ---- times ----
 
     def measure(self, trials: Sequence[Trial], rounds: int = ROUNDS, null: int = 0) -> list[list[float]]:
-        """Times the trials that can be launched, in one contest of shuffled rounds. Trials with equal code share their
-        times.
+        """Times the trials that can be launched against each other, in shuffled rounds. Trials with equal code share
+        their times.
 
-        `null` is how often the first launch takes part again. Returns the times of these repetitions.
+        The first launch is timed `null` times more. Returns the times of these repetitions.
         """
         entrants: dict[int, tuple[Ready, list[Trial]]] = {}
         for trial in trials:
@@ -298,13 +299,13 @@ def code_of(made: Made) -> str:
 
 
 def covered(name: str, assignment: Assignment) -> bool:
-    """Whether an assignment has a key that covers this choice."""
+    """Whether an assignment sets this choice, by a key such as `swizzle.s[1]`, `swizzle.s` or `swizzle`."""
     stem = name.partition("[")[0]
     return not {name, stem, stem.partition(".")[0]}.isdisjoint(assignment)
 
 
 def said(assignment: Assignment) -> str:
-    """The assignment as options of the command line."""
+    """An assignment as options, such as `--choose swizzle.s=none`."""
     return " ".join(f"--choose {quoted(f'{key}={option}')}" for key, option in assignment.items()) or "as chosen"
 
 

@@ -1,4 +1,4 @@
-"""Tests whether random assignments of options give right results. A failing assignment is reduced."""
+"""Tests whether random options of the compiler's choices give right results. A failing set of options is reduced."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FINE = ("right", "refused")
 
 @dataclass(slots=True)
 class FuzzFailure:
-    """An assignment without a right result, `drawn` at random and reduced to `choose`.
+    """A set of options without a right result. `drawn` is the random set, and `choose` its reduced part.
 
-    `number` is None for the launch as chosen.
+    `number` is None for a launch that fails without any options.
     """
 
     number: int | None
@@ -32,7 +32,7 @@ class FuzzFailure:
 
     @property
     def options(self) -> str:
-        """The options of the command line that reproduce the failure."""
+        """The command-line options that reproduce the failure."""
         example = [] if self.example is None else [f"--example {self.example}"]
         return " ".join([*example, said(self.choose)])
 
@@ -41,7 +41,7 @@ class FuzzFailure:
 class Fuzzed:
     """The results of a fuzz run.
 
-    `verdicts` counts assignments by verdict. `kinds` counts how often each kind of choice was varied.
+    `verdicts` counts the trials by verdict. `kinds` counts how often each kind of choice was varied.
     """
 
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -53,8 +53,8 @@ class Fuzzed:
 def fuzz(
     experiments: Sequence[Experiment], seed: int, count: int, share: float, advance: Callable[[str], None]
 ) -> Fuzzed:
-    """Tries `count` random assignments, numbered from `seed` on. Each assignment changes about a fraction `share` of
-    the choices."""
+    """Tries `count` random sets of options, numbered from `seed` on. Each set changes about a fraction `share` of the
+    choices."""
     found = Fuzzed()
     wrong = {id(each) for each in experiments if _fails_as_chosen(each, found)}
     for number in range(seed, seed + count):
@@ -84,8 +84,8 @@ def fuzz(
 
 
 def _fails_as_chosen(experiment: Experiment, found: Fuzzed) -> bool:
-    """Whether a launch is wrong even without options. Such a launch is left out, since its assignments would be blamed
-    for the error."""
+    """Whether a launch is wrong even without forced options. Such a launch is not varied, because the options would be
+    blamed for the error."""
     trial = experiment.trial({})
     if trial.verdict in FINE:
         return False

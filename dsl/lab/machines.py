@@ -1,5 +1,5 @@
-"""The devices that try points in parallel. Each device has one worker process, which an executor of
-`concurrent.futures` runs."""
+"""Devices that try points in parallel. Each device has one worker process, which an executor of `concurrent.futures`
+runs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ processes."""
 
 
 class Process(Protocol):
-    """Runs functions one after another in a separate process, which has a device."""
+    """Runs functions one after another in a separate process, which owns a device."""
 
     def executor(self) -> Executor: ...
 
     def renew(self) -> None:
-        """Replaces a process that died, or whose device was poisoned."""
+        """Replaces a process that died, or whose GPU became unusable."""
 
     def close(self, now: bool) -> None:
-        """Ends the process. With `now`, the process ends at once, otherwise after its queued tasks."""
+        """Ends the process after its queued tasks, or at once if `now` is set."""
 
     def is_dead(self, error: BaseException) -> bool:
-        """Whether a future failed with this error because its process died."""
+        """Whether `error`, raised by a future, means that the process died."""
 
 
 class OwnProcess:
@@ -86,10 +86,10 @@ def begin_worker() -> None:
 
 
 class Machine:
-    """A device in a separate process.
+    """A device that is used by a separate process.
 
-    `device` is the device's name in that process. `first` is the future of the device's description, if the description
-    was requested already. `place` is the description, once `meet` has received it.
+    `device` is the device's name in that process. `place` describes the device, and is set by `meet`. `first` is the
+    future that returns this description.
     """
 
     def __init__(self, process: Process, device: str, first: Any = None):
@@ -98,10 +98,9 @@ class Machine:
         self.place: TuningPlace
 
     def meet(self) -> None:
-        """Waits for the process's description of its device.
+        """Waits until the process has described its device, and sets `place`.
 
-        Raises a TileError if the process has another compiler or dies. Errors from the search for the device are
-        raised, too.
+        Raises a TileError if the process dies or has another compiler, and the errors of `find_place`.
         """
         try:
             self.place, theirs = self.first.result()
@@ -120,7 +119,7 @@ class Machine:
 
 
 class There:
-    """The worker of one launch on a machine."""
+    """A worker that tries points of one launch in another process."""
 
     def __init__(self, machine: Machine, launch: LaunchAtCase):
         self.machine, self.launch = machine, launch
@@ -136,8 +135,8 @@ class There:
 
 
 class Machines:
-    """All devices of a session. They are of one kind. On exit, their processes end. After an error or Ctrl-C, the
-    processes end at once.
+    """All devices of a session, which are of one kind. On exit from the context manager, their processes end, after an
+    error or Ctrl-C at once.
 
     `compiling` is an executor for compilation. If `compiling` is None, processes of this host compile. `leave` is
     called last.
@@ -181,7 +180,7 @@ class Machines:
 
 
 def device_names(text: str) -> list[str]:
-    """The devices of `--devices`: a list of names, or all devices that the driver reports. Raises a TileError `option`,
+    """Parses `--devices`: names separated by commas, or `all` for all GPUs that the driver reports. Raises TileError,
     LaunchError."""
     if text == "all":
         from dsl.runtime.backend import gpu_reason
@@ -202,5 +201,5 @@ def device_names(text: str) -> list[str]:
 
 
 def own_processes(devices: Sequence[str]) -> Machines:
-    """One process of this host for each device."""
+    """Starts one process on this host for each device."""
     return Machines([Machine(OwnProcess(), device) for device in devices])

@@ -1,7 +1,7 @@
-"""The interface of cost models. A model predicts microseconds from a trial's features.
+"""The interface of cost models. A model predicts microseconds from a trial's features, such as registers.
 
-The predictions order the points. The best points are then measured. Your own model is a class derived from `Model`,
-registered under a name:
+`dsl tune` tries points in the order of the predictions. Your own model is a class derived from `Model`, registered
+under a name:
 
     @model("bytes")
     class Bytes(Model):
@@ -35,9 +35,8 @@ FIELDS: dict[str, tuple[type, str]] = {"model": (str, "a name"), "of": (str, "a 
 class Model:
     """Predicts a figure of a launch from its features. Only the order of the predictions matters.
 
-    `of` is the figure. `needs_counters` says whether `predict` reads counters of the emulator. If not, points are only
-    compiled before they are ordered. `needs_machine_code` says whether `predict` reads `sass`. If so, each point is
-    disassembled.
+    `of` is the predicted figure. `needs_counters` is true if `predict` reads counters of the emulator. If false, points
+    are only compiled. `needs_machine_code` is true if `predict` reads `sass`. Then each point is disassembled.
     """
 
     of = TIME
@@ -50,8 +49,7 @@ class Model:
 
     @property
     def has_order(self) -> bool:
-        """Whether the model's predictions differ from each other. After a fit to too few trials, all predictions may be
-        equal."""
+        """Whether the model can order points. After a fit to too few trials, all its predictions may be equal."""
         return True
 
     def predict(self, features: Features) -> float:
@@ -59,7 +57,7 @@ class Model:
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """The parameters that `fit` has learnt, as a JSON object."""
+        """The parameters that `fit` has computed, as a JSON object."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -74,7 +72,7 @@ MODELS: dict[str, type[Model]] = {}
 def model(name: str) -> Callable[[Class], Class]:
     """Registers a class derived from `Model` for `dsl model` and `dsl tune --model`.
 
-    Raises ValueError for a name that another file has registered, and TypeError for anything but such a class.
+    Raises ValueError if another file has registered the name, and TypeError for anything but such a class.
     """
     return registered(MODELS, name, Model, "model")
 
@@ -87,9 +85,10 @@ def model_named(name: str) -> Model:
 
 
 def features_of(trial: Trial) -> dict[str, float]:
-    """The features of a trial: all numbers of `Trial.figures` except the time, and `idle`.
+    """The features of a trial: all numbers in `Trial.figures` except the time, and `idle`.
 
-    `idle` is the number of threads that a multiprocessor can hold, divided by the number of threads that it does hold.
+    `idle` is 1 / occupancy: the number of threads that fit on a multiprocessor, divided by the number that the kernel
+    allows.
     """
     found = {name: float(value) for name, value in trial.figures().items() if isinstance(value, int | float)}
     found.pop(TIME, None)
@@ -98,14 +97,14 @@ def features_of(trial: Trial) -> dict[str, float]:
 
 
 def known_before(features: Features, of: str) -> dict[str, float]:
-    """The features that may be used to predict the figure `of`. For a counter of the emulator, only features of the
-    code may be used."""
+    """Returns the features from which the figure `of` may be predicted. If `of` is a counter of the emulator, only
+    features of the compiled code are allowed."""
     # A counter must not be predicted from itself, or from other counters of the same run.
     return {name: value for name, value in features.items() if of == TIME or name in CODE}
 
 
 def figure_of(trial: Trial, of: str) -> float | None:
-    """The trial's value of the figure that a model predicts, or None if the value is unknown, 0 or infinite."""
+    """A trial's value of the figure `of`, or None if the value is unknown, 0 or infinite."""
     value = trial.figures().get(of) if trial.is_fine else None
     # The built-in model takes logarithms, which exclude 0 and infinity.
     return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
@@ -117,7 +116,7 @@ def save(made: Model, name: str, path: Path, about: Mapping[str, Any]) -> None:
 
 
 def state_of(made: Model) -> dict[str, Any]:
-    """The parameters that a model has learnt. Raises a TileError `plugin` for a state that is not JSON."""
+    """The state of a fitted model. Raises a TileError `plugin` for a state that is not JSON."""
     with called(made, "state"):
         state = made.state()
         json.dumps(state, allow_nan=False)
@@ -127,8 +126,8 @@ def state_of(made: Model) -> dict[str, Any]:
 
 
 def predicted(made: Model, features: Features) -> float:
-    """A model's prediction. Raises KeyError for a missing feature, and a TileError `plugin` for a fault of the
-    model."""
+    """A model's prediction. Raises KeyError for a missing feature, and a TileError `plugin` for any other fault of a
+    plug-in's model."""
     missing: KeyError | None = None
     value: Any = None
     with called(made, "predict"):
@@ -148,7 +147,7 @@ def predicted(made: Model, features: Features) -> float:
 
 
 def load_model(text: str) -> Model:
-    """A model by its name, or from a file that `save` wrote. Raises TileError."""
+    """Returns the model of this name, or reads it from a `.json` file that `save` wrote. Raises TileError."""
     path = Path(text)
     if path.suffix != ".json":
         return model_named(text)

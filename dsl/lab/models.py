@@ -24,8 +24,8 @@ LEAST = 3
 class LogLinear(Model):
     """A least-squares fit: log value = intercept + Σ weight · log(1 + feature).
 
-    No weight is below zero, since a higher cost never takes less time. The model leaves out a feature whose weight
-    would be negative, and a feature that some trial lacks.
+    All weights are 0 or more, because a higher cost never takes less time. Features whose weight would be negative are
+    left out, and so are features that some trial lacks.
     """
 
     def __init__(self) -> None:
@@ -77,9 +77,9 @@ class LogLinear(Model):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How well a model orders a kernel's trials after a fit to the other kernels.
+    """How well a model that was fitted to the other kernels orders the trials of this kernel.
 
-    `within` is the mean rank correlation over the kernel's cases, or None if no case has a rank correlation.
+    `within` is the mean rank correlation over the kernel's cases, or None.
     """
 
     kernel: str
@@ -92,9 +92,8 @@ class Scored:
 class Evaluation:
     """How well a model orders trials.
 
-    `held_out` is True if a model that was fitted to the other kernels predicted each kernel. This requires several
-    kernels. `within` is the mean rank correlation over the cases of all kernels. `across` is the rank correlation over
-    all trials.
+    `held_out` is True if each kernel was predicted by a model that was fitted to the other kernels. `within` is the
+    mean rank correlation over the cases of all kernels. `across` is the rank correlation over all trials.
     """
 
     kernels: list[Scored]
@@ -104,8 +103,8 @@ class Evaluation:
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's rank correlation, where equal values share their mean rank. The result is None if all values of one
-    side are equal."""
+    """Computes Spearman's rank correlation, where equal values share their mean rank. Returns None if all values in `a`
+    or all values in `b` are equal."""
     import numpy as np
 
     if len(a) < 2 or len({*a}) == 1 or len({*b}) == 1:
@@ -123,7 +122,7 @@ FIGURES = (TIME, "work")
 
 
 def has_figure(paths: Sequence[Path], of: str) -> bool:
-    """Whether a trial of these logs has the figure."""
+    """Whether at least one trial in these logs has the figure."""
     trials = (trial for path in paths if path.is_file() for trial in Log(path).trials.values())
     return any(figure_of(trial, of) is not None for trial in trials)
 
@@ -131,10 +130,10 @@ def has_figure(paths: Sequence[Path], of: str) -> bool:
 def read_trials(
     paths: Sequence[Path], of: str, device: str | None, note: Callable[[str], None] = lambda text: None
 ) -> list[Trial]:
-    """The trials of these logs that have the figure, without duplicates.
+    """Reads the trials in these logs that have the figure, without duplicates.
 
-    `note` receives messages about unreadable lines and old trials. Raises a TileError if there are no such trials, or
-    if they come from several devices.
+    `note` is called with messages about unreadable lines and old trials. Raises a TileError if no trial has the figure,
+    or if the trials are from several devices.
     """
     found: dict[str, Trial] = {}
     for path in paths:
@@ -168,7 +167,7 @@ def case_of(trial: Trial) -> tuple[Any, ...]:
 
 
 def fitted(make: Callable[[], Model], trials: Iterable[Trial], of: str) -> Model:
-    """A new model, fitted to the trials that have the figure."""
+    """Makes a model, and fits it to the trials that have the figure `of`."""
     made, known = make(), [(trial, figure_of(trial, of)) for trial in trials]
     made.of = of
     rows = [known_before(features_of(trial), of) for trial, value in known if value is not None]
@@ -202,7 +201,7 @@ def evaluate(make: Callable[[], Model], trials: Sequence[Trial], of: str) -> Eva
 
 
 def pairs_of(made: Model, trials: Sequence[Trial], of: str) -> list[tuple[float, float]]:
-    """The true value and the prediction of each trial. Raises a TileError if a trial lacks a feature."""
+    """The true value and the predicted value for each trial. Raises a TileError if a trial lacks a feature."""
     found = []
     for trial in trials:
         try:
@@ -214,7 +213,7 @@ def pairs_of(made: Model, trials: Sequence[Trial], of: str) -> list[tuple[float,
 
 
 def lacks(what: str, error: KeyError) -> TileError:
-    """The error for a feature that a model needs and a point lacks."""
+    """Returns the error for a trial that lacks a feature of the model."""
     hint = "ptxas gives registers, idle and sass; on a GPU, dsl tune --counters has the emulator's counters"
     return TileError("option", None, f"the model needs {error} of {what}, which is unknown", hint)
 

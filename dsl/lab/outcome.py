@@ -1,4 +1,5 @@
-"""The outcome of tuning one launch with one set of values: the trials, the best points, and the points that tie."""
+"""The result of tuning one launch with one set of values: its trials, the best point, and the points that tie with
+it."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from dsl.lab.trial import Trial
 class Outcome:
     """The result of tuning a launch with one set of values.
 
-    `points` is the number of points. `candidates` maps indices to points that were tried, found in the log or left out.
-    `trials` has the same keys. `left_out` counts the candidates for which no time was left. `found` counts the trials
+    `points` is the number of points. `candidates` maps indices to points that were tried, found in the log or left out
+    for lack of time. `trials` maps indices to trials. `left_out` counts the points left out, and `found` the trials
     from the log. `moves` is the number of bytes that the launch moves, or None if unknown. `predicted` maps indices to
-    a model's predictions, and `costs` to the costs that schedules state, in microseconds.
+    a model's predictions. `costs` maps them to the costs in microseconds that the schedules compute.
     """
 
     call: TuningCall
@@ -36,8 +37,7 @@ class Outcome:
     def intervals(self) -> dict[int, tuple[float, float, float]]:
         """Maps each measured point to the median and the interval of its time, in microseconds.
 
-        Times of contests on other devices or days are scaled. After scaling, the reference point has the same time in
-        all contests.
+        Times from other devices or days are scaled so that the reference point has the same time in all contests.
         """
         measured = {index: trial for index, trial in self.trials.items() if trial.status == "measured"}
         of_contest = {t.contest: t.reference_us for t in measured.values() if t.reference_us}
@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def fine(self) -> list[int]:
-        """Points with a right result, best first."""
+        """The points with a right result, best first."""
         intervals = self.intervals()
         good = [index for index, trial in self.trials.items() if trial.is_fine]
         ranks = {index: intervals[index][:1] if index in intervals else self.trials[index].rank for index in good}
@@ -65,8 +65,8 @@ class Outcome:
 
     @property
     def ties(self) -> list[int]:
-        """Points that tie with the best point, best first. Points tie if their intervals overlap or their counters are
-        equal."""
+        """The points that tie with the best point, best first. Points tie if their intervals overlap or their counters
+        are equal."""
         fine = self.fine
         if fine and self.trials[fine[0]].status == "counted":
             return [index for index in fine if self.trials[index].rank == self.trials[fine[0]].rank]
@@ -75,6 +75,6 @@ class Outcome:
 
     @property
     def winner(self) -> int | None:
-        """Among the points that tie with the best, the first in the order of the `tune` sets in the kernel's file. With
-        this rule, a tie does not change a tuned file."""
+        """The winner: of the points that tie, the one with the smallest index. So if the same points tie again, the
+        tuned data does not change."""
         return min(self.ties, default=None)

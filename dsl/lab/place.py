@@ -1,4 +1,4 @@
-"""The device that runs trials: a GPU, or the emulator in its place."""
+"""The device that runs trials: a GPU, or the emulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAIT_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class TuningPlace:
-    """A device. `device` is `emulator` or a name such as `cuda:0`. `name` is the chip's name. `driver` is the driver's
+    """A device. `device` is `emulator` or for example `cuda:0`. `name` is the chip's name. `driver` is the driver's
     version."""
 
     device: str
@@ -30,7 +30,7 @@ class TuningPlace:
 
     @property
     def is_timed(self) -> bool:
-        """Whether launches are timed. On the emulator, launches are only counted."""
+        """Whether launches are timed. The emulator does not time launches; it counts their costs."""
         return self.ordinal is not None
 
     def limited(self) -> AbstractContextManager[None]:
@@ -42,7 +42,8 @@ class TuningPlace:
         return time_limit(WAIT_SECONDS)
 
     def rounds(self, launches: list[Callable[[], object]], rounds: int, order: Random) -> list[list[float]]:
-        """The microseconds of each round, one list for each launch. Only for a GPU: see `measure_rounds`."""
+        """Times launches on a GPU with `measure_rounds`. Returns the microseconds of each round, one list for each
+        launch."""
         from dsl.runtime.cuda.timing import measure_rounds
 
         assert self.ordinal is not None
@@ -55,7 +56,8 @@ class TuningPlace:
 
 
 def find_place(device: str, arch: str | None = None) -> TuningPlace:
-    """The device of this name, or the emulated device of a target. Raises LaunchError or DeviceError."""
+    """The device of this name. `arch` selects the target, and the chip that the emulator imitates. Raises LaunchError
+    or DeviceError."""
     from dsl.runtime import device_facts
     from dsl.runtime.backend import choose
 

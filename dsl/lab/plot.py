@@ -1,4 +1,4 @@
-"""A picture of outcomes. Each outcome shows its points from fast to slow, with intervals. Needs matplotlib."""
+"""Draws the results of `dsl tune`: for each launch, its points from fast to slow, with intervals. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ LOGARITHMIC = 5
 
 
 def require_matplotlib(path: Path, option: str = "--plot") -> None:
-    """Raises a TileError `tool` if no picture of this name can be drawn. Called before anything is measured."""
+    """Raises a TileError `tool` if matplotlib is missing or cannot write this type of file. Called before anything is
+    measured."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
@@ -30,10 +31,10 @@ def require_matplotlib(path: Path, option: str = "--plot") -> None:
 
 
 def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
-    """Writes the picture. Points that tie are filled.
+    """Draws the outcomes into an image file. Points that tie with the best are filled.
 
-    On a GPU the picture shows medians with intervals in microseconds. On the emulator, the picture shows each counter
-    as a multiple of the counter's least value.
+    On a GPU, the image shows the median time of each point in microseconds, with its interval. On the emulator, it
+    shows each counter divided by the counter's least value.
     """
     from matplotlib.figure import Figure
 
@@ -58,7 +59,8 @@ def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
 
 
 def _label(outcome: Outcome, index: int, names: list[str]) -> str:
-    """The constants of a point. On the emulator the branch is added, since only times show the branch by colour."""
+    """The label of a point: its constants. On the emulator, it also has the schedule, which the plot of times shows by
+    colour."""
     settings = outcome.candidates[index].settings
     counted = outcome.trials[index].status == "counted"
     parts = [f"{n}={settings[n]}" for n in names if n in settings and not n.endswith("schedule")]
@@ -67,7 +69,7 @@ def _label(outcome: Outcome, index: int, names: list[str]) -> str:
 
 
 def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
-    """Draws times, with a colour for each branch."""
+    """Draws times, with a colour for each schedule."""
     places = {index: place for place, index in enumerate(fine)}
     groups: dict[str, list[int]] = {}
     for index in fine:

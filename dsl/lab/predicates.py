@@ -1,4 +1,4 @@
-"""The conditions of `--until`: comparisons of a trial's figures with numbers, joined by `and`."""
+"""The conditions of `--until`, such as `registers <= 56 and result == right`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def known_names() -> tuple[str, ...]:
 
 
 def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
-    """The answer of a predicate at the first of two ends. Raises a TileError if an answer is unknown or both answers
-    are the same."""
+    """Evaluates a predicate at two ends, and returns the answer at the first. Raises a TileError if an answer is
+    unknown, or if both are the same."""
     answers = [predicate.holds(end) for end in ends]
     for answer, end, name in zip(answers, ends, names, strict=True):
         if answer is None:
@@ -52,17 +52,17 @@ def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: 
 
 @dataclass(frozen=True, slots=True)
 class FigureBound:
-    """A comparison of the form `name sign value`."""
+    """A comparison of a figure with a value, such as `registers <= 56`."""
 
     name: str
     sign: str
     value: float | str
 
     def holds(self, figures: Mapping[str, Any]) -> bool | None:
-        """Whether the comparison holds. `figures` maps names to values. The result is None if the comparison is
-        undecided or the figure is unknown.
+        """Whether the comparison is true for these figures. Returns None if the figure is unknown, or if its interval
+        contains both answers.
 
-        A figure with an interval (median, low, high) decides only if all three values give the same answer.
+        A figure may be a tuple (median, low, high). Then all three values must give the same answer.
         """
         found = figures.get(self.name)
         if found is None:
@@ -74,19 +74,19 @@ class FigureBound:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A condition, which holds if all its terms hold."""
+    """A condition. It is true if all its terms are true."""
 
     text: str
     terms: tuple[FigureBound, ...]
 
     def holds(self, figures: Mapping[str, Any]) -> bool | None:
-        """Returns False if a term fails. Returns None if no term fails and at least one term is undecided."""
+        """Returns False if a term is false. Otherwise returns None if a term is undecided, and True if all are true."""
         answers = [term.holds(figures) for term in self.terms]
         # A single failing term decides, whatever the other terms are.
         return False if False in answers else None if None in answers else True
 
     def said(self, figures: Mapping[str, Any]) -> str:
-        """The figures that the terms compare, in words."""
+        """The figures that the terms compare, such as `registers 48`."""
         return ", ".join(f"{term.name} {in_words(figures.get(term.name))}" for term in self.terms)
 
     @property
@@ -95,7 +95,7 @@ class Predicate:
 
     @property
     def wanted(self) -> Wanted:
-        """What a trial must measure."""
+        """What a trial must measure for this condition."""
         return wanted_for(self.names)
 
     @property
@@ -104,7 +104,7 @@ class Predicate:
 
 
 def wanted_for(names: Collection[str]) -> Wanted:
-    """What a trial must measure for these figures."""
+    """Returns what a trial must measure to know these figures."""
     # Disassembling takes a second tool, which a condition on registers does not need.
     code: Code = "counted" if {*SASS} & {*names} else "assembled" if {*CODE} & {*names} else "none"
     return Wanted(code, bool({*names} - {*CODE, *SASS}), times=bool({*TIMES} & {*names}))

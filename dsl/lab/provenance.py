@@ -1,4 +1,4 @@
-"""The versions that are needed to repeat a trial: the project's code, plug-ins, packages, tools, commit."""
+"""Finds the versions on which a trial depends: the project's code and commit, plug-ins, packages and tools."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ TOOLS = ("ptxas", "nvdisasm")
 
 
 def versions(plugins: Plugins = NONE) -> dict[str, str]:
-    """All versions that a trial depends on, except device and driver. A trial of other versions in a log is never used.
+    """Returns all versions that a trial depends on, except those of the device and the driver. Logged trials with other
+    versions are never reused.
 
-    The result has digests of the project's code and of the plug-ins, and versions of Python, packages and tools.
-    Packages and tools that are not installed are left out.
+    For the project's code and the plug-ins, the version is a digest. For Python, packages and tools, it is the version
+    number. Packages and tools that are not installed are left out.
     """
     return {**_installed(), **{f"plugin {name}": each for name, each in plugins.digests.items()}}
 
 
 @cache
 def _installed() -> dict[str, str]:
-    """The versions are computed once per process. Files that change later do not affect the code that the process has
-    loaded."""
+    """The versions are computed once per process, because files that change later do not affect loaded code."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.tools import version_of
 
@@ -50,8 +50,8 @@ def _installed() -> dict[str, str]:
 
 
 def digests(root: Path) -> dict[str, str]:
-    """SHA-256 digests of two sets of files: the files of the compiler, and the files of the runtime. Each digest has 12
-    hexadecimal digits."""
+    """A SHA-256 digest of the compiler's files, and one of the runtime's files. Each digest has 12 hexadecimal
+    digits."""
     made = {"compiler": hashlib.sha256(), "runtime": hashlib.sha256()}
     for path in sorted((root / "dsl").rglob("*")):
         if path.suffix not in (".md", ".pyc") and path.is_file():
@@ -64,8 +64,8 @@ def digests(root: Path) -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the project, with "-dirty" if files differ from the commit. The result is None if the project has
-    no git checkout of its own."""
+    """The git commit of the project, with "-dirty" appended if files differ from the commit. Returns None if the
+    project has no git checkout of its own."""
     words = ["git", "-C", str(ROOT)]
     with suppress(OSError, subprocess.SubprocessError):
         about = {"capture_output": True, "text": True, "errors": "replace", "timeout": 10, "check": True}
@@ -85,13 +85,13 @@ def now() -> str:
 
 
 def ptx_digest(ptx: str) -> str:
-    """SHA-256 of a PTX text, as 16 hexadecimal digits. Paths in the text are left out, since they depend on how the
-    user gave them."""
+    """A SHA-256 digest of a PTX text with 16 hexadecimal digits. Paths of source files are left out, because they
+    depend on how the user typed them."""
     text = re.sub(r'^(//dsl .*?"source":\{"file":)"(?:[^"\\]|\\.)*"', r'\1""', ptx, flags=re.M)
     text = re.sub(r'^(\s*\.file\s+\d+) "[^"\n]*"', r'\1 ""', text, flags=re.M)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def differing(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names whose versions differ, or that only one side has."""
+    """The names whose versions differ, or that only one dict has."""
     return [name for name in dict.fromkeys([*now, *then]) if then.get(name) != now.get(name)]

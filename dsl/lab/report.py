@@ -1,4 +1,4 @@
-"""Tuning results as terminal output and as data: points from fast to slow, the effect of each setting, rejected
+"""Prints tuning results, and returns them as data: points from fast to slow, the effect of each setting, rejected
 points."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TAKEN = ("registers", "shared_bytes", "threads")
 
 
 def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
-    """The settings that all candidates share, and the names of the other settings."""
+    """The settings that are equal for all candidates, and the names of the other settings."""
     rows = [candidate.settings for candidate in outcome.candidates.values()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     same = [name for name in names if len({str(row.get(name)) for row in rows}) == 1]
@@ -33,10 +33,10 @@ def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
 
 
 def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """Maps each varying setting and each of its values to the best result with this value.
+    """For each setting that varies, maps each of its values to the best result with this value.
 
-    On a GPU, a result is the median in microseconds. On the emulator, a result is the number of points that are better
-    than this point.
+    On a GPU, the result is the median time in microseconds. On the emulator, it is the number of points with better
+    counters.
     """
     out: dict[str, dict[str, float]] = {}
     fine, intervals = outcome.fine, outcome.intervals()
@@ -85,7 +85,7 @@ def show(outcome: Outcome, place: TuningPlace, console: Terminal) -> None:
 
 
 def of_an_order(outcome: Outcome, predicted: Mapping[int, float]) -> str:
-    """Says how well a predicted order agrees with the results."""
+    """Describes how well a predicted order of the points agrees with the results."""
     both = [index for index in outcome.fine if predicted.get(index, math.inf) < math.inf]
     ranks = [outcome.trials[index].rank for index in both]
     found = rank_correlation([ranks.index(rank) for rank in ranks], [predicted[index] for index in both])
@@ -94,7 +94,8 @@ def of_an_order(outcome: Outcome, predicted: Mapping[int, float]) -> str:
 
 
 def of_the_choice(outcome: Outcome) -> str:
-    """The time of the point with the least cost, in proportion to the best time, if times were measured."""
+    """Describes how the time of the point with the least cost compares with the best time. The text is empty without
+    times."""
     times = {index: middle for index, (middle, _, _) in outcome.intervals().items() if index in outcome.fine}
     known = [index for index in times if index in outcome.costs]
     if not known:
@@ -128,7 +129,7 @@ def times(trial: Trial, moves: float | None) -> list[str]:
 
 
 def resources(trial: Trial) -> list[str]:
-    """The resources of each launch."""
+    """A text for each resource, such as `40 + 32` registers."""
     return [" + ".join(COLUMNS[name].text(getattr(step, name)) for step in trial.launches) for name in TAKEN]
 
 
@@ -157,7 +158,7 @@ def by_value(outcome: Outcome, best: Mapping[str, float]) -> str:
 
 
 def show_thrown_out(outcome: Outcome, console: Terminal) -> None:
-    """Prints the number of rejected points, and each distinct reason with the first point that has it."""
+    """Prints how many points were rejected, and each distinct reason with the first point that has it."""
     out = outcome.thrown_out
     if not out:
         return

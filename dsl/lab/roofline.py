@@ -1,7 +1,8 @@
-"""Roofline plots: operations per second over operations per byte of memory, under the device's limits.
+"""Draws roofline plots. The horizontal axis is operations per byte of memory traffic, the vertical axis operations per
+second.
 
-After Williams, Waterman, Patterson, "Roofline" (CACM 52, 2009). A launch is a point at its measured time. Without a
-GPU, the time of the launch's busiest unit is used, which is the least possible time. Needs matplotlib.
+See Williams, Waterman, Patterson, "Roofline" (CACM 52, 2009). A launch is a point at its measured time. Without a GPU,
+the time of its busiest hardware unit is used, the least possible time. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class RooflinePoint:
     """A launch in the picture.
 
     `intensity` is in operations per byte. `measured` is in operations per second, or None without a GPU. `most` is the
-    greatest rate that the launch's busiest unit allows.
+    rate, in operations per second, that the launch's busiest unit allows.
     """
 
     name: str
@@ -41,7 +42,7 @@ class RooflinePoint:
 
 
 def points_of(reports: Sequence[Report]) -> tuple[list[RooflinePoint], list[str]]:
-    """The points of all launches. The second list names each launch that cannot be drawn, with the reason."""
+    """A point for each launch. The second list names each launch that cannot be drawn, with the reason."""
     points: list[RooflinePoint] = []
     left: list[str] = []
     for report in reports:
@@ -64,8 +65,7 @@ def points_of(reports: Sequence[Report]) -> tuple[list[RooflinePoint], list[str]
 
 
 def draw_roofline(reports: Sequence[Report], path: Path) -> tuple[int, list[str]]:
-    """Writes the picture. Returns the number of launches in the picture, and the launches that were left out, each with
-    the reason.
+    """Draws the launches into an image file. Returns how many were drawn, and for each other launch the reason why not.
 
     Raises a TileError `option` if no launch can be drawn.
     """
@@ -93,7 +93,7 @@ def draw_roofline(reports: Sequence[Report], path: Path) -> tuple[int, list[str]
 
 
 def title(reports: Sequence[Report], points: Sequence[RooflinePoint]) -> str:
-    """The file, the device, and the meaning of the marks."""
+    """The title: the file, the device, and the meaning of the marks."""
     about = f"{reports[0].file} on {reports[0].chip}"
     is_measured = [point.measured is not None for point in points]
     found = []
@@ -105,7 +105,7 @@ def title(reports: Sequence[Report], points: Sequence[RooflinePoint]) -> str:
 
 
 def operations_in_words(points: Iterable[RooflinePoint]) -> str:
-    """What counts as one operation, for the kernels in the picture."""
+    """Describes what counts as one operation for these launches."""
     has_products = {bool(point.bound.work.multiply_adds) for point in points}
     words = {True: "2 a multiply-add of tensor cores", False: "1 a lane of an instruction"}
     return "; ".join(text for kind, text in words.items() if kind in has_products)
@@ -114,8 +114,8 @@ def operations_in_words(points: Iterable[RooflinePoint]) -> str:
 def launches(axes: Any, points: Sequence[RooflinePoint], name: str, style: dict[str, Any]) -> None:
     """Draws the launches of one kernel and schedule.
 
-    A measured launch is a filled mark, with a line up to the limit of its busiest unit. A launch without a time is a
-    hollow mark at that limit.
+    A measured launch is a filled mark, with a line up to the rate that its busiest unit allows. A launch without a time
+    is a hollow mark at that rate.
     """
     measured = [point for point in points if point.measured is not None]
     forecast = [point for point in points if point.measured is None]
@@ -135,7 +135,8 @@ def launches(axes: Any, points: Sequence[RooflinePoint], name: str, style: dict[
 
 
 def roofs(axes: Any, points: Sequence[RooflinePoint]) -> None:
-    """Draws the slope of the memory up to the highest ceiling, and each ceiling to the right of its ridge."""
+    """Draws the device's limits: the memory bandwidth as a sloped line, and the rate of each unit as a horizontal
+    line."""
     bandwidth = next((point.bound.bandwidth for point in points if point.bound.bandwidth), None)
     # Units with the same rate share a line and its label.
     ceilings: dict[float, dict[str, None]] = {}  # maps a rate to the units that have it
@@ -160,7 +161,7 @@ def roofs(axes: Any, points: Sequence[RooflinePoint]) -> None:
 
 
 def in_units(rate: float, unit: str) -> str:
-    """A rate with a prefix, such as `4.92 TB/s`."""
+    """Writes a rate with a unit prefix, such as `4.92 TB/s`."""
     for prefix, size in (("P", 1e15), ("T", 1e12)):
         if rate >= size:
             return f"{rate / size:.3g} {prefix}{unit}"

@@ -1,5 +1,5 @@
-"""The only module that tries a launch of an example. A launch is compiled, counted, checked, and timed beside other
-launches."""
+"""Tries launches of an example: loads compiled code, counts costs on the emulator, checks results, and prepares for
+timing."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ RACES = ("race", "uninitialised read", "in flight")
 
 @dataclass(slots=True)
 class Ready:
-    """A plan that can be launched, with its kernels' arguments.
+    """The kernels of a launch with their arguments, ready to be launched repeatedly.
 
-    `renew` restores the contents that a launch changes. `renew` is None if a launch needs no restored contents.
+    `renew` restores the memory that a launch changes. It is None if the kernels do not read this memory.
     """
 
     bound: BoundPlan
@@ -43,7 +43,7 @@ class Ready:
 
 
 class LazyCase:
-    """A `TuningCase` that runs when its arrays are first needed."""
+    """A `TuningCase` that runs the example only when it is first needed."""
 
     def __init__(self, make: Callable[[], TuningCase]):
         self.make = make
@@ -56,14 +56,16 @@ class LazyCase:
 
 
 def with_arguments(call: TuningCall, case: LazyCase) -> TuningCall:
-    """A launch with the properties of its arguments. The case runs if nothing else gives these properties."""
+    """A launch with known properties of its arguments, such as shapes. The example runs only if these are not known
+    otherwise."""
     if call.facts.is_known:
         return call
     return replace(call, facts=replace(call.facts, arguments=case().arguments(call.index)))
 
 
 class Counts:
-    """The emulator's counters over the launches of a plan. Counts of first blocks are scaled to the whole launch."""
+    """The emulator's counters, added up over the kernels of a launch. Counts of first blocks are scaled to the whole
+    grid."""
 
     def __init__(self) -> None:
         from dsl.runtime.emulator import Counters
@@ -73,7 +75,7 @@ class Counts:
         self.findings: list[Any] = []
 
     def add(self, part: FirstBlocks) -> None:
-        """Adds a launch or its first blocks, with all findings."""
+        """Adds the counters and findings of one kernel launch, or of its first blocks."""
         result, whole = part.result, part.times
         self.findings += result.findings
         if result.counters is None:
@@ -84,7 +86,7 @@ class Counts:
             self.by_line[place] = found.times(whole) + self.by_line.get(place, type(found)())
 
     def note(self, trial: Trial, lines: bool) -> None:
-        """Sets the counters of a trial, and with `lines` also its counters by line."""
+        """Stores the counters in a trial. With `lines`, also stores the counters of each source line."""
         if self.launches:
             trial.counters = self.totals.as_dict()
         kept = self.by_line if lines else {}
@@ -92,9 +94,9 @@ class Counts:
 
 
 class Runner:
-    """Tries plans of one launch of an example, with one set of values.
+    """Tries plans for one launch of an example, with one set of values.
 
-    If `lines` is set, trials keep counters by line. If `may_spill` is set, plans that spill registers still run.
+    With `lines`, trials have counters of each source line. Without `may_spill`, plans that spill registers do not run.
     `budget` limits the thread instructions of a launch on the emulator. For a launch on a GPU, the emulator counts the
     first `blocks` blocks.
     """
@@ -106,10 +108,10 @@ class Runner:
         self.blocks = FIRST_BLOCKS
 
     def attempt(self, trial: Trial, plan: Plan, made: Sequence[Made], run: bool = True) -> Ready | None:
-        """Does everything for a plan except measuring its times. Sets the trial's status and counters.
+        """Loads, runs and checks a plan, but does not time it. Sets the trial's status and counters.
 
-        Without `run` the plan is only compiled. Returns None if the plan is not to be launched. Raises DeviceError
-        after a fault that poisons the device.
+        Without `run`, the plan is only compiled. Returns None if the plan cannot be timed. Raises DeviceError after a
+        fault that makes the GPU unusable.
         """
         # A shared log has trials of many hosts.
         trial.where = f"{gethostname()} {self.place.device}"
@@ -141,7 +143,7 @@ class Runner:
             return None
 
     def kernels(self, trial: Trial, made: Sequence[Made]) -> list[Any]:
-        """Loads the code and sets the trial's resources. Raises LaunchError or DeviceError."""
+        """Loads the code, and stores the kernels' resources in the trial. Raises LaunchError or DeviceError."""
         kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
         trial.launches = [described(*pair, self.place) for pair in zip(kernels, made, strict=True)]
         return kernels
@@ -156,9 +158,9 @@ class Runner:
     def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
         """Runs the plan once and sets the status.
 
-        After a wrong result, the status is `wrong`. After a right result on the emulator, it is `counted`. On a GPU the
-        status stays `measured`, and the times follow later. On the emulator the counters are set even if a finding
-        raises FindingError.
+        The status is `wrong` after a wrong result, and `counted` after a right result on the emulator. After a right
+        result on a GPU it stays `measured`, and the times are added later. On the emulator, the counters are set even
+        if a fault raises FindingError.
         """
         emulated = self.place.ordinal is None
         # The emulator continues after a finding, so that a racing launch has counters, too.
@@ -188,8 +190,8 @@ class Runner:
             trial.status = "counted"
 
     def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> list[Any]:
-        """For a launch on a GPU, counts the first blocks on the emulator, and scales the counts to the whole grid.
-        Returns the findings.
+        """For a launch on a GPU, runs the first blocks on the emulator, and scales their counters to the whole grid.
+        Returns the faults that the emulator found.
 
         Nothing is counted if the arrays are large or the emulator cannot run the launch.
         """
@@ -212,13 +214,13 @@ class Runner:
 
 
 def renew(launched: Launched, bound: BoundPlan) -> None:
-    """Restores the contents that a launch of a call changes."""
+    """Restores the array contents that a launch changed, and zeroes its workspaces."""
     launched.put_back()
     bound.zero_workspaces()
 
 
 def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
-    """The resources of a kernel. On a GPU, the driver reports these resources."""
+    """The resources of a kernel, such as registers. On a GPU, the driver reports them."""
     facts = expected(kernel.header, made, place)
     if place.ordinal is not None:
         take(facts, kernel.attributes(place.ordinal))
@@ -226,7 +228,7 @@ def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
 
 
 def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
-    """The resources of a kernel before it is loaded, as ptxas reports them if it is installed."""
+    """The resources of a kernel before it is loaded. Registers and spills are known only if ptxas is installed."""
     from dsl.runtime.chips import occupancy
 
     facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
@@ -241,8 +243,8 @@ def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
 
 
 def prepared(ready: Ready) -> Callable[[], object]:
-    """A function that makes all launches of a plan. The arguments are checked and packed once. The function can then be
-    called repeatedly."""
+    """A function that launches all kernels of a plan, and can be called repeatedly. The arguments are checked and
+    packed only once."""
     kernels = ready.bound.in_turn(ready.arguments)
     launch = in_a_row([kernel.bind(*values) for kernel, values in zip(kernels, ready.arguments, strict=True)])
     return launch if ready.renew is None else Renewed(launch, ready.renew)

@@ -1,4 +1,5 @@
-"""The interface of searches. A search requests points of a launch and receives their results.
+"""The interface of searches. A search chooses the points (schedule and constants) that `dsl tune` tries, and receives
+their results.
 
 Your own search is a class derived from `Search`, registered under a name:
 
@@ -25,9 +26,9 @@ from dsl.lab.trial import Trial
 class Point:
     """A point of a launch.
 
-    `index` is the point's position in the order of the file's sets. Between points that tie, the index decides.
-    `settings` maps names to values: `schedule`, constants and choices. A name that the other settings rule out is
-    missing. `is_default` says whether the point has the values that its schedules choose.
+    `index` is the point's number. Of points that tie, the one with the smallest index wins. `settings` maps `schedule`
+    and the names of constants to values. A constant that this schedule lacks is missing. `is_default` is true if the
+    schedules choose these values by default.
     """
 
     index: int
@@ -38,18 +39,19 @@ class Point:
 class Search:
     """The state of a search over the points of one launch with one set of values.
 
-    The tuner calls `ask(count)`, tries the returned points, and passes their results to `tell`. The tuner repeats these
-    steps. Since devices work in parallel, the tuner may call `ask` again before it has told all results to the search.
-    If `ask` returns nothing while no result is pending, the search ends. Before the first `ask`, the tuner tells the
-    trials of the log, even for points that are never requested.
+    The tuner calls `ask(count)`, tries the returned points, and passes their results to `tell`. It repeats these steps.
+    With several devices, the tuner may call `ask` again before it has passed all results to `tell`. The search ends if
+    `ask` returns nothing while no result is pending. Before the first `ask`, the tuner passes the logged trials of all
+    points to `tell`.
 
-    A search may request a point again. A GPU then measures the point once more, with the rounds of `rungs`. On the
-    emulator, whose counters never vary, the tuner tells the point's result again. Only the first request counts against
+    `ask` may return a point again. A GPU then times the point once more, with the rounds of `rungs`. On the emulator,
+    whose counters never vary, the tuner passes the known result to `tell` again. Only the first request counts against
     the budget.
 
-    `points` has the default order of trying: first the defaults, then the other points. The other points are in random
-    order, or in the order that a model predicts. `budget` limits how many points may be tried, None for all. `random`
-    is seeded by `--seed` and must be the only source of chance, so that the same command tries the same points.
+    `points` lists the default points first, then the other points. The other points are in random order, or sorted by
+    the predictions of a model or the costs that schedules compute. `budget` is the greatest number of points to try, or
+    None for all. `random` is seeded by `--seed`. A search must use no other random numbers, so that the same command
+    tries the same points.
     """
 
     is_ordered: ClassVar[bool] = False
@@ -66,14 +68,14 @@ class Search:
         self.told: dict[int, Trial] = {}
 
     def ask(self, count: int) -> Sequence[Point]:
-        """At most `count` points to try next. Returns fewer points, or none, if the search first needs pending
+        """Returns at most `count` points to try next. Returns fewer points, or none, if the search first needs pending
         results."""
         raise NotImplementedError
 
     def tell(self, trials: Mapping[int, Trial]) -> None:
         """Receives results of points, by index.
 
-        `Trial.is_fine` says whether the result is right and has a time or counters. A smaller `Trial.rank` is better.
+        `Trial.is_fine` is true if the result is right and has a time or counters. A smaller `Trial.rank` is better.
         """
         self.told.update(trials)
 
@@ -81,32 +83,32 @@ class Search:
 
     @property
     def left(self) -> int:
-        """How many more points may be tried."""
+        """Returns how many more points may be tried."""
         return len(self.points) if self.budget is None else max(0, self.budget - len(self.asked))
 
     def is_fresh(self, point: Point) -> bool:
-        """Whether the point was not yet requested and has no result."""
+        """Whether the point has neither been requested nor received a result."""
         return point.index not in self.asked and point.index not in self.told
 
     def fresh(self) -> list[Point]:
-        """The points that were not yet requested and have no result, in order."""
+        """The fresh points in order: those that have neither been requested nor received a result."""
         return [point for point in self.points if self.is_fresh(point)]
 
     def take(self, points: Iterable[Point], count: int) -> list[Point]:
-        """Takes the first of the given fresh points, at most `count` and within the budget, and marks them as
-        requested."""
+        """Returns the first `count` of `points`, or fewer if the budget ends, and marks them as requested. `points`
+        must be fresh."""
         found = list(islice(points, min(count, self.left)))
         self.asked |= {point.index for point in found}
         return found
 
     def fine(self) -> list[Point]:
-        """The points with a right result, best first. Equally good points have the file's order."""
+        """The points with a right result, best first. Equally good points are sorted by index."""
         good = [point for point in self.points if point.index in self.told and self.told[point.index].is_fine]
         return sorted(good, key=lambda point: (self.told[point.index].rank, point.index))
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the result of a requested point is pending."""
+        """Whether a requested point has no result yet."""
         return not self.asked <= self.told.keys()
 
 
@@ -118,6 +120,6 @@ SEARCHES: dict[str, type[Search]] = {}
 def search(name: str) -> Callable[[Class], Class]:
     """Registers a class derived from `Search` for `dsl tune --search`.
 
-    Raises ValueError for a name that another file has registered, and TypeError for anything but such a class.
+    Raises ValueError if another file has registered the name, and TypeError for anything but such a class.
     """
     return registered(SEARCHES, name, Search, "search")

@@ -18,10 +18,10 @@ REPEATS = 32
 
 @search("optuna")
 class ByOptuna(Search):
-    """Each setting is a categorical parameter. The sampler suggests the settings in order.
+    """Each setting is a categorical parameter of optuna. The sampler suggests one setting after another.
 
-    A parameter is named after its set of values. Settings with the same set share what the sampler learns. If a set
-    depends on other settings, each of its variants is a separate parameter. (Akiba et al., Optuna: A Next-generation
+    A parameter's name contains the setting and its possible values, such as `warps in 4, 8`. If the possible values
+    depend on other settings, each list of values is a parameter of its own. (Akiba et al., Optuna: A Next-generation
     Hyperparameter Optimization Framework, 2019.)
     """
 
@@ -74,8 +74,8 @@ class ByOptuna(Search):
         return points[0]
 
     def parameters(self, point: Point) -> Iterator[tuple[str, list[str], str]]:
-        """The parameters that lead to a point, in order. Each parameter has a name, its options and the chosen
-        option."""
+        """Yields the parameters that identify a point, in order. Each is a tuple: the name, its options, and the option
+        of the point."""
         points = self.in_order
         while (step := next_step(points)) is not None:
             parameter, name, options = step
@@ -101,10 +101,10 @@ class ByOptuna(Search):
         super().tell(trials)
 
     def note(self, of: Any, trial: Trial | None) -> None:
-        """Reports a result to the study.
+        """Reports the result of a suggestion to optuna's study.
 
-        If `trial` is None, the suggestion repeats a pending point. The suggestion is then reported as failed, and the
-        study ignores it.
+        If `trial` is None, the suggested point is already being tried. Then it is reported as failed, which the study
+        ignores.
         """
         if trial is not None:
             self.study.tell(of, value_of(trial))
@@ -113,18 +113,18 @@ class ByOptuna(Search):
 
 
 def value_of(trial: Trial) -> float:
-    """The value of a trial for the study. A wrong point has the value infinity, which is worse than all others.
+    """The value of a trial for the study. The value of a wrong point is infinity, the worst value.
 
     If a wrong point were reported as failed, the sampler would ignore the report and suggest the point again and again.
-    This was measured in three spaces of 625 points. In these spaces, 28, 70 and 52 % of the points fail. The last 50 of
-    100 suggestions were counted, with 5 seeds each. If wrong points are reported as failed, 45, 72 and 70 % of these
-    suggestions fail. With infinity, 31, 62 and 50 % fail.
+    This was measured in three spaces of 625 points, of which 28, 70 and 52 % are wrong. Of the last 50 of 100
+    suggestions (5 seeds each), 45, 72 and 70 % are wrong if wrong points are reported as failed. With infinity, 31, 62
+    and 50 % are wrong.
     """
     return as_number(trial.rank) if trial.is_fine else math.inf
 
 
 def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
-    """The first setting in which the points differ, as (parameter, setting, options). The result is None for a single
+    """The first setting in which the points differ, as (parameter, setting, options). Returns None for a single
     point."""
     if len(points) == 1:
         return None
@@ -136,10 +136,10 @@ def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
 
 
 def as_number(rank: Sequence[float]) -> float:
-    """Maps a rank to one number and keeps the order of ranks. All elements of a rank, except the first, must be whole
-    numbers.
+    """Maps a rank (a tuple) to one number, so that the numbers have the same order as the ranks. All elements except
+    the first must be whole numbers.
 
-    The number is the first element plus a fraction below 1, which represents the other elements.
+    The number is the first element plus a fraction below 1, which encodes the other elements.
     """
     first, *others = rank
     if not others:

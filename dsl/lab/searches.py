@@ -20,7 +20,7 @@ requests, the search is stopped."""
 
 @search("all")
 class InOrder(Search):
-    """Takes all points in the given order, or the first points within a budget."""
+    """Tries all points in the given order, or with a budget, the first of them."""
 
     is_ordered = True
 
@@ -30,10 +30,10 @@ class InOrder(Search):
 
 @search("random")
 class AtRandom(Search):
-    """Draws each setting at random, one after another, and no point twice.
+    """Draws points at random, one setting after another. No point is drawn twice.
 
-    So a schedule of three points is drawn as often as a schedule of a thousand points. Likewise, a value that few
-    points have is drawn as often as other values.
+    The first setting is the schedule. So a schedule with three points is drawn as often as a schedule with a thousand
+    points.
     """
 
     def ask(self, count: int) -> Sequence[Point]:
@@ -51,23 +51,24 @@ class AtRandom(Search):
 
 
 def values(points: Sequence[Point], name: str) -> list[object]:
-    """The values of a setting. A point that lacks the setting has the value None."""
+    """The distinct values of a setting. For a point without the setting, the value is None."""
     return distinct([point.settings.get(name) for point in points])
 
 
 def first_difference(points: Sequence[Point]) -> str:
-    """The first setting in which points differ."""
+    """The first setting in which the points differ."""
     names = dict.fromkeys(name for point in points for name in point.settings)
     return next(name for name in names if len(values(points, name)) > 1)
 
 
 @search("one")
 class OneAtATime(Search):
-    """Coordinate descent. The search starts from the best default and tries all values of one setting.
+    """Coordinate descent: starts from the best default point and tries all values of one setting.
 
-    From the best point so far (the base), it tries all values of the next setting, until no setting improves the
-    result. If no default is right, the search starts at the first other point that is right. A value may rule out other
-    settings of the base. For such a value, the point that agrees with most settings of the base is tried.
+    Then it tries all values of the next setting from the best point so far (the base), until no setting improves the
+    result. If no default point is right, the search starts at the first other point that is right. For each
+    value, it tries the point that has this value and otherwise equals the base. If no such point exists, it tries the
+    point with this value that shares the most settings with the base.
     """
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
@@ -88,7 +89,7 @@ class OneAtATime(Search):
                 return []
 
     def step(self) -> bool:
-        """Starts with the next setting. Returns False at the end of the search."""
+        """Queues the points for the next setting. Returns False at the end of the search."""
         if not (found := self.fine()):  # requests the other points in order, until one is right
             self.queue = self.fresh()[:1]
             return bool(self.queue)
@@ -102,7 +103,7 @@ class OneAtATime(Search):
         return True
 
     def along(self, base: Point, name: str) -> list[Point]:
-        """For each other value of a setting, the point that is nearest to the base."""
+        """Returns, for each other value of a setting, the point that agrees with the base in most settings."""
         found: dict[object, Point] = {}
 
         def agreement(point: Point) -> tuple[int, int]:
@@ -118,10 +119,10 @@ class OneAtATime(Search):
 
 @search("halving")
 class Halving(Search):
-    """Successive halving over the rungs (stages) of a contest.
+    """Successive halving. The points are timed in stages (rungs).
 
-    All points of the budget take part in the first rung. The better half of them takes part in the next rung, which has
-    twice the rounds. Half of the remaining points take part in the last rung.
+    In the first rung, all points within the budget are timed. In the next rung, the better half is timed again, with
+    twice the rounds. In the last rung, the better half of these is timed.
     """
 
     is_ordered = True
@@ -162,10 +163,10 @@ class Halving(Search):
 
 
 class SearchRun:
-    """A running search, either built in or from a plug-in.
+    """Calls a search, which is built in or from a plug-in, and checks what it returns.
 
-    Raises a TileError `plugin` if a plug-in's search raises, does not end, or returns something other than points.
-    Raises a TileError `option` if the search never requests anything new.
+    Raises a TileError `plugin` if a plug-in's search raises, never returns, or returns something other than points.
+    Raises a TileError `option` if the search requests only known points for too long.
     """
 
     def __init__(self, name: str, points: Sequence[Point], budget: int | None, seed: int):
@@ -187,7 +188,7 @@ class SearchRun:
             self.search.tell(trials)
 
     def note(self, is_new: bool) -> None:
-        """Notes whether the last request had a new point."""
+        """Counts consecutive requests without a new point. Raises a TileError if there are too many."""
         self.in_vain = 0 if is_new else self.in_vain + 1
         if self.in_vain > self.most:
             message = f"the search '{self.name}' has requested known points {self.in_vain} times in a row"
@@ -212,5 +213,5 @@ class SearchRun:
 
 
 def search_named(name: str) -> type[Search]:
-    """The class of this name. Raises a TileError `option`."""
+    """The search class of this name. Raises a TileError `option`."""
     return class_named(SEARCHES, name, "search")

@@ -1,4 +1,4 @@
-"""The state that all launches of a `dsl tune` share: file and example, device, log, settings, time."""
+"""The state that all launches of one `dsl tune` command share: file and example, device, log, settings, deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dsl.text.program import Program, reached_kernels
 
 
 class Progress(Protocol):
-    """Receives progress reports."""
+    """The interface of a progress bar."""
 
     def begin(self, title: str, count: int) -> None: ...
 
@@ -33,11 +33,11 @@ class Progress(Protocol):
 class Settings:
     """The settings of `dsl tune`.
 
-    `choice` selects points, and `search` names the search. `budget` limits the new points of a launch. `model` orders
-    the points. With `counters`, the emulator also counts the first blocks of launches on a GPU. `jobs` is the number of
-    compiling processes. After `seconds`, no new point begins. With `fresh`, points that the log has are measured again.
-    `seed` seeds inputs and orders. `choose` maps keys of choices to options. `edited` lists files whose kernels are
-    additional points. `command` holds the words of the command line.
+    `choice` selects the points that exist, and `search` names the search. `budget` limits the new points of a launch.
+    `model` orders the points. With `counters`, the emulator also counts the first blocks of launches on a GPU. `jobs`
+    is the number of compiling processes. After `seconds`, no new point begins. With `fresh`, points in the log are
+    tried again. `seed` seeds inputs and orders. `choose` maps keys of choices to options. `edited` lists files whose
+    kernels are additional points. `command` contains the words of the command line.
     """
 
     choice: SpaceChoice
@@ -55,7 +55,7 @@ class Settings:
 
 
 class Session:
-    """One run of `dsl tune`. Raises a TileError for edited files whose kernels the example does not launch."""
+    """One run of `dsl tune`. Raises a TileError if the example launches no kernel of an edited file."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class Session:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def blank(self, facts: CallFacts, index: int, values: dict[str, Any]) -> Trial:
-        """The trial of a launch before it has a point. `facts` belong to the launch's call."""
+        """Makes an empty trial for a launch. `facts` describe the call; the point's steps are filled in later."""
         settings = self.settings
         about = {"example": self.example.name, "index": index, "values": values, "choices": dict(settings.choose)}
         return blank_trial(self.program, self.place, facts, settings.seed, settings.command, steps=[], **about)
 
     def launch(self, call: TuningCall, overrides: Overrides) -> LaunchAtCase:
-        """The description of a launch that a worker in another process needs."""
+        """The description of a launch for a worker in another process."""
         example = next(at for at, each in enumerate(self.program.examples) if each is self.example)
         # Workers load the file themselves.
         assert self.program.path is not None

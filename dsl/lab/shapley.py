@@ -1,7 +1,7 @@
-"""How much each choice is worth among all others. In random orders, the choices change one after another from their
-plain options to the chosen options. The worth of a choice is its mean gain over these orders.
+"""Computes how much each choice of the compiler is worth. In random orders, the choices change one after another from
+plain options to those that the compiler chose. The worth of a choice is its mean gain over these orders.
 
-A change of one choice alone hides joint effects. Over all orders, the gains add up to the whole difference (Shapley, A
+Changing one choice alone would hide joint effects. In each order, the gains add up to the whole difference (Shapley, A
 value for n-person games, 1953).
 """
 
@@ -24,8 +24,7 @@ RESAMPLES = 2000
 
 @dataclass(slots=True)
 class Share:
-    """A group of choices. For each order, `gains` says how much the figure falls when the group changes from plain to
-    chosen."""
+    """A group of choices. `gains` lists, for each order, how much the figure falls when the group changes."""
 
     decision: Decision
     gains: list[float] = field(default_factory=list)
@@ -35,17 +34,17 @@ class Share:
         return fmean(self.gains)
 
     def interval(self, random: Random) -> tuple[float, float]:
-        """The 95 % interval of the mean."""
+        """The 95 % interval of the mean gain, by bootstrap."""
         means = sorted(fmean(random.choices(self.gains, k=len(self.gains))) for _ in range(RESAMPLES))
         return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
 
 
 @dataclass(slots=True)
 class Shares:
-    """The result of all orders.
+    """The shares of all groups of choices.
 
-    `shares` are sorted by mean gain, greatest first. `asked` orders were tried, and `orders` of them have all figures.
-    `whole` is the gain from plain to chosen.
+    `shares` is sorted by mean gain, greatest first. `asked` is the number of orders tried, and `orders` the number of
+    those that gave all figures. `whole` is the mean gain when all groups change from plain to chosen options.
     """
 
     figure: str
@@ -55,7 +54,7 @@ class Shares:
     whole: float = 0.0
 
     def rows(self, seed: int) -> list[dict[str, Any]]:
-        """Each share as data."""
+        """The data of each share."""
         random, rows = Random(seed), []
         for share in self.shares:
             low, high = share.interval(random)
@@ -73,9 +72,9 @@ def shapley(
     keys: Sequence[str],
     advance: Callable[[str], None],
 ) -> Shares:
-    """Evaluates random orders of the choices of these kinds and keys.
+    """Tries random orders in which the choices of these kinds and keys change from plain to chosen options.
 
-    An order is left out if one of its trials lacks the figure.
+    An order is left out if one of its trials is wrong or lacks the figure.
     """
     shares = {each.label: Share(each) for each in plain(experiment, kinds, keys)}
     made = Shares(figure, [*shares.values()], orders)
@@ -99,10 +98,10 @@ def shapley(
 
 
 def steps(experiment: Experiment, path: Sequence[Trial], figure: str) -> list[float] | None:
-    """How much the figure falls at each step of a path. The result is None if a trial on the path is wrong or lacks the
-    figure.
+    """Returns how much the figure falls from each trial of a path to the next. Returns None if a trial is wrong or
+    lacks the figure.
 
-    Times are measured in shuffled rounds and compared within rounds.
+    Times are compared within rounds.
     """
     # A wrong variant on the path would have a figure without meaning.
     if any(trial.verdict not in ("right", "not run") for trial in path):

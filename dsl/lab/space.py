@@ -1,4 +1,5 @@
-"""The space of points: the cases of a command line, and for each launch the points of its schedules' `tune` sets."""
+"""Lists what `dsl tune` tries: cases (sets of dims and types), and the points of each launch (combinations of `tune`
+values)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ MAX_CASES = 1000
 
 
 def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple[list[Overrides], dict[str, list[Any]]]:
-    """Parses texts of the form `NAME=VALUE,VALUE` into cases and values of constants. Raises a TileError `option`."""
+    """Parses texts of the form `NAME=VALUE,VALUE`. Returns all combinations of the dims, types and options, and the
+    values of each constant. Raises a TileError `option` or `limit`."""
     axes: dict[tuple[str, str], list[Any]] = {}
     domains: dict[str, list[Any]] = {}
     words: set[str] = set()
@@ -65,7 +67,7 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:
-    """The values in their order, without repetitions."""
+    """Removes repeated values and keeps the order."""
     # In Python, 1, 1.0 and true are equal, but here they are different constants.
     return list({exact_key(value): value for value in values}.values())
 
@@ -74,7 +76,7 @@ def distinct(values: Sequence[Any]) -> list[Any]:
 class TuningCall:
     """A launch line of an example.
 
-    `index` is its position among the example's launches. If `facts.is_known` is false, only a run gives the launch's
+    `index` is its position among the example's launches, from 0. If `facts.is_known` is false, only a run gives the
     arguments.
     """
 
@@ -88,7 +90,7 @@ class TuningCall:
         return self.facts.line.name
 
     def planner(self, **what: Any) -> Planner:
-        """The planner of this call, which ignores tuned data."""
+        """The planner of this call. It ignores tuned data."""
         dispatch = self.program.dispatches.get(self.name)
         known = {line.name for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else set()
         options = {k: v for k, v in self.facts.rest.items() if k in known}
@@ -100,7 +102,8 @@ class TuningCall:
         )
 
     def plan(self, steps: Sequence[StepChoice], choices: Mapping[str, str]) -> Plan:
-        """The plan of this call with the constants of these steps, and with forced options."""
+        """Plans this call with the kernels, schedules and constants in `steps`, and with the forced options
+        `choices`."""
         plan = self.planner(chosen=steps).plan()
         for step in plan.steps:
             step.request = replace(step.request, choices=choices)
@@ -108,7 +111,7 @@ class TuningCall:
 
 
 def calls(program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace) -> list[TuningCall]:
-    """The launches of an example with one set of values, as far as known without a run."""
+    """Returns the launches of an example with one set of values, as far as they are known without a run."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
@@ -117,12 +120,12 @@ def calls(program: Program, example: ast.Example, overrides: Overrides, place: T
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A branch with constants.
+    """A point: a branch of the dispatch, with values for the constants of its schedules.
 
-    `index` is its position in the order of costs, if schedules state a cost, and else of the file's own sets.
-    `is_default` says whether the constants are those that the schedules choose. `edited` is a file whose kernels
-    replace the branch's kernels. `cost` is the sum of the costs of the schedules in microseconds, or None if no
-    schedule states one.
+    `index` is its position in the list of all points of the launch. Points of a branch are sorted by cost, or are in
+    the order of the `tune` lines if the schedule computes no cost. `is_default` is true if the constants are those that
+    the schedules choose by default. `edited` is a file whose kernels replace the branch's kernels. `cost` is the sum of
+    the costs of the schedules in microseconds, or None if no schedule computes one.
     """
 
     steps: tuple[StepChoice, ...]
@@ -137,9 +140,9 @@ class Candidate:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings by name: the constants, and `schedule`. The value of `schedule` also names the kernel.
+        """The settings by name: `schedule` and the constants. The value of `schedule` also names the kernel.
 
-        With several steps, each name starts with the number of its step.
+        With several kernels, each name starts with the kernel's number: `1.warps`.
         """
         out: dict[str, Any] = {}
         several = len(self.steps) > 1
@@ -159,10 +162,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class SpaceChoice:
-    """Which candidates to list.
+    """Selects the points to list.
 
-    `domains` gives values of constants that replace the file's sets. `schedules` restricts the schedules, if not empty.
-    With `branches` all branches of the dispatch are listed.
+    `domains` maps constants to values that replace those of the file's `tune` lines. If `schedules` is not empty, only
+    these are tried. With `branches`, all branches of the dispatch are tried.
     """
 
     domains: Mapping[str, list[Any]] = field(default_factory=dict)
@@ -171,7 +174,7 @@ class SpaceChoice:
 
 
 def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
-    """The points of a launch, in the order of `points`.
+    """The points of a launch, branch after branch.
 
     Raises a TileError for a schedule that the launch does not have, or for more than MAX_POINTS points.
     """
@@ -192,10 +195,11 @@ def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
 
 
 def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candidate]:
-    """Makes a candidate for each edited file that has a kernel of a listed candidate. The new candidates follow the
-    listed candidates.
+    """Makes a point for each edited file (`--from`) that contains a kernel of a listed point. The new points have
+    greater indices than the listed points.
 
-    If a branch has the schedule and the constants of the file's kernel, the candidate takes this branch.
+    If possible, the new point has the branch and constants of a listed point with the schedule and constants in the
+    file's header.
     """
     found: list[Candidate] = []
     for each in edited:
@@ -215,9 +219,9 @@ def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candi
 
 
 def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ...]]:
-    """The branches that can serve the call, each as its steps without constants.
+    """The branches to try for a call, each as a tuple of kernels with schedules, without constants.
 
-    The branch that the dispatch's conditions choose comes first.
+    The branch that the conditions of the dispatch choose comes first.
     """
     schedules = choice.schedules or ([call.facts.schedule] if call.facts.schedule is not None else [])
     for name in schedules:
@@ -236,7 +240,7 @@ def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ..
 
 
 def default_steps(call: TuningCall) -> tuple[StepChoice, ...]:
-    """The branch that the dispatch's conditions choose."""
+    """The branch that the conditions of the dispatch choose."""
     planner = call.planner()
     (step, *_) = planner.plan().steps
     if planner.branch is not None:
@@ -245,7 +249,7 @@ def default_steps(call: TuningCall) -> tuple[StepChoice, ...]:
 
 
 def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[StepChoice, Request | None]]:
-    """The steps with their variants. The variant is None if the branch cannot be planned. The branch's trial will
+    """Returns each step with its variant. The variant is None if the branch cannot be planned. The branch's trial will
     report the error."""
     try:
         plan = call.planner(chosen=steps).plan()
@@ -257,11 +261,11 @@ def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[S
 def points(
     call: TuningCall, step: StepChoice, request: Request | None, domains: Mapping[str, list[Any]]
 ) -> list[tuple[float | None, dict[str, Any]]]:
-    """The constants that one launch may take, each with the schedule's cost: all combinations of its `tune` sets. They
-    come in the order of costs, or of the sets if the schedule states no cost.
+    """Returns all combinations of the values in the `tune` lines of one kernel's schedule. Each is (cost, constants),
+    sorted by cost. If the schedule computes no cost, they are in the order of the `tune` lines.
 
-    A set may depend on names before it. The first few constants may already make the schedule wrong, for example
-    `warps` = 3. These constants alone are then a point, and the trial of this point reports the error.
+    A `tune` line may use names that earlier lines define. If the first few constants already make the schedule wrong,
+    such as `warps` = 3, they alone are a point. The trial of this point reports the error.
     """
     if request is None:
         return [(None, {})]

@@ -1,5 +1,5 @@
-"""A station tries points of a launch on one device. The station loads the points batch by batch, checks the points, and
-measures them against each other."""
+"""A station tries points of a launch on one device. It takes the points in batches: loads their code, checks their
+results, and times them against each other."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from dsl.runtime.errors import DeviceError
 class Entrant:
     """A point of a batch.
 
-    `index` is the point's index. `trial` is blank for a new point. If `trial` has times, the point is measured again.
-    `code` waits for the code of the point's launches and returns it. `plan` is the point's plan, if known.
+    `index` is the point's index. `trial` receives the results. If it has times already, the point is timed again.
+    `code()` waits for the compiled code of the point's kernels and returns it. `plan` is the point's plan, or None.
     """
 
     index: int
@@ -36,9 +36,9 @@ class Entrant:
 class Batch:
     """Points that are tried together.
 
-    `rungs` are the numbers of rounds in which the points are timed. `reference` is timed together with the points.
-    After `seconds`, no new point begins. With `whole`, `expect` lines judge the points, and the points are not
-    measured. `is_retried` says that a process died on this batch, or on a larger batch with the same points.
+    `rungs` lists the numbers of rounds for each stage of timing. `reference` is timed together with the points. After
+    `seconds`, no new point begins. With `whole`, `expect` lines judge the points, and nothing is timed. `is_retried` is
+    true if a process died on this batch, or on a larger one with its points.
     """
 
     entrants: list[Entrant]
@@ -52,8 +52,8 @@ class Batch:
 class Station:
     """Tries points of one launch with one set of values, on one device.
 
-    When only the times of a trial are missing, `attempted` is called with the trial. With `counters` on a GPU, the
-    emulator counts the first blocks of points that pass.
+    `attempted(trial)` is called after each new point was run and checked, before it is timed. With `counters` on a GPU,
+    the emulator also counts the first blocks of points that pass.
     """
 
     def __init__(self, call: TuningCall, case: LazyCase, seed: int, attempted: Callable[[Trial], None], counters: bool):
@@ -65,10 +65,10 @@ class Station:
         self.thrown_out: set[str] = set()
 
     def go(self, batch: Batch, settled: Callable[[int, Trial], None]) -> None:
-        """Tries a batch. `settled` receives each final trial. A point that did not begin for lack of time has no final
-        trial.
+        """Tries a batch. Calls `settled(index, trial)` for each complete trial, but not for points that did not begin
+        for lack of time.
 
-        Raises DeviceError after a fault that poisons the device.
+        Raises DeviceError after a fault that makes the GPU unusable.
         """
         end = None if batch.seconds is None else time.monotonic() + batch.seconds
         racing: dict[int, Entrant] = {}
@@ -91,7 +91,7 @@ class Station:
             settled(each.index, each.trial)
 
     def attempt(self, each: Entrant, settled: Callable[[int, Trial], None]) -> None:
-        """Does everything for a point except measuring its times."""
+        """Loads, runs and checks a point, but does not time it."""
         trial = each.trial
         made = each.code()
         refused = any(one.error is not None for one in made)
@@ -112,10 +112,10 @@ class Station:
         self.attempted(trial)
 
     def unmeasured(self, each: Entrant, counters: bool) -> Trial | None:
-        """A copy of a blank trial with the known properties of its code. The result is None if the code does not
-        compile.
+        """Returns a copy of a point's trial with the resources of its code, such as registers. Nothing runs on the GPU.
+        Returns None if the code does not compile.
 
-        With `counters`, the copy also has counters of the first blocks.
+        With `counters`, the emulator also counts the first blocks.
         """
         from dsl.runtime.header import read
 
@@ -130,8 +130,8 @@ class Station:
         return trial
 
     def ready(self, each: Entrant) -> Ready:
-        """The launch of a point that has passed. If another process measured the point, this process loads the point's
-        code."""
+        """The launch of a point that has passed its check. If another process checked the point, its code is loaded
+        here first."""
         key = each.trial.key
         if key not in self.loaded:
             kernels = self.runner.kernels(each.trial, each.code())
@@ -139,11 +139,12 @@ class Station:
         return self.loaded[key]
 
     def plan(self, trial: Trial) -> Plan:
-        """The plan of a trial, with its choices."""
+        """The plan of a trial, with the trial's forced options."""
         return self.call.plan(steps_of(trial), trial.choices)
 
     def refer(self, each: Entrant, settled: Callable[[int, Trial], None]) -> Entrant | None:
-        """The reference point, ready to be measured. The result is None if this point is wrong on this device."""
+        """Makes the reference point ready to be timed, and returns it. Returns None if this point is wrong on this
+        device."""
         if each.trial.times_us or each.trial.key in self.loaded:
             return each
         if each.trial.key in self.thrown_out:
@@ -154,7 +155,7 @@ class Station:
         return own if own.trial.key in self.loaded else None
 
     def measure(self, racing: Mapping[int, Entrant], rungs: Sequence[int], reference: Entrant | None) -> None:
-        """Times the points against each other, and sets the times of the trials."""
+        """Times points against each other, and stores the times in their trials."""
         launching = {**racing} if reference is None else {reference.index: reference, **racing}
         bound = {index: prepared(self.ready(each)) for index, each in launching.items()}
         index = None if reference is None else reference.index
@@ -168,7 +169,7 @@ class Station:
 
 
 def steps_of(trial: Trial) -> tuple[StepChoice, ...]:
-    """The chosen steps of a trial."""
+    """The kernels, schedules and constants of a trial."""
     return tuple(
         StepChoice(step["kernel"], step.get("schedule"), step.get("constants", {}), tuple(step.get("fixed", ())))
         for step in trial.steps

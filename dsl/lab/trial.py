@@ -1,6 +1,6 @@
-"""A trial is the result of one way to run a launch. The log has a line of JSON for each trial.
+"""Defines a trial: one way to run a launch, with its result. A log is a file with a line of JSON for each trial.
 
-msgspec checks each line of a log against the annotations of `Trial`, so no other code checks the lines.
+msgspec checks each line of a log against the type annotations of `Trial`.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ else:
 
 @dataclass(slots=True)
 class StepFacts:
-    """One launch of a trial. A figure is None if it is unknown.
+    """A kernel that a trial launches. A figure is None if it is unknown.
 
     `registers` and `spills` (in bytes) are per thread. `shared_bytes` is per block. `instructions` is the number of
-    machine instructions. `constants` has all constants of the variant, including those that its schedule sets.
-    `choices` maps keys to the options that were taken. If these options are forced, the code is the same. `ptx` is a
-    digest of the PTX.
+    machine instructions. `constants` contains all constants of the variant, including those that its schedule sets.
+    `choices` maps the keys of the compiler's choices to the options taken. Forcing these options gives the same code.
+    `ptx` is a digest of the PTX.
     """
 
     kernel: str
@@ -92,18 +92,17 @@ class StepFacts:
 class Trial:
     """A line of the log.
 
-    `steps` are the choices of the plan (see `StepChoice.as_json`). `choices` maps keys to options that were forced.
-    `launches` are the resulting launches.
+    `steps` lists the kernels with their schedules and constants (see `StepChoice.as_json`). `choices` maps keys of
+    choices to options that were forced. `launches` lists the facts about each kernel.
 
-    `times_us` holds one time for each round, in the order of the rounds. A time covers all launches of the plan, in
-    microseconds. `contest` names the group of trials that were measured together. In such a group, equal positions in
-    the times belong to the same round. `reference_us` is the reference point's median in that contest. With
-    `reference_us`, times of several devices or days can be compared. `where` names the host and the device that
-    measured the trial. `counters` holds the emulator's totals of all launches. `by_line` holds these counters by line,
-    if requested. `answer` says what judged the result: `expect` lines, or `agreement` with an output that passed these
-    lines.
+    `times_us` contains the time of each round in microseconds, in order. A time covers all kernels of the plan.
+    `contest` names the group of trials that were timed together. In such a group, all `times_us[i]` belong to the same
+    round. `reference_us` is the median of the group's reference point, to compare several devices or days. `where`
+    names the host and the device that timed the trial. `counters` contains the emulator's totals over all kernels.
+    `by_line` contains these counters for each source line, if requested. `answer` is `expect` if `expect` lines judged
+    the result, or `agreement` if an output that passed these lines did.
 
-    These fields are needed to repeat the trial: `file` (the path as given), `seed` (for inputs and orders), `command`,
+    The last fields help to repeat the trial: `file` (the path as given), `seed` (for inputs and orders), `command`,
     `commit` (of the project) and `made` (the time in UTC).
     """
 
@@ -141,22 +140,22 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Trials with equal keys are the same trial."""
+        """A digest of all that identifies a trial."""
         about = {name: getattr(self, name) for name in KEY}
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
     def title(self) -> str:
-        """The call, its kernels with their schedules, types and dims."""
+        """The call, its kernels and schedules, types, dims and options as text."""
         kernels = " then ".join(f"{step['kernel']} with {step['schedule'] or 'no schedule'}" for step in self.steps)
         about = ", ".join(f"{name}={value}" for name, value in {**self.types, **self.dims, **self.options}.items())
         return f"{self.call}: {kernels}" + (f", {about}" if about else "")
 
     def made_otherwise(self, here: Mapping[str, str]) -> list[str]:
-        """Names of versions that differ from `here`, or that an old line lacks.
+        """Returns the names of versions that differ from `here`, or that an old line of the log lacks.
 
-        Two things do not count, since they are part of the trial's identity: a plug-in on one side only, and code by
-        hand.
+        Two differences do not count, because they make another trial: a plug-in that only one side has, and handwritten
+        code (`from`).
         """
         tried = {name for name in self.versions.keys() ^ here.keys() if name.startswith("plugin ")} | {"from"}
         return [name for name in differing(self.versions, here) if name not in tried]
@@ -171,40 +170,41 @@ class Trial:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the trial has the data that its status requires: times if it was measured, and a step for each
-        launch."""
+        """Whether the trial has the data that it needs: times if it was measured, and facts on all kernels or on
+        none."""
         return (self.status != "measured" or bool(self.times_us)) and len(self.launches) in (0, len(self.steps))
 
     @property
     def interval(self) -> tuple[float, float, float]:
-        """The median of the times and its confidence interval."""
+        """The median of the times, and the two ends of its confidence interval."""
         return median_interval(self.times_us)
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """The rank of a trial, where smaller is better: the median time, or the emulator's counters in order."""
+        """The rank of a trial, a tuple where smaller is better. It contains the median time, or the counters in
+        `RANK`."""
         return self.interval[:1] if self.status == "measured" else tuple(self.counted[name] for name in RANK)
 
     @property
     def counted(self) -> dict[str, float]:
-        """The figures from the trial's counters. The figures are 0 if the trial was not counted."""
+        """The figures that are computed from the emulator's counters. All are 0 if nothing was counted."""
         from dsl.runtime.emulator import Counters
 
         return Counters.from_dict(self.counters or {}).figures
 
     @property
     def timing(self) -> dict[str, Any]:
-        """The times as data: median, interval and number of rounds. The data is empty if there are no times."""
+        """The times as data: median, interval and number of rounds. The dict is empty if there are no times."""
         if not self.times_us:
             return {}
         median, low, high = self.interval
         return {"median_us": median, "interval_us": [low, high], "rounds": len(self.times_us)}
 
     def figures(self) -> dict[str, Any]:
-        """All known figures by name.
+        """Returns all known figures by name.
 
-        They are the `result`, resources of the code, counters, and `time` in microseconds. A resource is the greatest
-        over the launches, except `sass`, which adds up the instructions of all launches.
+        They are the `result`, resources such as `registers`, counters, and `time` in microseconds. A resource is the
+        maximum over the kernels, but `sass` is the total number of their machine instructions.
         """
 
         def most(name: str) -> int | float | None:
@@ -221,7 +221,7 @@ class Trial:
 def blank_trial(
     program: Program, place: TuningPlace, facts: CallFacts, seed: int, command: Sequence[str], **more: Any
 ) -> Trial:
-    """The trial of a call before it runs. `facts` belong to the call. `more` has all other fields."""
+    """Makes the trial of a call before it runs. `facts` describe the call. `more` contains the other fields."""
     return Trial(
         source=program.digest(),
         device=place.name,
@@ -244,7 +244,7 @@ KEY = (*(f.name for f in fields(Trial)[:12]), "choices", "seed")
 
 
 def default_log(path: Path) -> Path:
-    """The log of a `.tile` file in the user's cache folder."""
+    """The path of the default log of a `.tile` file, in the user's cache folder."""
     # The XDG base directory specification.
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     # Files with the same name in two folders have separate logs.
@@ -253,7 +253,7 @@ def default_log(path: Path) -> Path:
 
 
 def read_trial(line: str) -> Trial | None:
-    """The trial of a line. The result is None if the line is not a trial or has an unknown schema."""
+    """Parses a line of a log. Returns None if the line is not a trial or has an unknown schema."""
     try:
         trial = decode(line, type=Trial)
     except (MsgspecError, RecursionError):
@@ -265,7 +265,7 @@ def read_trial(line: str) -> Trial | None:
 
 
 def trial_at(text: str) -> Trial:
-    """The trial of `LOG:LINE`, or of the last line for `LOG`. Raises a TileError `file` or `option`."""
+    """Reads the trial in `LOG:LINE`, or in the last line for `LOG`. Raises a TileError `file` or `option`."""
     stem, colon, number = text.rpartition(":")
     is_numbered = bool(colon) and number.isascii() and number.isdigit()
     wanted, count, last = int(number[:20]) if is_numbered else 0, 0, ""
@@ -282,9 +282,9 @@ def trial_at(text: str) -> Trial:
 
 
 class Log:
-    """The trials of a file of JSON lines. Each new trial is appended at once.
+    """The trials in a file of JSON lines. Each new trial is appended at once.
 
-    Lines that are not trials, such as truncated lines, are skipped. `unread` counts these lines.
+    Lines that are not trials, such as truncated lines, are skipped. `unread` is their number.
     """
 
     def __init__(self, path: Path):
@@ -299,7 +299,7 @@ class Log:
                     self.trials[trial.key] = trial
 
     def notes(self, plugins: Plugins = NONE) -> list[str]:
-        """Messages about lines that are not trials, and about trials made with other versions."""
+        """Returns messages about lines that are not trials, and about trials made with other versions."""
         found = []
         if self.unread:
             found.append(f"lines that are no trials: {self.unread}")
@@ -311,7 +311,7 @@ class Log:
         return found
 
     def find(self, trial: Trial) -> Trial | None:
-        """The same trial, if the log has it with the same versions of everything."""
+        """The same trial from the log, made with the same versions of everything, or None."""
         return self.trials.get(trial.key)
 
     # A result that took seconds must survive Ctrl-C, so it is written before the next trial begins.

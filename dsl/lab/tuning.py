@@ -1,5 +1,4 @@
-"""Tunes a launch with one set of values. A search chooses points, stations try the points, and the log gets the
-results."""
+"""Tunes launches. A search chooses points, stations try the points on devices, and the results are logged."""
 
 from __future__ import annotations
 
@@ -37,12 +36,12 @@ MOST_CONTESTS = 3
 
 
 def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None = None) -> Iterator[Outcome]:
-    """Yields the outcomes of all launches in all cases, one after another. The points are tried by `machines`, or by
+    """Tunes all launches in all cases, and yields one outcome after another. The points are tried by `machines`, or by
     this process if `machines` is None.
 
-    Each trial goes to the log once it is final. Raises TileError. Without machines it also raises DeviceError after a
-    fault that poisons the device. The log then has the trial with the fault, so that the same command continues after
-    this trial.
+    Each trial is logged once it is complete. Raises TileError. Without `machines`, also raises DeviceError after a
+    fault that makes the GPU unusable. The trial with the fault is logged, so the same command continues after this
+    trial when it is run again.
     """
     model = session.settings.model
     # Without a model, a GPU needs no ptxas: the driver reports registers and spills when the code is loaded.
@@ -69,11 +68,9 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
 
 
 class Tuning:
-    """The points of one launch with one set of values, the search through the points, and the workers that try the
-    points.
+    """Tunes one launch with one set of values. It holds the points, the search, and the workers that try the points.
 
-    `station` is the station of this process. This station knows the launch, but tries nothing if `workers` are other
-    processes.
+    `station` is the station of this process. If `workers` are other processes, it tries no points.
     """
 
     def __init__(
@@ -131,7 +128,7 @@ class Tuning:
         return (index for index in indices if index not in self.outcome.trials)
 
     def from_log(self) -> None:
-        """Takes over the trials of the log and passes the trials to the search."""
+        """Finds the points that have a trial in the log, and passes these trials to the search."""
         for index, blank in self.blanks.items():
             known = None if self.session.settings.fresh else self.session.log.find(blank)
             if known is not None:
@@ -140,15 +137,15 @@ class Tuning:
         self.tell()
 
     def leave_out(self) -> None:
-        """Notes the points that were not tried for lack of time. The search had requested these points, or would have
-        requested them."""
+        """Records the points that were not tried for lack of time: those that the search requested, and those that the
+        budget still allowed."""
         rest = [point.index for point in self.search.fresh()[: self.search.left]]
         left = {*self.unknown([*self.begun, *self.edited]), *rest}
         self.outcome.candidates |= {index: self.candidates[index] for index in left}
         self.outcome.left_out = len(left)
 
     def predicted(self, model: Model) -> dict[int, float]:
-        """A model's prediction for each point that compiles. Raises a TileError for a missing feature."""
+        """Computes the model's prediction for each point that compiles. Raises a TileError for a missing feature."""
         found: dict[int, float] = {}
         entrants = [self.entrant(candidate.index) for candidate in self.candidates.values() if not candidate.edited]
         self.session.progress.begin(f"{self.call.name}: predictions of the model", len(entrants))
@@ -165,7 +162,8 @@ class Tuning:
     # ---- what is tried ----
 
     def explore(self) -> None:
-        """Requests points, tries them and tells the results, until the search ends or the time is up."""
+        """Requests points, tries them, and passes the results to the search, until the search ends or the time is
+        up."""
         goes_on = True
         while goes_on and not self.is_over:
             while self.crew.wants and (batch := self.next_batch()) is not None:
@@ -177,13 +175,13 @@ class Tuning:
             pass
 
     def turn(self) -> bool:
-        """Lets the crew make one turn, then tells the results to the search."""
+        """Waits until a batch ends, and passes its results to the search. Returns False if none was running."""
         goes_on = self.crew.turn()
         self.tell()
         return goes_on
 
     def size(self) -> int:
-        """Number of points in the next batch. With several workers the batches shrink, so that all workers end
+        """The number of points in the next batch. With several workers, batches become smaller, so that all workers end
         together."""
         count = len(self.crew.workers)
         budget, fresh = self.session.settings.budget, len(self.search.fresh())
@@ -191,8 +189,8 @@ class Tuning:
         return GROUP // count if count == 1 or left <= 0 else max(LEAST, min(GROUP, -(-left // (2 * count))))
 
     def next_batch(self) -> Batch | None:
-        """A batch of the kernels of `--from`, then batches of the points that the search requests. The result is None
-        if the search requests nothing for now."""
+        """The next batch: first the kernels of `--from`, then the points that the search requests. Returns None if the
+        search requests nothing for now."""
         if edited := [*self.unknown(self.edited)]:
             self.edited = []
             return self.batch(edited)
@@ -211,7 +209,7 @@ class Tuning:
         return None
 
     def wanted(self, points: Sequence[Point]) -> list[int]:
-        """The points that a search requests, without new points beyond the budget. Raises a TileError for an unknown
+        """The indices of the requested points, without new points beyond the budget. Raises a TileError for an unknown
         point."""
         budget, found = self.session.settings.budget, []
         for index in dict.fromkeys(point.index for point in points):
@@ -225,7 +223,7 @@ class Tuning:
         return found
 
     def batch(self, indices: Sequence[int], rungs: Sequence[int] = RUNGS, whole: bool = False) -> Batch:
-        """Points that are tried together. Begins to compile their code."""
+        """Makes a batch of these points, and begins to compile their code."""
         return Batch([self.entrant(index) for index in indices], rungs, whole=whole)
 
     def entrant(self, index: int) -> Entrant:
@@ -242,16 +240,16 @@ class Tuning:
     # ---- what comes of it ----
 
     def prepare(self, batch: Batch) -> None:
-        """Completes a batch just before it begins."""
+        """Sets the remaining seconds and the reference point of a batch."""
         batch.seconds = None if batch.whole else self.session.seconds_left
         batch.reference = None if batch.whole else self.reference(batch.is_retried)
 
     def reference(self, is_retried: bool) -> Entrant | None:
-        """The first default point. Times of several devices are compared by the time of this point. The result is None
-        if this point is wrong.
+        """The reference point, which is the default point with the smallest index. It is timed in every batch, so that
+        times of several batches can be compared. Returns None if this point is wrong.
 
-        If a process died, the default point may be the cause. The result is then None until the default is known to be
-        right.
+        After a process died, the default point may be the cause. Then returns None, unless this point is already known
+        to be right.
         """
         if not self.call.place.is_timed:
             return None
@@ -260,7 +258,7 @@ class Tuning:
         return self.entrant(index) if (known.is_fine if known is not None else not is_retried) else None
 
     def go(self, batch: Batch) -> None:
-        """Makes one worker try a batch, and waits."""
+        """Tries one batch, and waits until it ends."""
         self.crew.ahead.append(batch)
         while self.turn():
             pass
@@ -270,7 +268,7 @@ class Tuning:
         self.session.log.add(trial)
 
     def heard(self, index: int, trial: Trial) -> None:
-        """Records a trial of another process."""
+        """Records a trial from another process."""
         self.record(index, trial)
         self.session.progress.advance(trial.status)
 
@@ -279,15 +277,16 @@ class Tuning:
         self.outcome.candidates[index] = self.candidates[index]
 
     def tell(self) -> None:
-        """Tells the search the new results, except results of kernels by hand, which the search does not know."""
+        """Passes the new results to the search. Handwritten kernels are left out, because the search did not request
+        them."""
         told = {index: trial for index, trial in self.settled.items() if self.candidates[index].edited is None}
         self.settled = {}
         if told:
             self.search.tell(told)
 
     def settle(self) -> None:
-        """Points that tie but were measured in different contests are measured again in one contest. Then `expect`
-        lines judge the winner."""
+        """Times points again, in one contest, if they tie but were timed in different contests. Then checks the winner
+        with the `expect` lines."""
         if not self.call.place.is_timed:
             return
         outcome = self.outcome
@@ -304,7 +303,7 @@ class Tuning:
 
 
 def trial_of(candidate: Candidate, blank: Trial) -> Trial:
-    """The trial of a point before it runs. `blank` is the trial of its launch."""
+    """Makes the trial of a point before it runs. `blank` is the empty trial of its launch."""
     # Handwritten code differs from the code that its schedule gives, although both have the same constants. So the
     # handwritten code is another trial.
     made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
@@ -313,8 +312,8 @@ def trial_of(candidate: Candidate, blank: Trial) -> Trial:
 
 
 def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float]) -> list[Point]:
-    """The default points, then the other points. The other points are sorted by prediction, of a model or of the
-    schedules' costs, least first. Without predictions, the other points are shuffled."""
+    """The default points, then the other points sorted by `predicted`, least first. `predicted` contains a model's
+    predictions or the schedules' costs. Points without a prediction are last, in random order."""
     first = [point for point in points if point.is_default]
     rest = [point for point in points if not point.is_default]
     # A budget takes the first points. In the file's order, the first points would all be alike.

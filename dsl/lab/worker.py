@@ -1,4 +1,4 @@
-"""A station in another process, possibly on another host."""
+"""Runs a station in another process, possibly on another host."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ POISONED = 3
 
 @dataclass(frozen=True, slots=True)
 class LaunchAtCase:
-    """A description of the launch that a station in another process tries.
+    """Describes a launch to a station in another process.
 
-    `task` identifies the program with its plug-ins. `example` is the example's position in the file. `overrides` holds
-    the example's values. `call` is the launch's position in the example. `counters` is as in `Station`.
+    `task` identifies the program with its plug-ins. `example` is the example's position in the file. `overrides`
+    contains the example's values. `call` is the launch's position in the example. `counters` is as in `Station`.
     """
 
     task: Task
@@ -42,10 +42,10 @@ class LaunchAtCase:
 
 @dataclass(slots=True)
 class Answer:
-    """A station's results of a batch.
+    """The results of a batch, which a station returns to the tuner.
 
-    `trials` maps points to final trials. `poisoned` is the fault that made the station's process unusable. `moves` is
-    the number of bytes that the launch moves, or None if unknown.
+    `trials` maps indices of points to completed trials. `poisoned` is the message of a fault that made the station's
+    process unusable, or None. `moves` is the number of bytes that the launch moves, or None if unknown.
     """
 
     trials: dict[int, Trial]
@@ -54,7 +54,7 @@ class Answer:
 
 
 class Here:
-    """A station in this process, where a poisoned device ends the command."""
+    """A worker whose station is in this process. A fault that makes the GPU unusable ends the command."""
 
     def __init__(self, station: Station):
         self.station = station
@@ -76,7 +76,7 @@ class Here:
 
 
 def sent(batch: Batch) -> Batch:
-    """A batch that can be sent to another process. This function waits for the code of the points, and drops their
+    """A batch that can be sent to another process. Waits until the code of all points is compiled, and drops their
     plans."""
 
     def alone(each: Entrant) -> Entrant:
@@ -95,14 +95,15 @@ _is_poisoned = False
 
 
 def described(device: str) -> tuple[TuningPlace, dict[str, str]]:
-    """The device of a process, and the versions that a trial depends on."""
+    """The device of this process, and the versions that a trial depends on."""
     return find_place(device), versions()
 
 
 def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
-    """Tries a batch. Raises ChangedError if the file differs from the caller's file.
+    """Tries a batch, called in the worker process. Raises ChangedError if the `.tile` file differs from the caller's.
 
-    A process with a poisoned device exits, and the caller gives the batch to another process.
+    If the GPU of this process became unusable in an earlier batch, the process exits. The batch is then given to
+    another process.
     """
     global _is_poisoned
     # With Dask, a task may reach a poisoned process before the tuner knows. When this process exits, the scheduler
@@ -121,7 +122,7 @@ def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
 
 
 def station_of(launch: LaunchAtCase, device: str) -> Station:
-    """The station of a launch. A new launch replaces the station. A new case replaces the arrays."""
+    """The station for a launch. Keeps only the last station, and the arrays of the last case."""
     key = json.dumps([asdict(launch), device])
     if key not in _stations:
         _stations.clear()

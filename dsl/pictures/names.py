@@ -1,4 +1,4 @@
-"""Describes a layout in the words of a schedule: as blocked, as an MMA fragment, or by the bases of the linear
+"""Describes a layout in the notation of a schedule: as blocked, as an MMA fragment, or by the bases of the linear
 layout."""
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dsl.lowering.layouts.layout import Layout, LayoutError, bits_of
 from dsl.lowering.machine.tensor_cores import Mma, accumulator, product
 
 AXES = {1: ("element",), 2: ("row", "column")}
-"""The names of a tile's axes, by the tile's rank. The axes of tiles with a higher rank are numbered."""
+"""Maps a tile's rank to the names of its axes. For higher ranks, axes are numbered."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnFragment:
     """The role of a tile in an MMA: the instruction, and its operand ("A", "B", "C", "A transposed", "rows of C" …).
 
-    One instruction takes a part of the tile that has the shape `box`.
+    `box` is the shape of the part of the tile that one instruction uses.
     """
 
     instruction: Mma
@@ -35,7 +35,8 @@ class DrawnFragment:
 
 @dataclass(frozen=True, slots=True)
 class DrawnValue:
-    """A named tile of a kernel, in registers or in shared memory: its source line, and its IR value with a layout."""
+    """A named tile of a kernel, in registers or in shared memory. `line` is its source line, and `value` is its IR
+    value, whose type has a layout."""
 
     line: int
     value: Value
@@ -51,7 +52,7 @@ class DrawnValue:
 
 
 def coordinates(index: int, extents: Sequence[int]) -> tuple[int, ...]:
-    """The coordinates of an element of a box. `index` counts the elements in row-major order."""
+    """Returns the coordinates of an element of a box, given its row-major index."""
     out: list[int] = []
     for extent in reversed(extents):
         index, coordinate = divmod(index, extent)
@@ -60,7 +61,8 @@ def coordinates(index: int, extents: Sequence[int]) -> tuple[int, ...]:
 
 
 def named_tiles(function: Function) -> list[DrawnValue]:
-    """The named tiles of the kernel and its functions, in program order. A name is listed once for each layout."""
+    """Returns the named tiles of the kernel and its functions, in program order. A name is listed once for each
+    layout."""
     found: dict[tuple[str, object], DrawnValue] = {}
 
     def add(value: Value, op: Op) -> None:
@@ -80,8 +82,8 @@ def named_tiles(function: Function) -> list[DrawnValue]:
 
 
 def line_of(loc: Loc | None, function: Function) -> int:
-    """The innermost line of `loc` in the kernel's own file. For code that was inlined from another file, this is the
-    line of the call. The result is 0 if `loc` is None."""
+    """Returns the innermost line of `loc` in the kernel's own file. For code that was inlined from another file, this
+    is the line of the call. If `loc` is None, the result is 0."""
     home = function.loc.source if function.loc else None
     while loc is not None and loc.source is not home and loc.caller is not None:
         loc = loc.caller
@@ -89,7 +91,7 @@ def line_of(loc: Loc | None, function: Function) -> int:
 
 
 def fragments(function: Function) -> dict[Layout, DrawnFragment]:
-    """The layouts that the matrix products of a function require."""
+    """Returns the layouts that the matrix products of a function require, each with its fragment."""
     found: dict[Layout, DrawnFragment] = {}
     for op in walk(function.body):
         # Only MMA instructions require layouts of their operands.
@@ -113,7 +115,7 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
 
 
 def describe(layout: Layout, spread: dict[Layout, DrawnFragment]) -> str:
-    """One line that describes a layout: how a schedule would request it, and how many threads hold each element.
+    """Describes a layout on one line: how a schedule would request it, and how many threads hold each element.
 
     `spread` maps each layout that matrix products require to its fragment.
 
@@ -142,23 +144,23 @@ def fragment_words(layout: Layout, fragment: DrawnFragment) -> str:
 
 
 def blocked_words(vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...]) -> str:
-    """A blocked layout as a schedule writes it."""
+    """Formats a blocked layout as a schedule writes it."""
     head = f"vector {list(vector)}, " if prod(vector) > 1 else ""
     return f"{head}lanes {list(lanes)}, warps {list(warps)}"
 
 
 def copies_of(layout: Layout) -> int:
-    """The number of threads that hold each element."""
+    """Returns the number of threads that hold each element."""
     return 1 << len(layout.flat) - bits_of(prod(layout.shape))
 
 
 def warps_of(layout: Layout) -> tuple[int, ...]:
-    """The number of warps along each axis. Warps that hold the same elements count once."""
+    """Returns the number of warps along each axis. Warps that hold the same elements count once."""
     return _along(layout, layout.warp)
 
 
 def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
-    """The `contiguous` value of an accumulator's layout as text, or "" for other layouts."""
+    """Returns the `contiguous` value of an accumulator's layout as text, or "" for other layouts."""
     # Among the fragments, only an accumulator has a layout that a schedule can choose.
     if fragment.operand != "C" or copies_of(layout) > 1:
         return ""
@@ -176,7 +178,7 @@ def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
 
 
 def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
-    """The arguments (vector, lanes, warps) for which `Layout.blocked` returns this layout, or None."""
+    """Returns the arguments (vector, lanes, warps) for which `Layout.blocked` returns this layout, or None."""
     shape, rank = layout.shape, len(layout.shape)
     for lanes in _at_least(_along(layout, layout.lane), len(layout.lane)):
         for warps in _at_least(_along(layout, layout.warp), len(layout.warp)):
@@ -187,19 +189,20 @@ def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tupl
 
 
 def _along(layout: Layout, bases: tuple[int, ...]) -> tuple[int, ...]:
-    """The number of lanes or warps along each axis. Lanes or warps that hold the same elements count once."""
+    """Returns the number of lanes or warps along each axis. Lanes or warps that hold the same elements count once."""
     masks = [layout.axis_mask(axis) for axis in range(len(layout.shape))]
     return tuple(1 << sum(bool(basis & mask) for basis in bases) for mask in masks)
 
 
 def _at_least(least: tuple[int, ...], bits: int) -> list[tuple[int, ...]]:
-    """All tuples of powers of two whose product is 2 to the power of `bits`. Each element is at least the corresponding
-    element of `least`. Lanes or warps in excess of `least` hold copies."""
+    """Returns all tuples of powers of two whose product is 2 to the power of `bits`. Each element is at least the
+    corresponding element of `least`. Additional lanes or warps hold copies of elements."""
     return [row for row in _splits(1 << bits, len(least)) if all(r >= n for r, n in zip(row, least, strict=True))]
 
 
 def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:
-    """All tuples of `rank` powers of two whose product is `count`. Tuples with a large last element come first."""
+    """Yields all tuples of `rank` powers of two whose product is `count`. Tuples with a large last element come
+    first."""
     if rank == 1:
         yield (count,)
         return
@@ -211,8 +214,8 @@ def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> Iterator[tuple[int, ...]]:
-    """All tuples of powers of two whose product is at most `product`. Each element is at most the corresponding element
-    of `most`. Tuples with small products come first."""
+    """Yields all tuples of powers of two whose product is at most `product`. Each element is at most the corresponding
+    element of `most`. Tuples with small products come first."""
     limit = prod(most) if product is None else product
     # With small products first, the caller finds the simplest description first.
     size = 1
@@ -224,8 +227,8 @@ def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> It
 
 
 def swizzle_words(type: SharedType) -> str:
-    """The swizzle of a shared tile as a schedule writes it. A swizzle that no schedule can write is described bit by
-    bit. The result is empty for a tile without a swizzle."""
+    """Formats the swizzle of a shared tile as a schedule writes it. A swizzle that no schedule can write is described
+    bit by bit. Returns "" for a tile without a swizzle."""
     if not type.swizzle:
         return ""
     first, mask = type.swizzle[0]

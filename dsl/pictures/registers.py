@@ -1,5 +1,5 @@
-"""The picture of a tile in registers: the bits of the coordinates, the elements of one corner of the tile, and how this
-corner repeats."""
+"""Computes the picture of a tile in registers: the bits of the coordinates, the elements of one corner of the tile, and
+how the pattern of this corner repeats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsl.lowering.layouts.layout import Layout, bits_of
 from dsl.pictures.names import AXES, coordinates
 
 MOST_LINES = 32
-"""The maximum number of lines of cells that a corner of the tile takes."""
+"""The maximum number of lines in the picture of the corner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class PictureLine:
 
 @dataclass(frozen=True, slots=True)
 class DrawnStep:
-    """How warp, lane and register change from an element of the corner to the element `distance` further along `axis`.
+    """The change of warp, lane and register between an element of the corner and the element `distance` further along
+    `axis`.
 
-    If `exact`, the change is added to the numbers of every element in the corner. Otherwise, the change and the numbers
-    are combined by XOR.
+    If `exact`, the change is added to the numbers of each element in the corner. Otherwise, it is combined with them by
+    XOR.
     """
 
     axis: int
@@ -57,12 +58,12 @@ class DrawnStep:
 class RegisterPicture:
     """The picture of a layout.
 
-    `bits` has a tuple for each axis. The tuple has a text for each bit of the coordinate, highest bit first. The text
-    names the bits of warp, lane and register whose XOR is the coordinate's bit. `idle` names the bits of lane and warp
-    that change no coordinate.
+    `bits` holds a tuple of texts for each axis, one text for each bit of the coordinate, highest bit first. A text such
+    as `w1` or `l0^r2` names the bits of warp, lane and register whose XOR is the coordinate's bit. `idle` names the
+    bits of lane and warp that change no coordinate.
 
-    `corner` has the extents of the part of the tile that `lines` show. This part starts at the tile's origin. `steps`
-    lead from this part to all others.
+    `corner` is the shape of the part of the tile that `lines` show, which begins at the tile's origin. `steps` lead
+    from this part to all others.
     """
 
     layout: Layout
@@ -79,12 +80,12 @@ class RegisterPicture:
 
     @property
     def has_warps(self) -> bool:
-        """Whether the corner has elements of several warps."""
+        """Whether several warps hold elements of the corner."""
         return len({cell.warp for line in self.lines for cell in line.cells}) > 1
 
     @property
     def wraps(self) -> bool:
-        """Whether a row of the corner takes several lines."""
+        """Whether a row of the corner is split into several lines."""
         return len(self.lines) > prod(self.corner[:-1])
 
     @property
@@ -93,10 +94,10 @@ class RegisterPicture:
 
 
 def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> RegisterPicture:
-    """The picture of a layout, with lines of at most `cells` cells (a power of two).
+    """Computes the picture of a layout, with lines of at most `cells` cells (a power of two).
 
-    The corner is the part of the tile that a warp's lanes reach with their first registers. The corner is at least as
-    large as `box`, but is halved until it has at most MOST_LINES lines.
+    The corner is the part of the tile that a warp's lanes hold in their first registers. It is at least as large as
+    `box`, but is halved until it has at most MOST_LINES lines.
     """
     inverse = layout.invert()
     run = run_of(layout, inverse)
@@ -121,8 +122,8 @@ MOST_BLOCKS = 16
 
 
 def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
-    """The map of the corner's repeats, row by row, for tiles of rank 1 and 2. A repeat is described by its first
-    element: warp, lane and register as text, then the warp's number."""
+    """Returns a map of the tiles that repeat the corner's pattern, row by row, for ranks 1 and 2. Each repeat is
+    described by its first element: warp, lane and register as text, then the warp's number."""
     layout, inverse = picture.layout, picture.layout.invert()
     # A map of thousands of repeats would hide the picture.
     counts = [min(e // c, MOST_BLOCKS) for e, c in zip(layout.shape, picture.corner, strict=True)]
@@ -140,8 +141,8 @@ def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
 
 
 def bits(layout: Layout, axis: int) -> Iterator[str]:
-    """Yields a text for each bit of a coordinate, such as `w1` or `l0^r2`. The text names the bits of warp, lane and
-    register whose XOR is the coordinate's bit. The highest bit comes first."""
+    """Yields a text for each bit of a coordinate, highest bit first. A text such as `w1` or `l0^r2` names the bits of
+    warp, lane and register whose XOR is the coordinate's bit."""
     lowest = stride(layout, axis)
     for bit in reversed(range(bits_of(layout.shape[axis]))):
         parts = (
@@ -155,8 +156,8 @@ def stride(layout: Layout, axis: int) -> int:
 
 
 def run_of(layout: Layout, inverse: Layout) -> int:
-    """The length of runs of neighbouring elements along the last axis. One thread has each run in consecutive
-    registers. Each run begins at a multiple of its length."""
+    """Returns the length of runs of neighbouring elements along the last axis. One thread holds each run in consecutive
+    registers, and each run begins at a multiple of its length."""
     n, most = 0, min(len(layout.register), bits_of(layout.shape[-1]))
     while n < most and inverse.flat[n] == 1 << n:
         n += 1
@@ -168,7 +169,8 @@ def run_of(layout: Layout, inverse: Layout) -> int:
 
 
 def reach(layout: Layout, run: int) -> tuple[int, ...]:
-    """The smallest box, with power-of-two extents, that a warp's lanes reach with their first `run` registers."""
+    """Returns the smallest box, with power-of-two extents, that contains the elements in the first `run` registers of a
+    warp's lanes."""
     out = []
     for axis in range(len(layout.shape)):
         mask, lowest = layout.axis_mask(axis), stride(layout, axis)
@@ -179,7 +181,7 @@ def reach(layout: Layout, run: int) -> tuple[int, ...]:
 
 
 def split(layout: Layout, place: int) -> dict[str, int]:
-    """Splits `place` into the numbers of its register, lane and warp, by name."""
+    """Splits `place`, a combined number, into the numbers of its register, lane and warp, by name."""
     out = {}
     for name, bases in layout.places:
         out[name] = place & (1 << len(bases)) - 1

@@ -1,4 +1,4 @@
-"""The picture of a shared tile: which banks hold its elements, and which banks each access touches."""
+"""Computes the picture of a shared tile: which banks hold its elements, and which banks each access touches."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ MOST_LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class DrawnTouch:
-    """A lane of a phase: the lane's number, and the byte offset of its access in a stage. A phase is a group of lanes
-    that shared memory serves together."""
+    """The access of one lane: the lane's number, and the byte offset in a stage."""
 
     lane: int
     offset: int
@@ -43,9 +42,10 @@ class DrawnAccess:
     """A kind of access to shared memory: its operation, its line in the kernel, the bytes per lane, and how many
     operations are of this kind.
 
-    `beyond` is the number of passes over the banks in a phase, minus the one pass that is always needed. `beyond` is
-    None if the number of passes is unknown. `touches` has the lanes of one phase. The phase begins at offset 0. The
-    offsets of all other phases differ from these by an XOR. `touches` is empty if the offsets depend on data."""
+    A phase is a group of lanes that shared memory serves together. `beyond` is the number of passes over the banks in a
+    phase, minus the one pass that is always needed. It is None if the number of passes is unknown. `touches` holds the
+    lanes of the phase that begins at offset 0. The offsets of all other phases differ from these by an XOR. `touches`
+    is empty if the offsets depend on data."""
 
     name: str
     line: int
@@ -56,8 +56,8 @@ class DrawnAccess:
 
     @property
     def passes(self) -> tuple[tuple[tuple[int, str], ...], ...]:
-        """The passes over the banks. A pass is a list of (bank, lanes), in the order of the banks. In a pass, a bank
-        serves one word to the lanes that read this word."""
+        """The passes over the banks. Each pass is a tuple of (bank, lanes), in the order of the banks. In a pass, a
+        bank serves one word to all lanes that access this word."""
         words: dict[int, list[int]] = {}
         for touch in self.touches:
             for byte in range(touch.offset // WORD * WORD, touch.offset + self.bytes, WORD):
@@ -76,17 +76,17 @@ class DrawnAccess:
 
     @property
     def group(self) -> int:
-        """The number of banks that one lane takes."""
+        """The number of banks that the access of one lane covers."""
         return max(1, self.bytes // WORD)
 
     @property
     def rows(self) -> list[dict[int, str]]:
-        """The passes over the banks. A pass maps the first bank of each access to the lanes that the bank serves."""
+        """The passes over the banks. Each pass maps the first bank of a lane's access to the lanes that are served."""
         return [{bank: lanes for bank, lanes in row if bank % self.group == 0} for row in self.passes]
 
     @property
     def heads(self) -> dict[int, str]:
-        """The names of the banks that one lane takes, by the first of these banks."""
+        """Maps the first bank of each lane's access to the name of all its banks, for example 4 to "4-7"."""
         return {bank: bank_name(bank, self.group) for bank in range(0, BANKS // WORD, self.group)}
 
     @property
@@ -98,8 +98,7 @@ class DrawnAccess:
 
 @dataclass(frozen=True, slots=True)
 class SharedPicture:
-    """The picture of a shared tile. `type` is the tile's type. A line has 128 bytes, which consist of units of `unit`
-    bytes."""
+    """The picture of a shared tile. A line shows 128 bytes, which are divided into units of `unit` bytes."""
 
     type: SharedType
     unit: int
@@ -107,8 +106,8 @@ class SharedPicture:
 
     @property
     def lines(self) -> list[list[tuple[int, ...]]]:
-        """For each line of 128 bytes, the coordinates of the first element in each unit, up to the period of the
-        swizzle. Coordinates are relative to a stage."""
+        """For each line, the coordinates of the first element in each unit, up to the period of the swizzle.
+        Coordinates are relative to a stage."""
         swizzle, size = self.type.swizzle, self.type.dtype.bytes
         # The pattern of a swizzle repeats beyond the highest address bit that the swizzle reads.
         period = max((2 << bit for bit, _ in swizzle), default=2 * BANKS)
@@ -124,7 +123,7 @@ class SharedPicture:
 
     @property
     def heads(self) -> list[str]:
-        """The names of the banks that each unit of a line takes."""
+        """The name of the banks of each unit of a line, for example "4-7"."""
         banks = max(1, self.unit // WORD)
         return [bank_name(i * banks, banks) for i in range(max(map(len, self.lines)))]
 
@@ -134,8 +133,8 @@ class SharedPicture:
         return AXES.get(rank, tuple(f"axis {i}" for i in range(rank)))
 
     def shade(self, coordinates: tuple[int, ...]) -> int:
-        """The number of the lane whose colour an element gets. Elements that would be in the same bank without a
-        swizzle have the same colour."""
+        """Returns the number of the lane whose colour an element gets. Elements that would be in the same bank without
+        a swizzle have the same colour."""
         place = 0
         for extent, coordinate in zip(self.stage, coordinates, strict=True):
             place = place * extent + coordinate
@@ -147,7 +146,7 @@ class SharedPicture:
 
 
 def ranges(numbers: list[int]) -> str:
-    """Numbers as ranges, such as `0-3,8`."""
+    """Formats numbers as ranges, for example `0-3,8`."""
     parts: list[list[int]] = []
     for number in sorted(numbers):
         if parts and number == parts[-1][-1] + 1:
@@ -166,7 +165,7 @@ def bank_name(first: int, count: int) -> str:
 
 
 def accesses(function: Function, memory: Value) -> list[DrawnAccess]:
-    """The kinds of accesses to a shared tile, each with the number of its operations."""
+    """Returns the kinds of accesses to a shared tile, each with the number of its operations."""
     maps = SharedMaps(facts_of(function))
     mine = (op for op in shared_accesses(walk(function.body)) if op.operands[0] is memory)
     found = Counter(access_of(function, maps, op) for op in mine)
@@ -192,7 +191,7 @@ def access_of(function: Function, maps: SharedMaps, op: Op) -> DrawnAccess:
 
 
 def picture(function: Function, memory: Value) -> SharedPicture:
-    """The picture of a shared tile, in a function after all passes."""
+    """Computes the picture of a shared tile, in a function after all passes."""
     type = memory.type
     assert isinstance(type, SharedType)
     # A swizzle moves whole units. The lowest bit that the swizzle changes determines the size of a unit, at most 16

@@ -1,4 +1,4 @@
-"""Pictures as SVG. A sheet shows the pictures one below the other."""
+"""Draws pictures as SVG, one below the other."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dsl.pictures.text import cell_text, step_words
 
 MARGIN, GAP = 24, 14
 ROW, LETTER = 20, 6.8
-"""The height of a cell, and the width of a letter of size 11, in pixels."""
+"""The height of a cell, and the width of a letter in font size 11, in pixels."""
 EMPTY, RED, INK, GREY = "#f4f4f4", "#d9363e", "#1a1a1a", "#767676"
 
 
 class Canvas:
-    """A list of SVG elements, and the extent that they take."""
+    """A list of SVG elements, and the width and height that they need."""
 
     def __init__(self) -> None:
         self.elements: list[str] = []
@@ -70,7 +70,7 @@ class Canvas:
 
 
 def sheet(pictures: list[tuple[str, str, RegisterPicture | SharedPicture]]) -> str:
-    """An SVG document of pictures, each with its title and description."""
+    """Returns an SVG document with pictures, each with its title and description."""
     canvas = Canvas()
     for title, about, picture in pictures:
         canvas.line(title, 14)
@@ -140,8 +140,8 @@ PLACES = {"l": "#cfe3ff", "r": "#ffe3c2", "w": "#d6f2d0"}
 
 
 def draw_shared(canvas: Canvas, picture: SharedPicture) -> None:
-    """Draws which bank holds which element, then the passes of each access. Lanes of all passes after the first are
-    red."""
+    """Draws which bank holds which element, then the passes of each access. Lanes that are not served in the first pass
+    are red."""
     canvas.line(f"contents of the banks by byte offset: {', '.join(picture.axes)} of every {picture.unit} bytes")
     rows = []
     for i, line in enumerate(picture.lines):

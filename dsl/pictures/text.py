@@ -1,4 +1,4 @@
-"""Pictures for the terminal. The pictures are readable without colours."""
+"""Draws pictures for the terminal. They are readable without colours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DIM, TITLE, CONFLICT = "dim", "bold", "bold white on red"
 
 
 def registers(picture: RegisterPicture) -> list[Text]:
-    """Shows the bits of each axis, the corner of the tile, and the steps from the corner to the rest of the tile."""
+    """Draws the bits of each axis, the corner of the tile, and the steps from the corner to the rest of the tile."""
     return [*bit_table(picture), Text(), *corner(picture), *step_lines(picture)]
 
 
 def bit_table(picture: RegisterPicture) -> list[Text]:
-    """A line for each axis. For each bit of the coordinate, the line names the bits of warp, lane and register whose
+    """Returns a line for each axis. For each bit of the coordinate, it names the bits of warp, lane and register whose
     XOR is this bit."""
     most = max(map(len, picture.bits))
     cells = max((len(name) for names in picture.bits for name in names), default=1) + 2
@@ -40,8 +40,8 @@ def bit_table(picture: RegisterPicture) -> list[Text]:
 
 
 def corner(picture: RegisterPicture) -> list[Text]:
-    """The cells of the corner, each with its lane and registers. If the corner has several warps, a cell begins with
-    its warp."""
+    """Draws the cells of the corner, each with its lane and registers. If several warps hold elements of the corner, a
+    cell begins with its warp."""
     start = slice(None, None if picture.wraps or len(picture.corner) == 1 else -1)
     labels = [", ".join(map(str, line.start[start])) for line in picture.lines]
     rows = [[cell_text(picture, cell) for cell in line.cells] for line in picture.lines]
@@ -66,7 +66,7 @@ def cell_text(picture: RegisterPicture, cell: Cell) -> str:
 
 
 def step_lines(picture: RegisterPicture) -> list[Text]:
-    """The steps from the corner to the rest of the tile, by axis."""
+    """Lists the steps from the corner to the rest of the tile, by axis."""
     if picture.is_whole:
         return []
     out = [Text()]
@@ -89,9 +89,9 @@ def step_words(step: DrawnStep) -> str:
 
 
 def shared(picture: SharedPicture, width: int) -> list[Text]:
-    """Shows which bank holds which element, then for each access the lanes that each pass over the banks serves.
+    """Draws which bank holds which element, then for each access the lanes that each pass over the banks serves.
 
-    `width` is the number of columns of the terminal. Lines that are longer are split.
+    `width` is the number of columns of the terminal. Longer lines are split.
     """
     out = memory(picture, width)
     for access in picture.accesses:
@@ -100,7 +100,7 @@ def shared(picture: SharedPicture, width: int) -> list[Text]:
 
 
 def memory(picture: SharedPicture, width: int) -> list[Text]:
-    """The coordinates of the elements in the banks, with a line for every 128 bytes."""
+    """Draws the coordinates of the elements in the banks, with a line for every 128 bytes."""
     lines = picture.lines
     cells = [[", ".join(map(str, at)) for at in line] for line in lines]
     size = max(len(text) for row in [picture.heads, *cells] for text in row)
@@ -129,11 +129,11 @@ def parts(count: int, size: int, width: int) -> Iterator[slice]:
 
 
 def access_lines(access: DrawnAccess, width: int) -> list[Text]:
-    """An access with its bank conflicts, and the lanes that each pass over the banks serves."""
+    """Draws an access with its bank conflicts, and the lanes that each pass over the banks serves."""
     times = f", {access.count} times" if access.count > 1 else ""
     head = Text(f"{INDENT}line {access.line}: {access.name}, {access.bytes} bytes a lane{times}: ")
     out = [head.append(access.verdict, CONFLICT if access.beyond else TITLE)]
-    # If the offsets depend on data, there is no picture. The verdict says so.
+    # If the offsets depend on data, there is no picture, only the verdict.
     if not access.touches:
         return out
     banks, label = list(access.heads), len("pass 32")

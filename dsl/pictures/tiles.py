@@ -1,4 +1,4 @@
-"""A named tile of a kernel, as a line of text and as a picture."""
+"""Describes a named tile of a kernel as a line of text, and draws it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CELLS = 16
 
 
 def pictured(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
-    """The SVG of a tile."""
+    """Returns the picture of a tile as SVG."""
     made = drawn(function, tile, spread, CELLS)
     return sheet([(printable(f"{tile.name}: {tile.kind}"), summary(function, tile, spread), made)])
 
 
 def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
-    """The layout of a tile on one line."""
+    """Describes the layout of a tile on one line."""
     type = tile.value.type
     if not isinstance(type, SharedType):
         layout = tile.value.tile.layout
@@ -42,8 +42,8 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
 def drawn(
     function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment], cells: int
 ) -> RegisterPicture | SharedPicture:
-    """The picture of a tile. For a tile in registers, lines have at most `cells` cells (a power of two). `spread` maps
-    each layout that matrix products require to its fragment."""
+    """Returns the picture of a tile. For a tile in registers, lines have at most `cells` cells (a power of two).
+    `spread` maps each layout that matrix products require to its fragment."""
     if isinstance(tile.value.type, SharedType):
         return shared.picture(function, tile.value)
     layout = tile.value.tile.layout

@@ -1,4 +1,4 @@
-"""PTX instructions as data: one TOML file for each family, one row for each instruction, and the reader.
+"""Describes PTX instructions as data. Each family of instructions has a TOML file, which `reader.py` reads.
 
     from dsl.ptx_templates import instruction
     load = instruction("@ld.global.cg.v4.b32")

@@ -1,6 +1,6 @@
-"""An instruction of the PTX ISA as data: asm text, operands, fragments, effects and semantics.
+"""Classes that describe a PTX instruction: its asm text, operands, fragments, effects and meaning.
 
-`reader.py` builds these objects from TOML rows. This module reads no files.
+`reader.py` builds these objects from TOML rows.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-# Maps the type of an operand to (inline-asm constraint, LLVM type) of a register in LLVM's NVPTX back end. Predicates
-# are i1 with the constraint `b`, so a guard needs no `setp`.
+# Maps an operand's PTX type to (inline-asm constraint, LLVM type) in LLVM's NVPTX back end. A predicate is an i1 with
+# the constraint `b`, so a guarded instruction needs no `setp`.
 _LLVM = {
     "b16": ("h", "i16"),
     "b32": ("r", "i32"),
@@ -28,19 +28,20 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A linear map over F2 that states which elements of a tile the registers of one or several warps contain.
+    """Maps the registers of one warp, or of several warps, to the tile elements that they contain.
 
-    `register[i]` is the (row, column) offset for bit i of an element's index within its lane. Elements of the first
-    register come first. Within a register, elements in the lowest bits come first. `lane[i]` is the offset for bit i of
-    the lane index. `warp[i]` is the offset for bit i of the warp's index within the warp group. An operand may have
-    fewer elements than its index bits can count, such as an accumulator with 24 columns.
+    The map is linear over F2, so each bit of an index has its own (row, column) offset. `lane[i]` is the offset for bit
+    i of the lane index. `warp[i]` is the offset for bit i of the warp's index within the warp group. `register[i]` is
+    the offset for bit i of an element's index within its lane. This index counts the elements of the first register
+    first, and within a register from the lowest bits. Some indices may be unused, as in an accumulator with 24 columns.
 
-    A coordinate is the XOR of the offsets of all set bits. Offsets of different bits share no bit, so XOR equals
-    addition. If a lane bit has the offset (0, 0), lanes that differ only in this bit have the same elements.
+    An element's (row, column) is the XOR of the offsets of all index bits that are 1. Two offsets never have a 1 in
+    the same bit, so XOR equals addition. If a lane bit has the offset (0, 0), lanes that differ only in this bit
+    contain the same elements.
 
-    Example: the f32 accumulator of `mma.sync.m16n8k16` has `register = [(0, 1), (8, 0)]` and
-    `lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]`. Element 3 = 0b11 of lane 5 = 0b00101 has the coordinate
-    (0, 2) ^ (1, 0) ^ (0, 1) ^ (8, 0) = row 9, column 3.
+    Example: the f32 accumulator of `mma.sync.m16n8k16` has `register = [(0, 1), (8, 0)]` and `lane = [(0, 2), (0, 4),
+    (1, 0), (2, 0), (4, 0)]`. Element 3 = 0b11 of lane 5 = 0b00101 is at (0, 2) ^ (1, 0) ^ (0, 1) ^ (8, 0), which is row
+    9, column 3.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Fragment:
     warp: tuple[tuple[int, int], ...] = ()
 
     def coordinate(self, lane: int, element: int, warp: int = 0) -> tuple[int, int]:
-        """The (row, column) of the element with number `element` in lane `lane` of warp `warp`."""
+        """Returns the tile position (row, column) of element number `element` in lane `lane` of warp `warp`."""
         row = column = 0
         for bases, index in ((self.register, element), (self.lane, lane), (self.warp, warp)):
             for bit, (row_offset, column_offset) in enumerate(bases):
@@ -62,7 +63,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """The extents and types of a matrix product: d[m, n] = a[m, k] @ b[k, n] + c.
+    """The extents and element types of a matrix product d[m, n] = a[m, k] @ b[k, n] + c.
 
     `a`, `b` and `c` are element types. `modifier` is the PTX modifier `satfinite`, `xor.popc` or `and.popc`, or "".
     """
@@ -80,10 +81,10 @@ class MatrixProduct:
 class Operand:
     """An operand in the asm text: `count` registers of PTX type `type`.
 
-    `count` is None for a plain register. For a vector in braces, `count` is a number, which may be 1. A `pred` operand
-    is an i1, and an `immediate` operand is a constant. `element` is the element type in the registers, if `type` does
-    not determine it. Examples are `s8`, `f16`, and `descriptor` for the descriptor of a tile in shared memory.
-    `fragment` maps elements to positions in the tile.
+    `count` is None for a plain register such as `%0`. For a vector in braces, such as `{%0, %1}`, it is the number of
+    registers, which may be 1. A `pred` operand is an i1, and an `immediate` operand is a constant. `element` is the
+    type of the elements in the registers, if `type` does not determine it. Examples are `s8`, `f16`, and `descriptor`
+    for the descriptor of a tile in shared memory. `fragment` maps elements to positions in the tile.
     """
 
     name: str
@@ -109,15 +110,16 @@ class Effect:
     """One effect of an instruction besides its result.
 
     action: one of these words.
-        `reads`, `writes`, `updates` (both): one thread accesses `bytes` bytes in `space`. In a convergent instruction,
-        the whole warp accesses `bytes` bytes. `bytes` is None if an operand contains the number.
+        `reads`, `writes`, `updates` (reads and writes): each thread accesses `bytes` bytes of the memory `space`. If
+        the instruction is convergent, `bytes` is for the whole warp. `bytes` is None if an operand contains the number.
         `synchronizes`: the threads of `scope` wait for one another.
-        `orders`: memory accesses are ordered for the threads of `scope`.
-        `commits`, `waits`: the instruction closes a group of copies, or waits for groups. `completion` is their kind.
-        `arrives`: the instruction arrives at an mbarrier. A wait for the mbarrier orders accesses only when its
-        predicate becomes true.
+        `orders`: the instruction orders memory accesses for the threads of `scope`, as a fence does.
+        `commits`: the instruction closes a group of asynchronous operations of the kind `completion`.
+        `waits`: the instruction waits for groups of this kind, or for an mbarrier.
+        `arrives`: the instruction arrives at an mbarrier. A wait for the mbarrier orders accesses only when its result
+        is true.
     order: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel` or `sc`, as in PTX. The order is `constant`
-        if no thread may write the memory.
+        for memory that no thread may write.
     scope: `warp`, `warpgroup`, `cta`, `cluster`, `gpu` or `sys`.
     proxy: `generic`, `async` or `tensormap`.
     completion: `at once`, `commit group`, `bulk group`, `wgmma group` or `mbarrier`.
@@ -136,11 +138,12 @@ class Effect:
 class Instruction:
     """One instruction.
 
-    arch: the least sm number. If `feature` is "a", the instruction exists only on this target.
-    ptx: the least PTX version, (major, minor).
-    section: the anchor in https://docs.nvidia.com/cuda/parallel-thread-execution/.
-    meaning: the semantics as a Python expression. An operand with a fragment represents its whole tile. Any other
-        operand represents the value of one lane. `a[i]` is the value of lane i, and `mask` is a set of lanes.
+    arch: the oldest architecture with the instruction: 80 for `sm_80`. If `feature` is "a", only the target `sm_80a`
+        has the instruction.
+    ptx: the oldest PTX version with the instruction, as (major, minor).
+    section: the anchor of its description in https://docs.nvidia.com/cuda/parallel-thread-execution/.
+    meaning: what the instruction computes, written like Python. An operand with a fragment means its whole tile. Any
+        other operand means the value of one lane. `a[i]` is the value of lane i, and `mask` is a set of lanes.
     """
 
     name: str
@@ -156,7 +159,7 @@ class Instruction:
     meaning: str
 
     def __getitem__(self, operand: str) -> Operand:
-        """The operand with this name. Raises KeyError if there is no such operand."""
+        """Returns the operand with the name `operand`. Raises KeyError if there is no such operand."""
         for candidate in self.operands:
             if candidate.name == operand:
                 return candidate
@@ -174,12 +177,12 @@ class Instruction:
 
     @property
     def target(self) -> str:
-        """The least target, as in `.target`: `sm_80`, `sm_100a`."""
+        """The oldest `.target` that has the instruction, such as `sm_80` or `sm_100a`."""
         return f"sm_{self.arch}{self.feature}"
 
     def available(self, arch: str, ptx: tuple[int, int] | None = None) -> bool:
-        """Whether the target `arch` (`sm_86`, `sm_100a`) has the instruction. If `ptx` is given, the instruction must
-        exist in this PTX version."""
+        """Returns whether the target `arch`, such as `sm_86`, has the instruction. If `ptx` is given, this PTX version
+        must have it, too."""
         if ptx is not None and ptx < self.ptx:
             return False
         if self.feature:  # PTX of an `a` target runs on no other architecture
@@ -187,16 +190,17 @@ class Instruction:
         return int(arch.removeprefix("sm_").rstrip("af")) >= self.arch
 
     def filled(self, **places: str) -> Instruction:
-        """A copy in which text replaces some operands. The copy no longer has these operands."""
+        """Returns a copy in which fixed text replaces some operands. `places` maps their names to text."""
         asm = _PLACE.sub(lambda match: places.get(match[1], match[0]), self.asm)
         return replace(self, asm=asm, operands=tuple(o for o in self.operands if o.name not in places))
 
     def llvm(self) -> tuple[str, str]:
-        """The text and the constraint string of an LLVM inline-asm call.
+        """Returns the asm text and the constraint string for an LLVM inline-asm call.
 
-        The results are the registers of `outputs`, in order. The arguments are the registers of `inputs`, in order. An
-        `inout` operand is both a result and an argument that is tied to the result. Instructions with effects clobber
-        `~{memory}`. If the instruction is convergent, the caller must mark the call `convergent`.
+        The call's results are the registers of `outputs`, in order. Its arguments are the registers of `inputs`, in
+        order. An `inout` operand is a result, and also an argument that is tied to this result. If the instruction has
+        effects, the constraints include the clobber `~{memory}`. If the instruction is convergent, the caller must mark
+        the call `convergent`.
         """
         places: dict[str, str] = {}
         constraints: list[str] = []
@@ -225,18 +229,17 @@ class Instruction:
 
 
 def _places(operand: Operand, first: int) -> str:
-    """The registers of an operand in asm text: `$3`, or `{$3, $4}` for a vector."""
+    """Returns an operand's registers as asm text: `$3`, or `{$3, $4}` for a vector."""
     if operand.count is None:
         return f"${first}"
     return "{" + ", ".join(f"${first + i}" for i in range(operand.count)) + "}"
 
 
 def joined(name: str, operands: Iterable[Operand], steps: Iterable[str | Instruction]) -> Instruction:
-    """Joins instructions, and text between them, in a single asm call. So LLVM inserts nothing between the
-    instructions.
+    """Joins several instructions into one, so that LLVM inserts nothing between them.
 
-    Operands with the same name share registers. The result exists on targets where all of the instructions exist. It
-    has their effects, but no `meaning`.
+    A string in `steps` is asm text, to be placed between instructions. Operands with the same name share registers. The
+    joined instruction exists on targets that have all the instructions. It has all their effects, but no `meaning`.
     """
     steps = list(steps)
     rows = [step for step in steps if isinstance(step, Instruction)]

@@ -1,27 +1,28 @@
-"""Reads families of instructions and expands their rows. Each family is one TOML file.
+"""Reads families of PTX instructions, such as `shfl`, from TOML files. Each file contains one family.
 
-A file has top-level keys, which apply to all of its rows, followed by `[[instruction]]` rows. Besides the fields of
-`Instruction`, a row may have these keys:
+A file begins with keys that apply to all of its `[[instruction]]` rows. Besides the fields of `Instruction`, a row may
+contain these keys:
 
-- `for = { cache = ["", ".cg"], width = "width" }` makes one instruction for each combination of the variables' values.
-  A string refers to a list under `[values]`. The row's name must contain all variables, in the order of `for`. In
-  strings of the row, `{width}` is replaced with the value of the variable, and `{bytes(width)}` is replaced with the
-  entry for this value in `[table.bytes]`.
-- `predicated = true` also makes a guarded form of each instruction, whose name has a leading `@`. It has an additional
-  last operand `mask`. If the mask is false, it does nothing. Therefore its outputs become `inout` and keep their
-  values.
-- `product = { m = 16, n = 8, k = 16, a = "f16", b = "f16", c = "f32" }` sets the fields of `MatrixProduct`. The
-  `modifier` begins with a dot, as in the name.
+- `for = { cache = ["", ".cg"], width = "width" }` declares variables. The row then defines one instruction for each
+  combination of their values. The string `"width"` refers to a list under `[values]`. The row's name must contain all
+  variables, in the order of `for`. In the row's strings, `{width}` is replaced with the variable's value, such as
+  `b32`. `{bytes(width)}` is replaced with the entry for this value in `[table.bytes]`, such as 4.
+- `predicated = true` also defines a guarded form of each instruction. Its name begins with `@`, and its last operand is
+  the predicate `mask`. If the predicate is false, the instruction does nothing. The outputs then keep their old values,
+  so they become `inout` operands.
+- `product = { m = 16, n = 8, k = 16, a = "f16", b = "f16", c = "f32" }` sets the fields of `MatrixProduct`. In a row,
+  the `modifier` begins with a dot.
 
-An operand is a string such as `"in a b32*4 s8 A16x32_8"`. It contains a role, a name, and a PTX type. The PTX type of a
-vector includes its number of registers. If the PTX type is not sufficient, the element type and the fragment follow.
+An operand is a string such as `"in a b32*4 s8 A16x32_8"`. It contains the role `in`, the name `a`, the PTX type `b32`,
+4 registers, the element type `s8`, and a fragment. Only vectors have a number of registers. The element type and the
+fragment may be left out.
 
 A fragment is a row of `[fragment]`, such as `C16x8 = { shape = "16x8", register = "c1 r8", lane = "c2 c4 r1 r2 r4" }`.
-The row contains the offsets of `Fragment`: `r` for rows, `c` for columns. For several warps, it also has the key
-`warp`. The shape may contain variables, for tiles of many sizes. Offsets beyond the shape are left out.
+The row lists the offsets of `Fragment`: `r8` is 8 rows, and `c2` is 2 columns. A fragment of several warps also has the
+key `warp`. The shape may contain variables. Offsets outside the shape are ignored.
 
-Only the requested family is read, and a row becomes an `Instruction` only when its name is looked up. In total, the
-rows define thousands of instructions.
+All files together define thousands of instructions. So a file is read only when its family is needed, and an
+`Instruction` is made only when its name is looked up.
 """
 
 import re
@@ -52,7 +53,7 @@ _ACTIONS = {
 
 
 class UnknownInstruction(KeyError):
-    """Raised if there is no instruction or family with this name. The message lists similar names."""
+    """Raised if there is no instruction or family with the requested name. The message lists similar names."""
 
     def __init__(self, what: str, name: str, where: str, known: list[str]):
         from difflib import get_close_matches  # takes 6 ms to import, and only errors need it
@@ -67,7 +68,7 @@ class UnknownInstruction(KeyError):
 
 
 class Family(Mapping[str, Instruction]):
-    """Maps names to instructions, for one file, in the order of the file."""
+    """The instructions of one TOML file, as a mapping from names to instructions in the file's order."""
 
     def __init__(self, name: str, text: str):
         data = tomllib.loads(text)
@@ -82,8 +83,8 @@ class Family(Mapping[str, Instruction]):
             self._expand(shared | row)
 
     def _expand(self, row: dict[str, Any]) -> None:
-        """Records the names that a row defines, one for each combination of its variables' values. Raises ValueError
-        for a repeated name, or if the name lacks a variable."""
+        """Stores the names of the instructions that a row defines, one for each combination of its variables' values.
+        Raises ValueError if a name is repeated, or if the row's name lacks a variable."""
         variables: dict[str, list[str] | str] = row.get("for", {})
         if _VARIABLE.findall(row["name"]) != [(variable, "") for variable in variables]:
             raise ValueError(f"{self.name}.toml: {row['name']!r} must have the variables of `for`, in their order")
@@ -97,7 +98,8 @@ class Family(Mapping[str, Instruction]):
         self._rows |= names
 
     def _fill(self, text: str, bindings: dict[str, str]) -> str:
-        """Replaces the variables in `text`. The placeholders of operands, which also have braces, are kept."""
+        """Replaces variables such as `{width}` in `text` with their values. Placeholders of operands, such as `{a}`,
+        are kept."""
 
         def value(match: re.Match[str]) -> str:
             if match[2] is not None:
@@ -125,9 +127,9 @@ class Family(Mapping[str, Instruction]):
                 yield "@" + name
 
     def product(self, name: str) -> MatrixProduct:
-        """The matrix product that an instruction computes.
+        """Returns the matrix product that the instruction `name` computes.
 
-        The instruction is not built, because building all 82 instructions of `mma.sync` takes 28 ms.
+        This method does not build the `Instruction`, because building all 82 of `mma.sync` takes 28 ms.
 
         >>> family("mma_sync").product("mma.sync.m16n8k16.f32.f16.f16.f32")
         MatrixProduct(m=16, n=8, k=16, a='f16', b='f16', c='f32', modifier='')
@@ -211,7 +213,7 @@ class Family(Mapping[str, Instruction]):
 
 
 def _bases(text: str, rows: int, columns: int) -> tuple[tuple[int, int], ...]:
-    """Converts text such as `"c1 r8"` to (row, column) offsets ((0, 1), (8, 0)). Offsets beyond the tile are left
+    """Converts text to (row, column) offsets: `"c1 r8"` becomes ((0, 1), (8, 0)). Offsets outside the tile are left
     out."""
     bases = ((int(base[1:]), 0) if base[0] == "r" else (0, int(base[1:])) for base in text.split())
     return tuple((row, column) for row, column in bases if row < rows and column < columns)
@@ -219,13 +221,13 @@ def _bases(text: str, rows: int, columns: int) -> tuple[tuple[int, int], ...]:
 
 @cache
 def families() -> tuple[str, ...]:
-    """The names of all families, sorted."""
+    """Returns the sorted names of all families, such as `shfl`."""
     return tuple(sorted(path.stem for path in _DIRECTORY.glob("*.toml")))
 
 
 @cache
 def family(name: str) -> Family:
-    """The instructions of one family. Raises UnknownInstruction if there is no such file."""
+    """Returns the instructions of the family `name`. Raises UnknownInstruction if there is no such family."""
     if name not in families():
         raise UnknownInstruction("family", name, "ptx_templates", list(families()))
     return Family(name, (_DIRECTORY / f"{name}.toml").read_text(encoding="utf-8"))
@@ -233,8 +235,8 @@ def family(name: str) -> Family:
 
 @cache
 def _family_of_opcode() -> dict[str, str]:
-    """Maps an opcode, or the first words of an opcode, to the instruction family. The first line of each file lists its
-    opcodes, so files are not parsed."""
+    """Maps opcodes, or their first words, to the names of families: `cp.async.bulk` to `tma`. The first line of each
+    file lists its opcodes, so only this line is parsed."""
     opcodes: dict[str, str] = {}
     for name in families():
         with (_DIRECTORY / f"{name}.toml").open(encoding="utf-8") as file:
@@ -244,8 +246,8 @@ def _family_of_opcode() -> dict[str, str]:
 
 @cache
 def instruction(name: str) -> Instruction:
-    """The instruction with this PTX name. A leading `@` selects the guarded form. Raises UnknownInstruction for other
-    names.
+    """Returns the instruction with the PTX name `name`. A leading `@` selects the guarded form. Raises
+    UnknownInstruction if there is no such instruction.
 
     >>> instruction("shfl.sync.bfly.b32").llvm()
     ('shfl.sync.bfly.b32 $0, $1, $2, $3, $4;', '=r,r,r,r,r')

@@ -1,15 +1,15 @@
-"""The position of each kernel argument in the argument buffer of a launch.
+"""Computes the position of each kernel argument in the argument buffer of a launch, and packs arguments.
 
-The first part of the buffer holds the values that change from call to call. One `struct.pack_into` writes this part:
-the tensors' pointers in the order of the parameters, then the scalars, then the tables.
+The buffer begins with the changing part: the values that change from call to call. These are the tensors' pointers in
+the order of the parameters, then the scalars, then the tables. One `struct.pack_into` writes all of them.
 
-The second part holds the values that are fixed for a class of calls on a stream: dims, strides and addresses. The
-addresses are those of the workspaces, the assert record and the timeline. `cuLaunchKernel` takes the address of each
-argument and copies the value, so the values may have any order in the buffer.
+Then comes the fixed part. Its values are equal in all calls of a class on one stream: dims, strides, and the addresses
+of the workspaces, the assert record and the timeline. `cuLaunchKernel` gets the address of each value, so the values
+may be in any order.
 
-A template is a buffer whose fixed part is filled in. It has zeros in place of tensor maps. Within a class of calls, a
-tensor map depends only on the tensor's address. `MappedValues` packs the changing part and then writes the map for each
-pointer.
+A template is a buffer in which only the fixed part is filled in. It contains zeros in place of tensor maps. Within a
+class of calls, a tensor map depends only on the tensor's address. So `MappedValues` packs the changing part, and then
+writes the tensor map of each pointer.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ program that allocates in a loop may pass any number."""
 class ParamLayout:
     """The layout of the argument buffer for one header.
 
-    `pack_into(buffer, 0, *values)` writes the changing part. `values` are pointers, then scalars, then table elements.
+    `pack_into(buffer, 0, *values)` writes the changing part of a buffer. `values` are pointers, then scalars, then
+    table elements.
 
-    `converters` holds a pair for each scalar and table: the position among the parameters, and the function that
-    converts an argument to a list of values.
+    `converters` contains a pair for each scalar and table: its position among the parameters, and a function that
+    converts its argument to a list of numbers.
 
-    `is_exact` tells whether equal values always have equal bytes. `is_exact` is False if there is a float parameter,
-    since 0.0 equals -0.0.
+    `is_exact` is True if equal values always have equal bytes. It is False if there is a float parameter, since 0.0
+    equals -0.0.
 
-    `maps` holds a triple for each tensor map: its offset in the buffer, the position of its tensor among the values,
-    and the argument."""
+    `maps` contains a triple for each tensor map: its offset in the buffer, the position of its tensor's pointer among
+    the values, and its `Argument`."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -92,10 +93,10 @@ class ParamLayout:
         workspaces: Mapping[str, int],
         timeline: int = 0,
     ) -> bytes:
-        """The bytes of a buffer whose fixed part is filled in.
+        """Returns the bytes of a buffer in which only the fixed part is filled in.
 
-        `record` is the address of the assert record. `timeline` is the address of the warps' records. `workspaces`
-        holds the address of each workspace by name."""
+        `record` is the address of the assert record. `timeline` is the address of the timeline records. `workspaces`
+        maps the names of workspaces to addresses."""
 
         def value(argument: Argument) -> int | bytes:
             if argument.kind == "map":
@@ -115,8 +116,8 @@ class ParamLayout:
 
 
 class EncodedMaps(dict[int, bytes]):
-    """Address of an array → the bytes of its tensor map, encoded at first use. `encode` gets the map and the
-    address."""
+    """Maps the address of an array to the bytes of its tensor map. At first use, `encode(tensor_map, address)` computes
+    these bytes."""
 
     def __init__(self, tensor_map: TensorMap, encode: Callable[[TensorMap, int], bytes]) -> None:
         self._encode = partial(encode, tensor_map)
@@ -131,7 +132,8 @@ class EncodedMaps(dict[int, bytes]):
 
 
 class MappedValues:
-    """Packs the values of a class of calls whose kernel has tensor maps. `maps` holds the map of each argument."""
+    """Packs the argument values of a kernel that has tensor maps. `maps` contains the tensor map of each map
+    argument."""
 
     def __init__(
         self, layout: ParamLayout, maps: Mapping[Argument, TensorMap], encode: Callable[[TensorMap, int], bytes]
@@ -143,17 +145,17 @@ class MappedValues:
         ]
 
     def pack_into(self, buffer: bytearray, at: int, *values: Any) -> None:
-        """Does what `ParamLayout.pack_into` does with `at` 0, and also writes the map for each pointer."""
+        """Packs `values` as `ParamLayout.pack_into` does, and then writes the tensor map of each pointer. `at` is 0."""
         self._pack_into(buffer, at, *values)
         for place, position, encoded in self._places:
             buffer[place] = encoded[values[position]]
 
 
 class Buffer:
-    """A copy of a layout's template that the driver can read.
+    """An argument buffer for `cuLaunchKernel`. It starts as a copy of a template.
 
-    `address` is the address of the array that holds the arguments' addresses. `values` are the values packed last.
-    `config` is the launch configuration of launches with attributes.
+    `address` is the address of an array that contains the address of each argument. `values` are the values that were
+    packed last. If the launch needs attributes, `config` is its CUlaunchConfig.
     """
 
     __slots__ = ("_addresses", "_view", "address", "bytes", "config", "values")

@@ -1,5 +1,5 @@
-"""The facts that a launch needs about an array of any framework. `frameworks.describe(x)` returns them as an
-`Array`."""
+"""Describes arrays of any framework by their address, shape, strides and type. `frameworks.describe(x)` returns the
+`Array` that describes `x`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ all."""
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array as a kernel sees it.
+    """Everything that a launch needs to know about an array.
 
     `pointer` is the address of element (0, 0, …). `strides` are in elements and may be negative. `dtype` is a name in
     `dsl.runtime.dtypes.DTYPES`. `device` is the CUDA ordinal, or None for host memory. `immutable` is True if arrays of
@@ -50,8 +50,8 @@ class Array:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The range of bytes from the first to the last element, relative to `pointer`: begin (inclusive) and end
-        (exclusive)."""
+        """The byte range from the lowest to the highest element, as (begin, end) relative to `pointer`. `end` is
+        exclusive. With negative strides, `begin` is negative."""
         if not self.size:
             return 0, 0
         # With negative strides the range begins before element (0, 0, …).
@@ -64,7 +64,7 @@ class Array:
 
     @property
     def alignment(self) -> int:
-        """The largest power of two, at most 256, that divides the address passed to the kernel."""
+        """The largest power of two, at most 256, that divides the address that the kernel gets."""
         # For a host array, the kernel gets the address of a copy. This address modulo 256 is `pointer % 16`.
         if self.device is None and self.pointer % HOST_ALIGNMENT == 0:
             return MAX_ALIGNMENT
@@ -72,8 +72,8 @@ class Array:
 
     @property
     def copy_offset(self) -> int:
-        """Number of unused bytes before the span in a copy that is aligned to MAX_ALIGNMENT. With this offset, the copy
-        has the alignment that `alignment` returns."""
+        """The number of unused bytes before the elements if a launch copies this host array. The memory of the copy is
+        aligned to MAX_ALIGNMENT. This offset gives the copy the alignment that `alignment` returns."""
         return (self.pointer % HOST_ALIGNMENT + self.span[0]) % MAX_ALIGNMENT
 
     @property
@@ -89,7 +89,7 @@ class Array:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether the span may contain bytes that are not elements."""
+        """Whether `span` may contain bytes that belong to no element."""
         low, high = self.span
         return high - low != self.size * self.itemsize or self.may_overlap_itself
 
@@ -107,9 +107,10 @@ class Array:
 
 
 def share_memory(a: Array, b: Array, distance: int) -> bool | None:
-    """Whether an element of `a` and an element of `b` share a byte if `a` starts `distance` bytes after `b`.
+    """Returns whether an element of `a` and an element of `b` have a byte in common. `distance` is the pointer of `a`
+    minus the pointer of `b`.
 
-    The result None means that the question is too hard to decide. The function reads no memory."""
+    Returns None if MOST_TRIED trials do not decide the question. Reads no elements."""
     import numpy
 
     # numpy needs only the shapes, the strides and the addresses.
@@ -121,8 +122,7 @@ def share_memory(a: Array, b: Array, distance: int) -> bool | None:
 
 
 class _Placed:
-    """A stand-in that numpy accepts as an array. The stand-in has the shape and the strides of `array`, but no
-    memory."""
+    """An object that numpy accepts as an array. It has the shape and the strides of `array`, but no memory."""
 
     def __init__(self, array: Array, distance: int) -> None:
         size = array.itemsize
@@ -137,7 +137,7 @@ class _Placed:
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a row-major array in elements: (2, 3, 4) → (12, 4, 1)."""
+    """Returns the strides, in elements, of a row-major array. For the shape (2, 3, 4) they are (12, 4, 1)."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -146,27 +146,29 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def ends(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """The lowest and the highest offset of an element, in elements, relative to element (0, 0, …)."""
+    """Returns the lowest and the highest offset that an element has from element (0, 0, …). Offsets are in elements."""
     steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
 
 
 def occupied(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Number of elements from the first to the last, including gaps. Strides must not be negative."""
+    """Returns the number of elements, including gaps, from the first to the last element in memory. Strides must not be
+    negative."""
     return ends(shape, strides)[1] + 1 if 0 not in shape else 0
 
 
 def reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """The largest number that occurs in a kernel's offset computations, in elements.
+    """Returns the largest number, in elements, that can occur in a kernel's offset computations.
 
-    The number is an extent, a stride, or the distance from element (0, 0, …) to another element. The stride of an axis
-    with one element counts, too, because the kernel gets this stride as an argument."""
+    This number is an extent, a stride, or the distance from element (0, 0, …) to another element. Strides of axes with
+    one element are included, because the kernel gets them as arguments."""
     low, high = ends(shape, strides) if 0 not in shape else (0, -1)
     return max(-low, high + 1, *shape, *map(abs, strides))
 
 
 def host_view(array: Array, pointer: int) -> Any:
-    """A one-dimensional numpy view of all bytes that a host array spans. `pointer` is the address of the array."""
+    """Returns all bytes from the lowest to the highest element of a host array, as a one-dimensional numpy view.
+    `pointer` is the address of element (0, 0, …)."""
     import numpy
 
     low, high = array.span
@@ -177,8 +179,8 @@ def host_view(array: Array, pointer: int) -> Any:
 
 
 def elements_in(image: Any, array: Array) -> Any:
-    """A view of the array's elements in `image`. `image` is a one-dimensional numpy array of the bytes that the array
-    spans."""
+    """Returns a numpy view of the elements of `array` in `image`. `image` is a one-dimensional array of all bytes from
+    the lowest to the highest element."""
     import numpy
 
     if not array.has_gaps:

@@ -8,17 +8,18 @@ from dsl.runtime.errors import LaunchError
 
 
 def gpu_reason() -> str | None:
-    """The reason why there is no GPU: no driver, or a driver without devices. The result is None if there is a GPU."""
+    """Returns None if there is a GPU, and otherwise the reason why there is none, such as a missing driver."""
     from dsl.runtime.cuda import driver
 
     return driver.unavailable()
 
 
 def choose(device: str | int = "auto") -> int | None:
-    """The CUDA ordinal of the device named `device`, or None for the emulator.
+    """Returns the CUDA ordinal of the device named `device`, or None for the emulator.
 
-    `auto` is GPU 0 if there is a GPU, else the emulator. `cuda` is GPU 0, and `cuda:1` or 1 is GPU 1. `emulator` is the
-    emulator. Raises LaunchError `device` for another name, and DeviceError `no-gpu` for a missing GPU."""
+    `auto` is GPU 0 if there is a GPU, and otherwise the emulator. `cuda` is GPU 0, and `cuda:1` or 1 is GPU 1.
+    `emulator` is the emulator. Raises LaunchError `device` for another name, and DeviceError `no-gpu` for a missing
+    GPU."""
     if device == "emulator":
         return None
     if device == "auto":

@@ -1,5 +1,5 @@
-"""Classes of calls. The calls of a class differ only in the addresses of their arguments. They share one prepared
-object."""
+"""Caches prepared launches. Calls whose arguments have the same signature form a class and share one prepared
+launch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ Made = TypeVar("Made")
 
 
 class CallClasses(dict[Any, Made]):
-    """Prepared objects of call classes, by the signature of the arguments. The least recently used class comes first.
+    """Maps the signature of a call's arguments to the prepared launch of its class. The least recently used class comes
+    first.
 
-    `ways` holds a function for each of the latest classes. The function launches if it recognises the arguments of its
-    class, and returns whether it has launched."""
+    `ways` contains one function for each of the most recent classes. Such a function launches if its arguments belong
+    to its class. It returns whether it has launched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,8 +28,8 @@ class CallClasses(dict[Any, Made]):
         return made
 
     def keep(self, signature: Any, made: Made, most: int, stays: Callable[[Made], object] = lambda made: None) -> Made:
-        """Adds a class. If there are then more than `most` classes, the method drops the least recently used class for
-        which `stays` is false."""
+        """Adds a class. If there are then more than `most` classes, removes the least recently used class for which
+        `stays` returns false."""
         self[signature] = made
         if len(self) > most:
             self.pop(next((old for old, each in self.items() if not stays(each)), None), None)

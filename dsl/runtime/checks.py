@@ -1,5 +1,5 @@
-"""Checks the arguments of a launch against the header, and evaluates the grid. Each class of calls is checked only
-once."""
+"""Checks the arguments of a launch against the kernel's header, and evaluates the grid. Calls with equal shapes,
+strides and types form a class. Except for the pointers, only the first call of a class is checked."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ share memory. In the layers of a model, few distances occur."""
 
 @dataclass(frozen=True, slots=True)
 class TensorPair:
-    """A pair of tensors, given by their numbers `a` and `b`.
+    """Two tensors that may share memory. `a` and `b` are their numbers among the header's tensors.
 
-    The byte ranges of the tensors overlap if low < pointer of a − pointer of b < high. `shares` gets this distance of
-    the pointers and tells whether elements overlap. `shares` returns None if the question is too hard to decide."""
+    Let `distance` be the pointer of `a` minus the pointer of `b`. The byte ranges overlap if `low < distance < high`.
+    `shares(distance)` returns whether elements overlap, or None if this is too hard to decide."""
 
     a: int
     b: int
@@ -44,30 +44,30 @@ class TensorPair:
     shares: Callable[[int], bool | None]
 
     def meet(self, pointers: Sequence[int]) -> bool | None:
-        """Whether an element of one tensor overlaps an element of the other tensor. The result is None if the question
-        is too hard to decide."""
+        """Returns whether an element of one tensor overlaps an element of the other, or None if this is too hard to
+        decide. `pointers` are the pointers of all tensors."""
         distance = pointers[self.a] - pointers[self.b]
         return self.low < distance < self.high and self.shares(distance)
 
     def apart(self, distance: int) -> bool:
-        """Whether the elements certainly do not overlap. The method is called only if the byte ranges overlap."""
+        """Returns True if it is certain that no elements overlap. The caller has found that the byte ranges overlap."""
         return self.shares(distance) is False
 
 
 def surely(distance: int) -> bool:
-    """Always True, because two arrays without gaps share memory whenever their byte ranges overlap."""
+    """The `shares` of two arrays without gaps. These share memory whenever their byte ranges overlap."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class CallClass:
-    """The facts that calls with equal shapes, strides and types have in common.
+    """Everything that calls with equal shapes, strides and types have in common.
 
-    `names` maps each name that an expression may use to its value. `workspaces` maps each workspace to its number of
-    elements. `alignments` holds the number and the alignment mask of each nonempty tensor. `fits` tells whether
-    pointers are aligned and tensors share no memory. `in_place` holds pairs of tensors, given by number, that may be
-    the same array. `maps` holds the tensor map, without the address, of each map argument. If the grid has no blocks,
-    `maps` is empty."""
+    `names` maps the names that the header's expressions may contain to their values. `workspaces` maps each workspace's
+    name to its number of elements. `alignments` contains a pair for each nonempty tensor: its number, and a mask of the
+    pointer bits that must be 0. `fits(pointers)` returns whether the pointers are aligned and the tensors share no
+    memory. `in_place` contains pairs of tensor numbers. The two tensors of a pair may be the same array. `maps`
+    contains the tensor map of each map argument, without an address. It is empty if the grid has no blocks."""
 
     arrays: Mapping[str, Array]
     dims: Mapping[str, int]
@@ -84,14 +84,14 @@ class CallClass:
 def pointer_test(
     alignments: Sequence[tuple[int, int]], overlaps: Sequence[TensorPair], in_place: Collection[tuple[int, int]] = ()
 ) -> Callable[[Sequence[int]], bool]:
-    """A function that tests the pointers of a launch. It returns whether all pointers are valid.
+    """Returns a function that tests whether all pointers of a launch are valid.
 
-    A valid pointer is not null and is aligned. The two tensors of a pair in `overlaps` must share no memory. As an
-    exception, the two pointers of a pair in `in_place` may be equal.
+    A valid pointer is not null, and it is aligned. The two tensors of each pair in `overlaps` must not share memory.
+    However, the two pointers of a pair in `in_place` may be equal.
 
-    The function is one generated Python expression, which takes half the time of Python loops. Every launch with new
-    addresses evaluates the expression. The expression contains only numbers and calls of `TensorPair.apart`. A call of
-    `apart` runs only if the byte ranges overlap."""
+    The function evaluates one generated Python expression, because Python loops take twice as long. It runs at every
+    launch with new addresses. The expression contains only numbers and calls of `TensorPair.apart`. It calls `apart`
+    only if the byte ranges of the pair overlap."""
     # Alignments are powers of two, so a mask can test them.
     terms = [f"p[{number}] and not p[{number}] & {mask}" for number, mask in alignments]
     names: dict[str, Callable[[int], bool]] = {}
@@ -110,7 +110,7 @@ def pointer_test(
 
 
 class Checker:
-    """The checks for one header. The constructor compiles the expressions of the header."""
+    """Checks launches of the kernel with a given header. The constructor compiles the header's expressions."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -125,7 +125,7 @@ class Checker:
         of calls."""
 
     def fail(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> LaunchError:
-        """A LaunchError that names the kernel."""
+        """Returns a LaunchError whose message names the kernel."""
         return LaunchError(code, f"{self.header.label}: {message}", hint, line)
 
     def check(
@@ -135,8 +135,8 @@ class Checker:
         sms: int,
         grid: tuple[int, int, int] | None = None,
     ) -> CallClass:
-        """Checks the arrays, the conditions of the header and the grid. `grid` overrides the header's grid. Raises
-        LaunchError."""
+        """Checks the arrays, the header's conditions and the grid. Raises LaunchError if a check fails. `grid`
+        overrides the header's grid, and `sms` is the number of multiprocessors."""
         for tensor in self.header.tensors:
             self._check_tensor(tensor, arrays[tensor.name])
         dims = self._bind_dims(arrays)
@@ -170,8 +170,8 @@ class Checker:
         return found
 
     def _as_kernel_has(self, scalars: Mapping[str, Number]) -> dict[str, Number]:
-        """Rounds scalars to their types. For example, 0.9999 as bf16 is 1, so the condition `assert s < 1.0` must
-        fail."""
+        """Rounds scalars to the types of their parameters. For example, 0.9999 as bf16 is 1, so the condition `assert s
+        < 1.0` must fail."""
         types = {param.name: param.dtype for param in self.header.params if isinstance(param, Scalar)}
         found = {}
         for name, value in scalars.items():
@@ -182,14 +182,15 @@ class Checker:
         return found
 
     def estimate(self, key: str, names: Mapping[str, Number]) -> Number | None:
-        """Number of bytes moved (`moves`) or operations done (`computes`) by one launch. The result is None if the
-        header has no such expression."""
+        """Returns the number of bytes that a launch moves (`key` is `moves`), or its number of operations (`computes`).
+        Returns None if the header does not state it."""
         return self._evaluate(self.estimates[key], names, key) if key in self.estimates else None
 
     def check_pointers(self, call: CallClass, pointers: Sequence[int]) -> None:
-        """Checks the pointers, which differ between the calls of a class.
+        """Checks the pointers of one call.
 
-        Raises LaunchError `array` for a null or misaligned pointer, and `overlap` for shared memory."""
+        Raises LaunchError `array` for a null or misaligned pointer, and `overlap` if a written array shares memory with
+        another."""
         if call.fits(pointers):
             return
         for number, mask in call.alignments:
@@ -288,7 +289,7 @@ class Checker:
         return int(blocks[0]), int(blocks[1]), int(blocks[2])
 
     def _workspaces(self, blocks: tuple[int, int, int]) -> dict[str, int]:
-        """Number of elements of each workspace, which is a multiple of the number of blocks."""
+        """Returns the number of elements of each workspace: its elements for one block, times the number of blocks."""
         out = {each.name: each.each * prod(blocks) for each in self.header.workspaces}
         for name, count in out.items():
             if self.header.index_bits == 32 and count > MOST_INT32:
@@ -297,7 +298,8 @@ class Checker:
         return out
 
     def _maps(self, arrays: Mapping[str, Array]) -> dict[Argument, TensorMap]:
-        """The tensor map of each map argument. The map of a tensor that is only written is a map for stores."""
+        """Returns the tensor map of each map argument. If the kernel only writes a tensor, its map is made for TMA
+        stores."""
         stored = {tensor.name for tensor in self.header.tensors if tensor.access == "w"}
         maps = [each for each in self.header.arguments if each.kind == "map"]
         try:
@@ -312,16 +314,16 @@ class Checker:
             raise self.fail("grid", f"{what}: {show(expression.tree)} has no value: {error}") from None
 
     def _in_place(self, arrays: Mapping[str, Array]) -> frozenset[tuple[int, int]]:
-        """The pairs of tensor numbers in the header's `in_place` whose arrays have equal shapes, strides and types.
+        """Returns the pairs of the header's `in_place` whose two arrays have equal shapes, strides and types.
 
-        The two tensors of such a pair may be one array."""
+        A pair consists of two tensor numbers."""
         number = {tensor.name: i for i, tensor in enumerate(self.header.tensors)}
         lie = {name: (array.shape, array.strides, array.dtype) for name, array in arrays.items()}
         pairs = [(y, x) for y, x in self.header.in_place if y in number and x in number and lie[y] == lie[x]]
         return frozenset((min(number[y], number[x]), max(number[y], number[x])) for y, x in pairs)
 
     def _overlaps(self, arrays: Mapping[str, Array]) -> tuple[TensorPair, ...]:
-        """All pairs of nonempty tensors in which at least one tensor is written."""
+        """Returns all pairs of nonempty tensors of which the kernel writes at least one."""
         tensors = self.header.tensors
         lying = [arrays[tensor.name] for tensor in tensors]
         spans = [array.span for array in lying]

@@ -1,5 +1,5 @@
-"""Properties of devices. The driver reports the properties of a GPU. A table in this file holds the properties of
-emulated devices."""
+"""Properties of devices, such as the number of multiprocessors. The driver reports the properties of a GPU. A table in
+this file contains those of emulated devices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class DeviceFacts:
     """Properties of one device. All sizes are in bytes.
 
     `memory_bandwidth` is in bytes per second and is computed from the memory clock and the bus width. `clock` is the
-    highest clock of the multiprocessors in Hertz. An unknown bandwidth or clock is None. `reserved_shared` is the part
-    of each block's shared memory that the driver takes."""
+    highest clock frequency of the multiprocessors in Hertz. An unknown bandwidth or clock is None. `reserved_shared` is
+    the shared memory that the driver adds to that of each block."""
 
     name: str
     arch: str
@@ -90,13 +90,13 @@ FIRST_FAMILY = 100
 
 
 def emulated_facts(arch: str) -> DeviceFacts:
-    """The chip that the emulator models for PTX of the architecture `arch`. For example, `sm_90a` has the chip of
-    `sm_90`.
+    """Returns the properties of the chip that the emulator models for PTX of the architecture `arch`. For `sm_90a`,
+    this is the chip of `sm_90`.
 
-    If the table has no row for `arch`, a chip of the same family is used, since the multiprocessors of a family are
-    equal. For example, `sm_121` has the chip of `sm_120`. If the family has no row either, the next newer chip is used,
-    since PTX runs on every later device. For example, `sm_60` has the chip of `sm_80`. Raises LaunchError for a name
-    that PTX does not have."""
+    If the table has no row for `arch`, the result is a chip of the same family, since its multiprocessors are equal.
+    For `sm_121`, it is the chip of `sm_120`. If the family has no row either, the result is the next newer chip, since
+    PTX runs on every later device. For `sm_60`, it is the chip of `sm_80`. Raises LaunchError if `arch` is not a target
+    of PTX."""
     number = _number(arch)
     if number not in MACHINES:
         raise LaunchError("target", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
@@ -107,16 +107,17 @@ def emulated_facts(arch: str) -> DeviceFacts:
 
 
 def emulated_arch(target: str) -> str:
-    """The architecture for which ptxas assembles PTX of this target, to match the chip that the emulator models.
+    """Returns the architecture for which ptxas must assemble PTX of `target`, so that the machine code suits the
+    emulated chip.
 
-    The result is the architecture of the chip. If the chip is older than the target, the result is the target. A target
-    with a letter is also kept, because its code does not run on every later chip."""
+    The result is usually the architecture of the chip. It is `target` itself if the chip is older. It is also `target`
+    if this name ends with a letter, because such code does not run on every later chip."""
     chip = emulated_facts(target).arch
     return target if target[-1].isalpha() or _number(chip) < _number(target) else chip
 
 
 def _number(arch: str) -> int:
-    """The number in the name of an architecture, such as 90 for `sm_90a`. The result is 0 for any other text."""
+    """Returns the number in the name of an architecture: 90 for `sm_90a`, and 0 for any other text."""
     digits = arch.removeprefix("sm_").rstrip("af")
     return int(digits) if arch.startswith("sm_") and digits.isascii() and digits.isdecimal() and len(digits) < 5 else 0
 
@@ -126,10 +127,10 @@ def _are_a_family(one: int, other: int) -> bool:
 
 
 def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> dict[str, int]:
-    """The number of blocks that each limit of a multiprocessor allows.
+    """Returns how many blocks each resource of a multiprocessor allows, by the resource's name.
 
-    `registers` are the registers of a thread. `shared_bytes` is the shared memory of a block. Each warp gets registers
-    in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later)."""
+    `registers` is the number of registers of a thread. `shared_bytes` is the shared memory of a block. The hardware
+    allocates registers to a warp in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later)."""
     warps = -(-threads // 32)
     warp_registers = -(-max(registers, 1) * 32 // 256) * 256
     return {
@@ -141,7 +142,8 @@ def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: 
 
 
 def occupancy(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> tuple[float, str]:
-    """The fraction of a multiprocessor's threads that are active, and the limit that determines this fraction."""
+    """Returns the occupancy and the name of the resource that limits it. The occupancy is the number of active threads
+    divided by the maximum."""
     limits = most_blocks(facts, registers, threads, shared_bytes)
     limited_by = min(limits, key=lambda name: limits[name])
     return limits[limited_by] * threads / facts.threads_per_sm, limited_by

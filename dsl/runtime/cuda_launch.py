@@ -1,8 +1,8 @@
-"""Prepared launches. They contain everything that is fixed for a class of calls, so a call only packs its arguments and
-launches.
+"""Prepares launches on a GPU for a class of calls. Everything that these calls have in common is computed once, so a
+call only packs its arguments and launches.
 
-`CudaLaunch.launch` is the hot path. On one H200 machine `cuLaunchKernel` alone takes 6 µs, and a checked call may add
-at most half of that time. So the hot path uses local names instead of attributes, and calls no helper functions.
+`CudaLaunch.again` returns the hot path. On one H200 machine, `cuLaunchKernel` alone takes 6 µs, and a checked call may
+add at most half of that time. So the hot path uses local names instead of attributes, and avoids helper functions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dsl.runtime.timeline import TimelineSpace
 
 
 class Streams(dict[int, Any]):
-    """Raw stream handle → the `CUstream` object of the stream, made at first use."""
+    """Maps the raw handle of a stream to the stream's `CUstream` object, which is made at first use."""
 
     def __missing__(self, handle: int) -> Any:
         # The number of kept streams is bounded, because some programs make streams in a loop.
@@ -42,9 +42,10 @@ streams = Streams()
 
 
 def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
-    """A function that returns the current stream of a device, given its ordinal.
+    """Returns a function that returns the current stream of a device, given the device's ordinal.
 
-    If the arrays of a launch belong to several frameworks, all these frameworks must have the same current stream."""
+    If the arrays of a launch belong to several frameworks, these must have the same current stream. Otherwise, the
+    returned function raises LaunchError."""
     if not frameworks:
         return Framework().current_stream()
     if len(frameworks) == 1:
@@ -63,11 +64,11 @@ def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
 
 
 class CudaLaunch(Repeated):
-    """Launches of one class of calls on one device. The arrays are on the device. By default, the stream is the current
-    stream of the arrays' framework.
+    """Launches the calls of one class on one device. The arrays must be on this device. If no stream is given, a launch
+    uses the current stream of the arrays' framework.
 
-    `launch` may run in several threads at once, because `cuLaunchKernel` releases the interpreter's lock. So each call
-    takes its own argument buffer from a free list. `list.pop` and `list.append` are atomic.
+    `launch` may run in several threads at once, because `cuLaunchKernel` releases Python's global lock. So each call
+    takes its own argument buffer from a free list, whose `pop` and `append` are atomic.
     """
 
     is_short = True
@@ -84,7 +85,8 @@ class CudaLaunch(Repeated):
         frameworks: Sequence[Framework],
         overlaps: bool = False,
     ) -> None:
-        """Prepares the launches. If `overlaps` is true, a launch may start before the preceding launch has ended."""
+        """Prepares the launches. If `overlaps` is true, a launch may start before the preceding launch in its stream
+        has ended."""
         cuda = driver.bindings()
         header = kernel.header
         self.kernel = kernel
@@ -114,13 +116,14 @@ class CudaLaunch(Repeated):
         self._launch_kernel = partial(cuda.cuLaunchKernel, kernel.function, *self._shape)
 
     def _filled(self, workspaces: Mapping[str, int]) -> bytes:
-        """The bytes of an argument buffer with its fixed part filled in. `workspaces` are the workspaces' addresses."""
+        """Returns the bytes of an argument buffer in which only the fixed part is filled in. `workspaces` maps names to
+        addresses."""
         kernel = self.kernel
         return self._layout.template(self.call.arrays, self.call.dims, kernel.record, workspaces, kernel.timeline)
 
     def buffer(self, of: StreamWorkspaces | None = None) -> Buffer:
-        """A new argument buffer for this class. If the class has workspaces, `of` holds the workspaces of the launch's
-        stream."""
+        """Makes an argument buffer for this class of calls. If the kernel has workspaces, `of` must be the workspaces
+        of the launch's stream."""
         filled = self._template
         if of is not None:
             filled = self._filled(of.addresses(self.kernel.header, self.call.workspaces))
@@ -132,7 +135,8 @@ class CudaLaunch(Repeated):
         return buffer
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Packs `values` (see `ParamLayout`) and launches on `stream`, by default the frameworks' current stream."""
+        """Packs `values` (see `ParamLayout`) and launches on `stream`. By default, this is the frameworks' current
+        stream."""
         free, of = self._free, None
         if self.call.workspaces:
             stream = self._current_stream(self.ordinal) if stream is None else stream
@@ -150,10 +154,11 @@ class CudaLaunch(Repeated):
         free.append(buffer)
 
     def again(self, rest: Sequence[Any] = ()) -> Again:
-        """A function that does what `launch` and `submit` do, in one Python frame with local names.
+        """Returns a function that packs arguments and launches, as `launch` and `submit` do, but in one Python frame
+        with local names.
 
         Apart from the driver, a checked launch spends most of its time on Python frames and attribute look-ups. With
-        torch, a launch takes 0.70 µs in one frame, compared with 0.84 µs in several frames."""
+        torch, a launch takes 0.70 µs in one frame, and 0.84 µs in several frames."""
         is_plain = self.kernel.says_cluster and not self.overlaps
         if not (self.is_short and self._is_sole and is_plain) or self.recognise is unrecognised:
             return never
@@ -198,8 +203,7 @@ class CudaLaunch(Repeated):
         return launch_again if self.changed is None else self._telling(launch_again, self.changed)
 
     def _telling(self, again: Again, changed: Changed) -> Again:
-        """Wraps `again` in a function that also reports the written arrays. Launches that need no report do not use
-        this wrapper."""
+        """Wraps `again` in a function that also passes the written arrays to `changed` after each launch."""
         place, places = self.places[0], self.places
         if len(places) > 1:
             return lambda arrays: again(arrays) and (changed([arrays[i] for i in places]), True)[1]
@@ -216,7 +220,7 @@ class CudaLaunch(Repeated):
         self._checker.check_pointers(self.call, values)
 
     def _pack(self, buffer: Buffer, values: Sequence[Any]) -> None:
-        """Checks the pointers and writes the values to the buffer. The buffer also remembers the values."""
+        """Checks the pointers, writes the values to the buffer, and stores them in `buffer.values`, too."""
         self._check(values)
         self._pack_into(buffer.bytes, 0, *values)
         buffer.values = values
@@ -224,9 +228,8 @@ class CudaLaunch(Repeated):
     def submit(self, buffer: Buffer, stream: int | None = None) -> None:
         """Launches with a packed buffer. The caller may reuse the buffer when this function returns.
 
-        On a machine with one GPU the function does not query the current context first, which saves 0.3 µs. If the
-        right context is not current, the driver refuses the launch. After such a refusal, the function makes the right
-        context current and launches again."""
+        With one GPU, the function does not query the current context first, which saves 0.3 µs. If another context is
+        current, the driver refuses the launch. The function then makes the right context current and launches again."""
         if stream is None:
             stream = self._current_stream(self.ordinal)
         if self._is_sole or self._get_current()[1] == self._cu_context:
@@ -272,7 +275,7 @@ class CudaLaunch(Repeated):
         return launch_bound
 
     def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
-        """Launches, waits, and returns the microseconds between two events around the launch."""
+        """Launches, waits for the device, and returns the microseconds between two CUDA events around the launch."""
         cuda, context = driver.bindings(), self.kernel.context
         raw = self._current_stream(self.ordinal) if stream is None else stream
         buffer = self.buffer(of_stream(context, raw) if self.call.workspaces else None)
@@ -292,8 +295,8 @@ class CudaLaunch(Repeated):
         return milliseconds * 1e3
 
     def recording(self, space: TimelineSpace) -> CudaLaunch:
-        """A copy of this object for launches in which warps write timeline records at marks. Each launch overwrites the
-        records of the previous launch."""
+        """Returns a copy of this object whose launches make warps write timeline records at the kernel's marks. Each
+        launch overwrites the records of the previous launch."""
         context = self.kernel.context
         memory = Allocation(context, space.size)
         zeros = ctypes.create_string_buffer(space.head, space.size)
@@ -307,7 +310,7 @@ class CudaLaunch(Repeated):
         return other
 
     def recorded(self) -> bytearray:
-        """Waits, and returns the bytes of the records that warps wrote in the last launch."""
+        """Waits for the device, and returns the bytes of the timeline records that warps wrote in the last launch."""
         assert self.memory is not None
         self.synchronize()
         raw = bytearray(self.memory.size)
@@ -320,9 +323,10 @@ class CudaLaunch(Repeated):
 
 
 class ForeignLaunch(CudaLaunch):
-    """Launches with an array whose framework ignores our stream: JAX, DLPack or the CUDA array interface.
+    """Launches with at least one array whose framework ignores the stream of the launch: JAX, DLPack or the CUDA array
+    interface.
 
-    `launch` waits for the array before the launch, and for the device after the launch."""
+    `launch` waits until the arrays are ready, launches, and then waits for the device."""
 
     is_short = False
     bind = Repeated.bind

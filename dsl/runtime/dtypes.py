@@ -1,4 +1,4 @@
-"""The element types of arrays and scalars: their widths and ranges, and the conversion of Python numbers to bytes."""
+"""Defines the element types of arrays and scalars, and converts Python numbers to these types."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ NAME_OF_NUMPY = {row.numpy: row.name for row in DTYPES.values()}
 
 
 def numpy_dtype(dtype: str) -> Any:
-    """The numpy dtype for our name `dtype`. For a type in BIT_FIELDS, the numpy dtype comes from ml_dtypes."""
+    """Returns the numpy dtype of the element type named `dtype`. For a type in BIT_FIELDS, such as `bf16`, it is a
+    dtype of ml_dtypes."""
     import numpy
 
     if dtype not in BIT_FIELDS:
@@ -75,7 +76,7 @@ def numpy_dtype(dtype: str) -> Any:
 
 
 def bf16_bits(value: float) -> int:
-    """The 16 bits of the bfloat16 nearest to `value`, with ties to even.
+    """Returns the 16 bits of the bfloat16 that is nearest to `value`. Ties round to even.
 
     The function rounds first to f32 and then to bf16. The first step rounds to odd, so the result is the same as if
     `value` were rounded once."""
@@ -95,11 +96,11 @@ def bf16_bits(value: float) -> int:
 
 
 def as_double(value: Any, bytes: int) -> float:
-    """Converts a number to a double that will be rounded to a float of `bytes` bytes.
+    """Converts a number to a double, which the caller then rounds to a float of `bytes` bytes.
 
-    If no double is equal to the number, the result is the neighbouring double whose last bit is 1. Rounding this
-    neighbour to the float gives the same result as rounding the number directly. Raises OverflowError for a number
-    beyond the largest double."""
+    If no double equals the number and `bytes` is less than 8, the result is the neighbouring double whose last bit is
+    1. Rounding this double to the float gives the same result as rounding the number directly. Raises OverflowError if
+    the number is too large for a double."""
     number = float(value)
     # `float` turns a huge Decimal into infinity without an error.
     if isinstance(value, Decimal) and math.isinf(number) and value.is_finite():
@@ -114,9 +115,9 @@ def as_double(value: Any, bytes: int) -> float:
 
 
 def in_type(dtype: str, value: int | float | bool) -> int | float | bool:
-    """The value that a kernel gets for a number passed as `dtype`. A float is rounded to the type.
+    """Returns the value that a kernel gets for the scalar `value` of the type `dtype`. A float is rounded to this type.
 
-    Raises OverflowError if the number is too large."""
+    Raises OverflowError if a float is too large for the type."""
     row = DTYPES[dtype]
     if not row.is_float or isinstance(value, bool):
         return value
@@ -126,10 +127,10 @@ def in_type(dtype: str, value: int | float | bool) -> int | float | bool:
 
 
 def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
-    """A function that turns a Python or numpy number into the value that `struct` packs as `dtype`.
+    """Returns a function that converts a Python or numpy number to the value that `struct` packs as `dtype`.
 
-    The function raises LaunchError `type` for other objects and for a number that does not fit. `name` is the name of
-    the parameter in messages."""
+    The function raises LaunchError `type` if its argument is no number, or does not fit the type. `name` is the
+    parameter's name in messages."""
     row = DTYPES[dtype]
     if row.bytes == 1 and row.name[0] == "e":
         raise LaunchError("type", f"{name}: a scalar cannot be {dtype}", "a kernel takes it as f32 and converts it")

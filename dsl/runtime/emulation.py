@@ -1,4 +1,4 @@
-"""The emulator as a back end of `Kernel`. The emulator runs the same grid with the same arguments in numpy."""
+"""Runs the launches of a `Kernel` on the emulator, with the same grid and arguments as on a GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ outside of `overlapping`."""
 
 @contextmanager
 def overlapping() -> Iterator[None]:
-    """A context for consecutive launches. Some of these launches may start before the preceding launches have ended."""
+    """A `with` block for consecutive launches that may overlap: some may start before the preceding launches have
+    ended."""
     # A context variable is used because threads and tasks launch independently.
     token = touched_in_front.set([])
     try:
@@ -42,8 +43,8 @@ def overlapping() -> Iterator[None]:
 
 
 class EmulatedLaunch(Repeated):
-    """Launches of one class on the emulator. `launch` returns when the kernel has ended, and raises the error of a
-    failed `assert`."""
+    """Launches the calls of one class on the emulator. `launch` returns when the kernel has ended. It raises
+    DeviceAssertError if an `assert` failed."""
 
     ordinal = None
 
@@ -61,7 +62,7 @@ class EmulatedLaunch(Repeated):
         self._written = [tensor.name for tensor in self.header.tensors if tensor.written]
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Runs the kernel and writes its output to standard output. `stream` has no effect."""
+        """Runs the kernel and writes its printed text to standard output. `stream` has no effect."""
         try:
             result, *_ = self.run(values, arguments)
         except DeviceError as error:
@@ -77,12 +78,12 @@ class EmulatedLaunch(Repeated):
         timeline: TimelineSpace | None = None,
         **options: Any,
     ) -> tuple[Any, list[WrittenArray], bytes]:
-        """Runs the kernel. Returns the emulator's Result, the last writers of the written arrays, and the timeline
-        records.
+        """Runs the kernel. Returns the emulator's `Result`, the last writers of the written arrays, and the bytes of
+        the timeline records.
 
-        The writers are returned only if `writers` is true. The records are returned only if `timeline` is given.
-        `options` (seed, budget, on_finding) are passed to `emulate`. Raises FindingError for a fault of the program,
-        and DeviceError `ptx` for PTX that the emulator does not know."""
+        The writers are returned only if `writers` is true, and the records only if `timeline` is given. `options`, such
+        as `seed` and `budget`, are passed to `emulate`. Raises FindingError if the kernel has a fault, such as a race.
+        Raises DeviceError `ptx` for PTX that the emulator does not support."""
         import numpy
 
         from dsl.runtime.emulator import Memory
@@ -136,10 +137,10 @@ class EmulatedLaunch(Repeated):
         memory: Memory,
         record: Any,
     ) -> Any:
-        """Runs the kernel and returns the emulator's Result, or raises the error of a failed assertion.
+        """Runs the kernel and returns the emulator's `Result`. Raises DeviceAssertError if an `assert` failed.
 
-        Threads continue after a failed assertion and may cause further faults. So the failed assertion is raised in
-        place of such a fault."""
+        Threads continue after a failed `assert` and may cause further faults. Only the failed `assert` is then
+        reported."""
         import numpy
 
         def failure() -> DeviceAssertError | None:
@@ -160,8 +161,8 @@ class EmulatedLaunch(Repeated):
         return result
 
     def _copies(self, memory: Memory, values: Sequence[Any]) -> dict[str, EmulatedCopy]:
-        """The copies of the tensors by name. An array that is passed for both tensors of an `in_place` pair has one
-        copy, so that the emulator finds races."""
+        """Copies the arrays to the emulator's memory, and returns the copies by tensor name. If the two tensors of an
+        `in_place` pair are the same array, they share one copy, so that the emulator finds races."""
         pointers, copies = values[: len(self.header.tensors)], dict[str, EmulatedCopy]()
         for number, (tensor, pointer) in enumerate(zip(self.header.tensors, pointers, strict=True)):
             one = next((a for a, b in self.call.in_place if b == number and pointers[a] == pointer), None)
@@ -171,7 +172,7 @@ class EmulatedLaunch(Repeated):
         return copies
 
     def _timeline(self, memory: Memory, space: TimelineSpace | None) -> DevicePointer:
-        """The memory for the warps' records. Without `space` the memory has no room for records."""
+        """Allocates the memory for timeline records. If `space` is None, it has no room for records."""
         import numpy
 
         head = NO_RECORDS if space is None else space.head
@@ -186,9 +187,10 @@ class EmulatedLaunch(Repeated):
         copies: Iterable[EmulatedCopy],
         workspaces: EmulatedWorkspaces,
     ) -> Any:
-        """Runs the kernel and returns the emulator's Result. Appends the accesses of this launch to `touched_in_front`.
+        """Runs the kernel and returns the emulator's `Result`. Inside `overlapping`, appends the memory accesses of
+        this launch to `touched_in_front`.
 
-        If this launch may overlap the preceding launches, the emulator gets the accesses of those launches."""
+        If this launch may overlap the preceding launches, their accesses are passed to the emulator."""
         in_front = touched_in_front.get()
         if self.overlaps:
             after = [part for each in in_front or () for part in moved(each, copies, True)]
@@ -218,8 +220,8 @@ class EmulatedLaunch(Repeated):
 
 
 def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Sequence[Any], **options: Any) -> Any:
-    """Calls `emulate` and turns its errors into errors of a launch. In their messages, `label` is
-    the name of the kernel."""
+    """Calls `emulate` and converts its exceptions to FindingError, LaunchError or DeviceError. `label` is the kernel's
+    name in their messages."""
     from dsl.runtime.emulator import EmulatorError, LaunchRefusedError, PtxError, emulate
 
     try:
@@ -235,15 +237,16 @@ def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Seq
 
 
 def _encoded(tensor_map: TensorMap, address: int) -> bytes:
-    """The bytes of a tensor map in the emulator's encoding. `address` is the emulator's address of the array's copy."""
+    """Returns the bytes of a tensor map in the emulator's encoding. `address` is the address of the array's copy in the
+    emulator."""
     from dsl.runtime.emulator.tensor_maps import encode
 
     return encode(tensor_map, address)
 
 
 def barrier_names(header: Header) -> dict[int, str]:
-    """Maps each mbarrier of the header's pipelines to the event for which threads wait at this mbarrier. The key is the
-    mbarrier's offset in dynamic shared memory."""
+    """Maps each mbarrier of the header's pipelines to the event for which threads wait at it: `stage 0 of x is full`.
+    The keys are the mbarriers' offsets in dynamic shared memory."""
     return {
         # The full barriers of all stages come first, then the empty barriers.
         pipeline.at + 8 * (half * pipeline.stages + stage): f"stage {stage} of {', '.join(pipeline.of)} is {says}"
@@ -254,7 +257,7 @@ def barrier_names(header: Header) -> dict[int, str]:
 
 
 def show(output: str) -> None:
-    """Writes the output of a kernel to standard output and flushes it, so that it precedes all later output."""
+    """Writes a kernel's printed text to standard output, and flushes it, so that it precedes all later output."""
     if output:
         sys.stdout.write(output)
         sys.stdout.flush()
@@ -262,10 +265,10 @@ def show(output: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WrittenArray:
-    """The last writer of each byte of a host array in one launch.
+    """Records which thread wrote each byte of a host array last in one launch.
 
-    The array has `size` bytes from the host address `start` on. The array's copy in the emulator began at the address
-    `copy`. `writers` is None if no store of the kernel can reach the array."""
+    The array occupies `size` bytes from the host address `start` on. Its copy in the emulator began at the address
+    `copy`. `writers` is None if no store of the kernel can write to the array."""
 
     start: int
     size: int
@@ -276,7 +279,8 @@ class WrittenArray:
         return self.start <= address < self.start + self.size
 
     def writer(self, address: int) -> str | None:
-        """The last writer of the byte at a host address, in words. The result is None if no thread wrote the byte."""
+        """Describes the thread that last wrote the byte at a host address. Returns None if no thread wrote this
+        byte."""
         return None if self.writers is None else self.writers(self.copy + address - self.start)
 
 
@@ -300,16 +304,16 @@ class EmulatedWorkspaces:
             memory.scratch.append((self.pointers[each.name], array.scratch))
 
     def shared(self) -> Iterator[Touched]:
-        """The memory of all workspaces, as if the preceding launches had accessed it.
+        """Yields the memory of each workspace, marked as accessed by the preceding launches.
 
-        On a GPU the workspaces belong to a stream, so the preceding launches use the same memory."""
+        On a GPU, all launches in a stream use the same workspaces."""
         from dsl.runtime.emulator import Touched
 
         for name, pointer in self.pointers.items():
             yield Touched.somehow(pointer.address, self.arrays[name].nbytes, "a launch in front of it")
 
     def check(self, header: Header) -> None:
-        """Raises FindingError if an element of a workspace with `zero` is not zero after the launch."""
+        """Raises FindingError if the launch has left a nonzero element in a workspace that must contain zeros."""
         for each in header.workspaces:
             if each.zero:
                 array = self.arrays[each.name]
@@ -318,7 +322,8 @@ class EmulatedWorkspaces:
 
 
 class EmulatedCopy:
-    """A copy of a host array in the emulator's memory. `pointer` is the argument that the kernel gets."""
+    """A copy of a host array in the emulator's memory. `pointer` is the address that the kernel gets as its
+    argument."""
 
     def __init__(self, memory: Memory, name: str, array: Array) -> None:
         import numpy
@@ -335,22 +340,23 @@ class EmulatedCopy:
             memory.describe(self.pointer, array.shape, array.strides, array.itemsize)
 
     def copy_back(self) -> None:
-        """Writes the elements to the host array. Bytes between elements are kept, since they may belong to another
-        argument."""
+        """Copies the elements back to the host array. Bytes between the elements are not written, since they may belong
+        to another argument."""
         import numpy
 
         made = self.memory.read(self.pointer + self.low, numpy.uint8, self.size)
         elements_in(self.host, self.array)[...] = elements_in(made, self.array)
 
     def written(self, result: Any) -> WrittenArray:
-        """The last writers of the host array. `result` is the Result of a launch that watched this copy."""
+        """Returns the last writers of the host array. `result` is the `Result` of a launch whose option `watch`
+        included this copy."""
         address = self.pointer.address
         return WrittenArray(self.start, self.size, address + self.low, result.writers.get(address))
 
 
 def moved(touched: Touched, copies: Iterable[EmulatedCopy], is_host: bool) -> Iterator[Touched]:
-    """The accesses `touched` with translated addresses. If `is_host` is true, addresses of host arrays become addresses
-    of their copies. Otherwise addresses of copies become addresses of host arrays."""
+    """Yields the memory accesses `touched` with translated addresses. If `is_host` is true, addresses of host arrays
+    become addresses of their copies. Otherwise, addresses of copies become addresses of host arrays."""
     for each in copies:
         copy = each.pointer.address + each.low
         here, there = (each.start, copy) if is_host else (copy, each.start)

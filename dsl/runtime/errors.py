@@ -1,4 +1,5 @@
-"""The errors of a launch. The class of an error tells who caused it, and `exit_status` is the exit status of `dsl`."""
+"""The exceptions that `dsl.runtime` raises. The class of an error shows who caused it, such as the caller or the
+device. `exit_status` is the exit status of the `dsl` command."""
 
 from __future__ import annotations
 
@@ -6,11 +7,11 @@ from typing import Any
 
 
 class RuntimeFault(Exception):
-    """Base of all errors that `dsl.runtime` raises.
+    """Base class of all errors that `dsl.runtime` raises.
 
-    `code` is a stable kebab-case word, and `message` is one sentence. `hint` says how to fix the error. `line` is the
-    line of the `.tile` file, if it is known. `output` is the text that the kernel printed on the emulator before the
-    error. `caller` is the source location of the launch in an example."""
+    `code` is a stable kebab-case word, and `message` is one sentence. `hint` tells the user how to fix the error.
+    `line` is the line in the `.tile` file, if known. `output` is the text that the kernel printed on the emulator
+    before the error. If an `example` made the launch, `caller` is the source location of this launch."""
 
     exit_status = 3
     output = ""
@@ -31,7 +32,8 @@ class RuntimeFault(Exception):
 
 
 class LaunchError(RuntimeFault):
-    """The caller made a mistake: the kernel does not take the arguments, or the header of the PTX text is malformed."""
+    """The caller made a mistake: the kernel does not accept the arguments, or the header of the PTX text is
+    malformed."""
 
     exit_status = 2
 
@@ -57,7 +59,8 @@ class MissingToolError(DeviceError):
 
 
 class FindingError(DeviceError):
-    """The strict emulator found a fault of the program. `finding` has the kind, block, thread and line of the fault."""
+    """The emulator found a fault in the kernel, such as a race. `finding` contains the fault's kind, block, thread and
+    line."""
 
     def __init__(self, message: str, finding: Any) -> None:
         super().__init__("finding", message, line=finding.line)
@@ -69,9 +72,10 @@ class FindingError(DeviceError):
 
 
 class DeviceAssertError(DeviceError):
-    """An `assert` of a kernel failed on the device, in the block `block` (x, y, z) and the thread `thread`.
+    """An `assert` of a kernel failed in the block `block` (x, y, z) and the thread `thread`.
 
-    `line` is the line of the `assert` in the `.tile` file. If a bounds check failed, an index is outside of `axis`.
+    `line` is the line of the `assert` in the `.tile` file. If a bounds check failed, `axis` is the axis whose index is
+    out of range.
     """
 
     def __init__(

@@ -1,14 +1,14 @@
-"""Estimates how often machine code runs, from the emulator's counts of the PTX.
+"""Estimates how often machine instructions run, from the emulator's counts of PTX lines.
 
-Each machine instruction comes from a line of the PTX, and the emulator counts how often this line runs. All
+ptxas compiles each machine instruction from a line of the PTX, and the emulator counts how often this line runs. All
 instructions of a basic block run equally often, but the counts of their PTX lines may differ for two reasons. First,
 ptxas turns short branches into predicates. Warps issue a predicated instruction even if no lane executes it. Second,
 ptxas hoists invariant instructions out of loops. So the estimate for a block is the median count of its unpredicated
 instructions.
 
-The estimate relies on the fact that ptxas does not unroll the loops that LLVM leaves in the PTX. If a block and the
-branch around it come from a single PTX line, the block is the slow path of a PTX instruction. An example is a division
-of large numbers. Slow paths are assumed not to run."""
+The estimate relies on the observation that ptxas does not unroll the loops that LLVM leaves in the PTX. Some PTX
+instructions compile to a fast path and a slow path, such as a division with its case for large numbers. A slow path is
+a block that comes from the same PTX line as the branch around it. Slow paths are assumed not to run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
 
 @dataclass(slots=True)
 class Executed:
-    """Estimated counts over all warps.
+    """Estimated instruction counts, summed over all warps.
 
-    `instructions` counts the issued instructions. `special` counts the instructions of the unit for exponentials.
-    `idle_accesses` counts the accesses to shared memory whose predicate is false in all lanes. Such an access still
-    takes a wavefront."""
+    `instructions` counts the issued instructions. `special` counts the instructions that run on the unit for
+    exponentials (XU). `idle_accesses` counts the accesses to shared memory whose predicate is false in all lanes. Such
+    an access still costs a wavefront."""
 
     instructions: int = 0
     special: int = 0
@@ -37,8 +37,8 @@ class Executed:
 
 
 def executed(cubin: bytes, entry: str, runs: Mapping[int, int]) -> Executed:
-    """Estimates the counts for one entry of `cubin`. `runs` maps each line of the PTX to the number of warps that ran
-    the line. Raises DeviceError `tool` if nvdisasm is missing or fails."""
+    """Estimates the instruction counts for one entry of `cubin`. `runs` maps each line of the PTX to the number of
+    warps that ran the line. Raises DeviceError `tool` if nvdisasm is missing or fails."""
     return executed_in(listed_blocks(cubin, entry), runs)
 
 
@@ -63,7 +63,7 @@ def executed_in(blocks: Sequence[ListedBlock], runs: Mapping[int, int]) -> Execu
 
 
 def block_runs(instructions: Sequence[ListedInstruction], runs: Mapping[int, int]) -> int:
-    """Estimated number of times that warps run a basic block with these instructions."""
+    """Estimates how often warps run the basic block with these instructions. `runs` is as for `executed`."""
     # `runs` lacks lines that no warp ran.
     known = [each for each in instructions if each.ptx_line in runs]
     plain = [each for each in known if not each.is_conditional] or known
@@ -72,6 +72,6 @@ def block_runs(instructions: Sequence[ListedInstruction], runs: Mapping[int, int
 
 
 def is_slow_way(block: ListedBlock) -> bool:
-    """Whether a block is the slow path of a PTX instruction: the block and the branch around it come from one line."""
+    """Returns whether a block is a slow path: the block and the branch around it come from the same PTX line."""
     lines = {each.ptx_line for each in block.instructions}
     return len(lines) == 1 and block.behind is not None and block.behind.ptx_line in lines

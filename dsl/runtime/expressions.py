@@ -1,14 +1,15 @@
-"""The expression language of the header. Expressions state the grid of a launch, its conditions, the bytes that it
-moves and the operations that it does.
+"""Checks and evaluates the expressions in a header. They state a launch's grid, its conditions, the bytes that it
+moves, and its number of operations.
 
 An expression is a JSON tree: an int, a float, a bool, a name, or `[op, argument, …]`. The tree comes from an untrusted
 file, so it is never passed to Python's `eval`. `compile_expression` checks the form, depth and size of a tree, and
-turns the tree into nested closures. The closures are called with the values of the names.
+turns the tree into nested closures. Calling the outermost closure with the values of all names evaluates the tree.
 
-`same` compares values exactly: 0.0 differs from -0.0, and NaN equals NaN. The words `inf`, `-inf` and `nan` stand for
-numbers that JSON lacks.
+The operation `same` compares values exactly: 0.0 differs from -0.0, and NaN equals NaN. The strings `inf`, `-inf` and
+`nan` represent these floats, which JSON lacks.
 
-Integers have 64 bits and never wrap. Overflow is an error. `/` on integers must be exact, and `//` and `%` round down.
+Integers have 64 bits, and overflow is an error. The quotient `/` of two integers must be an integer. `//` and `%` round
+down.
 
     >>> compile_expression(["cdiv", "rows", 4]).evaluate({"rows": 10})
     3
@@ -35,8 +36,8 @@ INT_LIMIT = 1 << 63
 
 
 class ExpressionError(ValueError):
-    """A tree is malformed, or has no value for the given names. A division by zero, an inexact `/` or an overflow has
-    no value."""
+    """Raised if a tree is malformed, or has no value. A division by zero, an inexact `/` and an overflow have no
+    value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ def _next_pow2(n: Number) -> Number:
 
 
 def _pow2_divisor(n: Number) -> Number:
-    """The largest power of two that divides `n`. Every power divides 0, so the result for 0 is 2^62, the largest power
-    that fits in 64 bits."""
+    """Returns the largest power of two that divides `n`. For 0, returns 2^62, the largest power of two that fits in a
+    signed 64-bit integer."""
     _integers("pow2_divisor", n)
     return int(n) & -int(n) if n else 1 << 62
 
@@ -157,7 +158,7 @@ def _checked(value: Number) -> Number:
 
 
 def compile_expression(tree: Tree) -> Expression:
-    """Checks a tree and compiles it. Raises ExpressionError for a malformed tree."""
+    """Checks an expression tree and compiles it to closures. Raises ExpressionError for a malformed tree."""
     names: set[str] = set()
     nodes = 0
 
@@ -246,7 +247,7 @@ INFIX = frozenset(
 
 
 def show(tree: Tree) -> str:
-    """The tree in readable form, for messages: `["cdiv", "rows", 4]` → `cdiv(rows, 4)`."""
+    """Formats a tree for messages: `["cdiv", "rows", 4]` becomes `cdiv(rows, 4)`."""
     if not isinstance(tree, list):
         return str(tree).lower() if isinstance(tree, bool) else str(tree)
     op, arguments = tree[0], [show(argument) for argument in tree[1:]]

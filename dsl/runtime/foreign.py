@@ -1,8 +1,9 @@
-"""Launches PTX of any compiler, without a header. The arguments are given in the order of the entry's parameters.
+"""Launches PTX that has no header, such as PTX of nvcc or Triton.
 
-The caller passes the grid, the arguments, and all launch parameters that the text does not state. An address parameter
-takes an array, or 0 for the null pointer. A number parameter takes a Python number. A struct parameter takes an array
-of the same size in bytes. A struct of 128 bytes, the size of a tensor map, also takes a `MapOf`.
+The caller passes the grid, all launch parameters that the text does not state, and the arguments in the order of the
+entry's parameters. For a pointer parameter, pass an array, or 0 for the null pointer. For a number, pass a Python
+number. For a struct, pass an array of the same size in bytes. For a struct of 128 bytes, the size of a tensor map, you
+may also pass a `MapOf`.
 """
 
 from __future__ import annotations
@@ -41,10 +42,9 @@ ALIGNED = "--shared 49152,1024: drivers align it to 1024 bytes"
 class LaunchShape:
     """The launch parameters of an entry.
 
-    `grid` is the number of blocks of the grid along x, y and z. In the same way, `block` is the number of threads of a
-    block, and `cluster` is the number of blocks of a cluster. `shared_bytes` is the size of dynamic shared memory.
-    `shared_alignment` is an alignment that the driver gives to dynamic shared memory, although the text does not
-    declare this alignment. A `shared_alignment` of 0 means that no such alignment is known."""
+    `grid`, `block` and `cluster` are extents along x, y and z: blocks of the grid, threads of a block, and blocks of a
+    cluster. `shared_bytes` is the size of dynamic shared memory. `shared_alignment` is the alignment in bytes that the
+    driver is known to give to dynamic shared memory. If it is 0, only the alignment that the text declares is known."""
 
     grid: Extents
     block: Extents
@@ -64,7 +64,7 @@ class MapOf:
     swizzle: int = 0
 
     def map(self, name: str) -> TensorMap:
-        """The tensor map. Raises LaunchError for an array or a TMA box that no TMA copy supports."""
+        """Returns the tensor map. Raises LaunchError if TMA copies do not support the array or the box."""
         array = describe(self.array)
         if len(self.box) != len(array.shape):
             raise LaunchError("shape", f"{name} has {len(array.shape)} axes, its box {len(self.box)}")
@@ -80,16 +80,16 @@ class MapOf:
 
 @dataclass(slots=True)
 class ForeignResult:
-    """The outcome of a launch on the emulator: its Result and the last writers of the arrays.
+    """The outcome of a launch on the emulator: the emulator's `Result`, and the last writers of the arrays.
 
-    After a finding, or if only some blocks ran, the arrays are not written back, and `writers` is empty."""
+    If the emulator found a fault or ran only some blocks, the arrays are not copied back, and `writers` is empty."""
 
     result: Any
     writers: list[WrittenArray] = field(default_factory=list)
 
 
 class ForeignKernel:
-    """An entry of a PTX text.
+    """One entry of a PTX text without a header.
 
     Raises LaunchError `ptx` if the text does not have the entry named `entry`. If `entry` is None, the text must have
     exactly one entry."""
@@ -116,7 +116,7 @@ class ForeignKernel:
 
     @cached_property
     def addresses(self) -> set[str]:
-        """The names of the parameters that the text shows to be addresses of global memory."""
+        """The names of those parameters that the text declares or uses as addresses of global memory."""
         return addresses_in(self.ptx, self.signature)
 
     def shape(
@@ -126,11 +126,11 @@ class ForeignKernel:
         cluster: Extents | None = None,
         shared: tuple[int, int] = (0, 0),
     ) -> LaunchShape:
-        """The launch shape.
+        """Returns the LaunchShape for the given extents.
 
-        `block` and `cluster` may be left out if the text requires them, and must not contradict the text. `shared` is a
-        pair: the size of dynamic shared memory in bytes, and its alignment. The alignment is a power of two, or 0 for
-        the alignment that the text declares. Raises LaunchError `grid`."""
+        `block` may be left out if the text states it (`.reqntid`). `block` and `cluster` must not contradict the text.
+        `shared` is a pair: the size of dynamic shared memory in bytes, and its alignment. The alignment is a power of
+        two, or 0 for the alignment that the text declares. Raises LaunchError `grid`."""
         says = self.signature
         for name, required, wanted in (("block", says.block, block), ("cluster", says.cluster, cluster)):
             if required and wanted and required != wanted:
@@ -143,7 +143,7 @@ class ForeignKernel:
         return LaunchShape(grid, block, cluster or says.cluster or (1, 1, 1), *shared)
 
     def fault(self, parameter: SignatureParameter, value: Any) -> str | None:
-        """Describes the mistake in an argument. The result is None if there is no mistake."""
+        """Describes why `value` cannot be passed for `parameter`. Returns None if it can be passed."""
         if hasattr(value, "ctypes"):
             return self._array_fault(parameter, value)
         if isinstance(value, MapOf):
@@ -170,7 +170,7 @@ class ForeignKernel:
     def emulate(
         self, shape: LaunchShape, arguments: Sequence[Any], names: Sequence[str], **options: Any
     ) -> ForeignResult:
-        """Launches on the emulator and writes the arrays back.
+        """Launches on the emulator and copies the arrays back.
 
         `names` are the names of the arguments in messages. `options` are passed to `emulate`. Raises FindingError,
         LaunchError or DeviceError."""
@@ -216,7 +216,7 @@ class ForeignKernel:
     # ---- a GPU ----
 
     def load(self, shape: LaunchShape, arguments: Sequence[Any], names: Sequence[str], ordinal: int) -> CudaForeign:
-        """Prepares a launch on a GPU and copies the arrays there. Raises LaunchError or DeviceError."""
+        """Prepares a launch on a GPU and copies the arrays to this GPU. Raises LaunchError or DeviceError."""
         return CudaForeign(self, shape, arguments, names, ordinal)
 
 
@@ -259,14 +259,14 @@ class CudaForeign:
         self._launch()
 
     def attributes(self) -> Attributes:
-        """Registers, spills, shared bytes and occupancy."""
+        """Returns the kernel's registers, spills, shared memory and occupancy."""
         from dsl.runtime.cuda.module import attributes_of
 
         return attributes_of(self.context, self.function, self)
 
     def memory(self) -> list[tuple[int, int]]:
-        """The address ranges of all memory that a launch may change: the arrays, and the module's variables that the
-        driver finds."""
+        """Returns the address range, (begin, end), of each array and each global variable of the module. A launch may
+        change this memory."""
         from dsl.runtime.cuda.module import variable
 
         found = [(copy.array.pointer, copy.allocation.size) for _, copy in self.copies.values()]
@@ -282,7 +282,7 @@ class CudaForeign:
 
 
 def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None]:
-    """A function that launches with these arguments. `images` holds the bytes of each argument."""
+    """Returns a function that launches with fixed arguments. `images` contains the bytes of each argument."""
     import ctypes
 
     from dsl.runtime.cuda import driver
@@ -307,7 +307,7 @@ def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None
 
 
 def alignment_fault(alignment: int) -> str | None:
-    """Describes the mistake in an alignment of dynamic shared memory. The result is None if there is no mistake."""
+    """Describes why dynamic shared memory cannot have this alignment. Returns None if it can."""
     fits = 1 <= alignment <= MOST_ALIGNMENT and not alignment & (alignment - 1)
     text = f"dynamic shared memory is aligned to a power of two from 1 to {MOST_ALIGNMENT}, not to {alignment}"
     return None if fits else text
@@ -317,7 +317,7 @@ def alignment_fault(alignment: int) -> str | None:
 
 
 def is_map(parameter: SignatureParameter) -> bool:
-    """Whether a parameter has the size of a tensor map."""
+    """Returns whether a parameter has the size of a tensor map."""
     return parameter.is_array and parameter.bytes == MAP_BYTES
 
 
@@ -352,7 +352,8 @@ def _is_whole(value: float) -> bool:
 
 
 def image(parameter: SignatureParameter, value: Any) -> bytes:
-    """The bytes of an argument that is a number or a struct. The argument must have passed `fault`."""
+    """Returns the bytes of an argument that is a number or a struct. `fault` must have returned None for this
+    argument."""
     if hasattr(value, "tobytes"):
         return value.tobytes()
     code = FLOATS.get(parameter.type) or (BITS.get(parameter.type) if type(value) is float else None)

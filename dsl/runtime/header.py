@@ -1,10 +1,11 @@
-"""The header: all that a launch needs to know about a kernel. A header is a `//dsl ` line of JSON before `.version`.
+"""Reads and writes headers. A header tells the runtime all that it needs to launch a kernel. It is a line of JSON in
+PTX text that begins with `//dsl ` and precedes `.version`.
 
-docs/architecture.md has the table of the keys. `read` takes headers from PTX text, and `write` makes the line of a
-header. A header is untrusted input. `read` checks the schema version, and msgspec checks every type and size by the
-annotations below. `read` also compares the header with the parameters of its `.entry`. For a wrong field, `read` raises
-LaunchError `ptx` with the field's name. The header says nothing about the body of the PTX, so the body may be edited by
-hand."""
+A table in docs/architecture.md lists the keys. `read` parses the headers in PTX text, and `write` formats a header as a
+line. A header is untrusted input. So `read` checks the schema version, and msgspec checks every type and size against
+the annotations below. `read` also compares the header with the parameters of its `.entry`. For a wrong field, `read`
+raises LaunchError `ptx` with the field's name. The header does not describe the body of the entry, so the body may be
+edited by hand."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ Several = Annotated[tuple[Row, ...], Meta(max_length=MOST_OF_ROWS)]
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """The `.tile` file: its path as the user gave it, and the SHA-256 of its text in hex."""
+    """Identifies the `.tile` file by its path, as the user gave it, and by the SHA-256 of its text in hex."""
 
     file: Text
     sha256: Text
@@ -75,8 +76,9 @@ class SourceRecord:
 class HeaderTensor:
     """An array parameter.
 
-    `dims` has a name or an int for each axis. `access` is r, w or rw. `align` is the alignment of the pointer in bytes.
-    `present` is False if this variant was compiled without the optional tensor."""
+    `dims` contains the extent of each axis, as a name or an int. `access` is r if the kernel reads the array, w if it
+    writes it, or rw for both. `align` is the required alignment of the pointer in bytes. `present` is False if this
+    variant was compiled without the optional tensor."""
 
     name: Name
     dtype: str
@@ -113,7 +115,7 @@ class HeaderTable:
 class HeaderWorkspace:
     """Memory that the runtime provides for each launch: `each` elements for each block of the grid.
 
-    A workspace with `zero` holds zeros before each launch, and the launch must leave zeros."""
+    If `zero` is true, the workspace contains zeros before each launch, and the launch must leave zeros in it."""
 
     name: Name
     dtype: str
@@ -123,11 +125,11 @@ class HeaderWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class HeaderPipeline:
-    """A pipeline of stages between producer and consumer warps.
+    """A software pipeline of `stages` stages in shared memory, between producer and consumer warps.
 
-    The pipeline's mbarriers start `at` bytes after the start of dynamic shared memory and take 8 bytes each. First come
-    `stages` barriers for full stages, then `stages` barriers for empty stages. The pipeline transfers TMA boxes of the
-    tensors `of`."""
+    The pipeline's mbarriers start `at` bytes after the start of dynamic shared memory and take 8 bytes each. The first
+    `stages` mbarriers signal full stages, and the next `stages` mbarriers signal empty stages. Producers fill the
+    stages with TMA copies of the tensors `of`."""
 
     at: Offset
     stages: Annotated[int, Meta(ge=1, le=1 << 10)]
@@ -136,10 +138,10 @@ class HeaderPipeline:
 
 @dataclass(frozen=True, slots=True)
 class HeaderMark:
-    """A mark: a part of the kernel. Warps record the time at the start and at the end of this part.
+    """A mark: a part of the kernel at whose start and end warps record the time.
 
-    The kind `life` is the whole run of a warp. The kind `empty` is a part without instructions. The other kinds are
-    `barriers`, `loops` and `lines`. `line` is the line in the `.tile` file, or 0 if there is none."""
+    A mark of the kind `life` covers the whole run of a warp. A mark of the kind `empty` contains no instructions. The
+    other kinds are `barriers`, `loops` and `lines`. `line` is the line in the `.tile` file, or 0 if there is none."""
 
     kind: Literal["life", "empty", "barriers", "loops", "lines"]
     name: Text
@@ -155,13 +157,14 @@ else:  # msgspec does not support unions of untagged dataclasses, so `_param` re
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One `.param` of the entry. The value comes from the tensor, scalar, table, dim or workspace named `of`.
+    """One `.param` of the entry. `of` is the name of the tensor, scalar, table, dim or workspace that determines its
+    value.
 
     `of` is empty for a record and for a timeline. `axis` is the axis of a stride. The other fields describe a tensor
-    map. `axes` lists axes of the tensor, innermost first. If the tensor is contiguous, `axes` may leave out an axis.
-    The map then merges this axis with the next axis. `box` is the number of elements along each axis that one TMA copy
-    moves. `swizzle` is 0 or a number of bytes (see `TensorMap`). A `window` is for im2col copies. With a `window`,
-    `box` holds the number of channels and the number of pixels."""
+    map. `axes` lists the axes of the tensor, innermost first. For a contiguous tensor, an axis may be left out. The map
+    then merges this axis with the next axis. `box` is the number of elements along each axis that one TMA copy moves.
+    `swizzle` is 0 or a number of bytes (see `TensorMap`). `window` is given only for im2col copies. In this case, `box`
+    contains the number of channels and the number of pixels."""
 
     kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "timeline", "map"]
     of: Text = ""
@@ -184,11 +187,11 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Everything that a launch of one `.entry` needs. Sizes are in bytes.
+    """Everything that the runtime must know to launch one `.entry`. Sizes are in bytes.
 
-    `grid`, `moves` and `computes` are expressions. `overlaps` matters in a call of several launches. If it is true, a
-    launch of this kernel may start before the preceding launches of the call have ended. `in_place` holds pairs of an
-    output and an input that may be one array."""
+    `grid`, `moves` and `computes` are expressions. One call may launch several kernels. If `overlaps` is true, a launch
+    of this kernel may start before the preceding launches of the same call have ended. `in_place` contains pairs
+    (output, input) of tensor names. The two tensors of a pair may be the same array."""
 
     entry: Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z_$%][A-Za-z0-9_$]*\Z")]
     kernel: Text
@@ -216,7 +219,7 @@ class Header:
 
     @property
     def label(self) -> str:
-        """The name of the kernel and its schedule in messages: `softmax_rows with lanes`."""
+        """The kernel and its schedule, for messages: `softmax_rows with lanes`."""
         return self.kernel if self.schedule is None else f"{self.kernel} with {self.schedule}"
 
     @property
@@ -225,13 +228,14 @@ class Header:
         return tuple(param for param in self.params if isinstance(param, HeaderTensor) and param.present)
 
     def argument_bytes(self, argument: Argument) -> int:
-        """Size of an argument in parameter space, in bytes."""
+        """Returns the size of an argument in parameter space, in bytes."""
         lengths = {("table", each.name): each.length for each in self.params if isinstance(each, HeaderTable)}
         length = MAP_BYTES if argument.kind == "map" else lengths.get((argument.kind, argument.of), 1)
         return length * DTYPES[self.argument_dtype(argument)].bytes
 
     def argument_dtype(self, argument: Argument) -> str:
-        """Element type of an argument in parameter space. Indices are signed, and a tensor map consists of bytes."""
+        """Returns the element type of an argument in parameter space. Dims and strides are signed integers, and a
+        tensor map is an array of u8."""
         if argument.kind in ADDRESSES:
             return "u64"
         if argument.kind == "map":
@@ -245,7 +249,7 @@ KINDS: dict[type, str] = {HeaderTensor: "tensor", Scalar: "scalar", HeaderTable:
 
 
 def to_json(header: Header) -> dict[str, Any]:
-    """The JSON object of a header. The keys have the order of the table in docs/architecture.md."""
+    """Returns a header as a JSON object. Its keys are in the order of the table in docs/architecture.md."""
     record: dict[str, Any] = {"schema": SCHEMA, **asdict(header)}
     record["constants"] = {name: in_json(value) for name, value in header.constants.items()}
     record |= {key: in_json(record[key]) for key in ("grid", "moves", "computes")}
@@ -274,12 +278,14 @@ def _argument_json(argument: Argument) -> dict[str, Any]:
 
 
 def write(header: Header) -> str:
-    """The `//dsl ` line of a header, to be placed before `.version`. The line is ASCII and ends with a newline."""
+    """Returns a header as a `//dsl ` line, to be placed before `.version`. The line is ASCII and ends with a
+    newline."""
     return PREFIX + json.dumps(to_json(header), allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def read(ptx: str) -> dict[str, Header]:
-    """The headers in `ptx` by the names of their entries. Raises LaunchError `ptx` with the name of the wrong field."""
+    """Returns the headers in `ptx` by the names of their entries. Raises LaunchError `ptx` for a malformed header, with
+    the name of the wrong field."""
     signatures = entries(ptx)
     headers: dict[str, Header] = {}
     for number, line in enumerate(ptx.splitlines(), 1):
@@ -320,7 +326,7 @@ def _json(line: str, number: int) -> Any:
         fail("is not ASCII")
     try:
         text = line.removeprefix(PREFIX)
-        # JSON has no Infinity and no NaN. A header writes them as words.
+        # JSON has no Infinity and no NaN. Headers contain them as strings.
         return json.loads(text, object_pairs_hook=unique, parse_constant=lambda word: fail(f"contains {word}"))
     except RecursionError:
         fail("is nested too deeply")
@@ -333,8 +339,8 @@ def _json(line: str, number: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _HeaderRows:
-    """A header after the first step of reading. Parameters and arguments are still JSON objects, because `parse` reads
-    them later, each by its kind."""
+    """A partly parsed header. Its parameters and arguments are still JSON objects, because `parse` chooses their
+    classes by their `kind`."""
 
     schema: int
     params: Several[dict[str, Any]]
@@ -343,14 +349,14 @@ class _HeaderRows:
 
 
 def parse(record: Any) -> Header:
-    """Reads a header from a JSON object and checks the header. Only `read` compares the header with the `.entry`."""
+    """Converts a JSON object to a Header and checks it. Only `read` also compares the header with its `.entry`."""
     rows = _read(record, _HeaderRows)
     if rows.schema != SCHEMA:
         fail("schema", f"is {rows.schema}, this runtime reads {SCHEMA}")
     params = tuple(_param(row, f"params[{index}]") for index, row in enumerate(rows.params))
     arguments = tuple(_argument(row, f"arguments[{index}]") for index, row in enumerate(rows.arguments))
     header = _read({**record, "params": [], "arguments": []}, Header)
-    # In JSON, inf and nan are words.
+    # In a header, inf and nan are strings.
     constants = {n: NOT_FINITE.get(v, v) if isinstance(v, str) else v for n, v in header.constants.items()}
     header = replace(header, constants=constants, params=params, arguments=arguments)
     _check_known(record, to_json(header), "")
@@ -366,7 +372,7 @@ def parse(record: Any) -> Header:
 
 
 def _read(record: Any, kind: type[Row], path: str = "") -> Row:
-    """Converts a JSON object of the header to the class `kind`. Raises LaunchError `ptx` if the object is malformed."""
+    """Converts a JSON object to the class `kind`. Raises LaunchError `ptx` if the object is malformed."""
     try:
         return msgspec.convert(record, kind)
     except msgspec.ValidationError as error:
@@ -380,9 +386,9 @@ def _read(record: Any, kind: type[Row], path: str = "") -> Row:
 def _check_known(given: Any, known: Any, path: str) -> None:
     """Raises LaunchError `ptx` for unknown and for missing fields.
 
-    `given` is the JSON of a header or an argument. `known` is the JSON that this module writes for the object read from
-    `given`. `known` lacks optional fields without a value. So a field that only `given` has is allowed if it is null,
-    false or []."""
+    `given` is the JSON of a header or an argument. `known` is the JSON that this module would write for the same
+    object. `known` lacks optional fields that have no value. So a field that is only in `given` is allowed if it is
+    null, false or []."""
     if isinstance(given, dict):
         for key, value in {**dict.fromkeys(known), **given}.items():
             where = f"{path}.{key}"[:64].removeprefix(".")
@@ -458,7 +464,7 @@ def _check_extents(argument: Argument, where: str) -> None:
 
 
 def stride_name(tensor: str, axis: int) -> str:
-    """The name that expressions use for the stride of a strided tensor along an axis. The stride is in elements."""
+    """Returns the name of a tensor's stride in expressions, such as `x.stride0`. The stride is in elements."""
     return f"{tensor}.stride{axis}"
 
 
@@ -486,8 +492,8 @@ def _check_names(header: Header) -> None:
 
 
 def _check_expressions(header: Header, strided: list[HeaderTensor]) -> None:
-    """Checks that expressions use only known names: dims, constants, scalars, strides, and `sms`, the number of
-    multiprocessors."""
+    """Checks that the header's expressions contain only known names. These are dims, constants, scalars, strides, and
+    `sms`, the number of multiprocessors."""
     numbers = {name for name, value in header.constants.items() if not isinstance(value, str)}
     scalars = {param.name for param in header.params if isinstance(param, Scalar)}
     strides = {stride_name(tensor.name, axis) for tensor in strided for axis in range(len(tensor.dims))}

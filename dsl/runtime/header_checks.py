@@ -32,9 +32,9 @@ def check_expression(where: str, tree: Tree, known: Collection[str]) -> None:
 def check_signature(
     entry: str, arguments: Sequence[tuple[str, str, str, int]], parameters: Sequence[SignatureParameter]
 ) -> None:
-    """Compares the header's arguments (kind, of, dtype, bytes) with the `.param`s of the entry, one by one.
+    """Compares each argument of a header, (kind, of, dtype, bytes), with the entry's `.param` at the same position.
 
-    Raises LaunchError `ptx` for a difference."""
+    Raises LaunchError `ptx` if they do not match."""
     if len(arguments) != len(parameters):
         fail("arguments", f"entry {entry} has {len(parameters)} parameters, the header {len(arguments)}")
     for index, ((kind, of, dtype, size), parameter) in enumerate(zip(arguments, parameters, strict=True)):

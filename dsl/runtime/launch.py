@@ -1,8 +1,9 @@
-"""`Kernel`: an entry of PTX text with a header. A Kernel is called with arrays and runs on a GPU or on the emulator.
+"""A `Kernel` is an entry of PTX text with a header. It is called with arrays and runs on a GPU or on the emulator.
 
 Calls with equal types, shapes, strides and devices form a class. The first call of a class is checked against the
-header. Later calls of the class only check pointers, pack arguments and launch. The same code prepares arguments, grid
-and threads for the GPU and for the emulator. The GPU and the emulator each have a back end that launches."""
+header. Later calls of the class only check pointers, pack arguments and launch. This module prepares launches in the
+same way for the GPU and for the emulator. `cuda_launch.py` then launches on the GPU, and `emulation.py` on the
+emulator."""
 
 from __future__ import annotations
 
@@ -44,18 +45,18 @@ EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks", 
 
 
 class Kernel:
-    """One entry of `ptx`. `entry` may be left out if the text has only one header.
+    """A callable that launches one entry of `ptx`. `entry` may be left out if the text has only one header.
 
     `device` is `auto`, `cuda`, `cuda:1` or `emulator`. With `auto`, the kernel runs on the device of its arrays. With
-    `auto` and host arrays, it runs on GPU 0, or on the emulator if there is no GPU. A call on a GPU with host arrays
-    copies them to the device and back, and waits. A call with device arrays does not wait.
+    `auto` and host arrays, it runs on GPU 0, or on the emulator if there is no GPU. If a kernel with host arrays runs
+    on a GPU, the call copies the arrays to the device and back, and waits. A call with device arrays does not wait.
 
-    A call takes the parameters in the order of `header.params` or by name. An optional tensor that this variant lacks
-    is None or left out. A call with wrong arguments raises LaunchError and launches nothing. A call returns nothing.
+    A call passes arguments in the order of `header.params` or by name. For an optional tensor that this variant lacks,
+    pass None, or nothing. A call with wrong arguments raises LaunchError and launches nothing. A call returns None.
 
     If `overlaps` is true and the header allows it, a launch may start before the preceding launch in its stream has
-    ended. With `overlaps`, this kernel may only follow the launch for which it was compiled. Any other preceding launch
-    might still be writing data that this kernel reads at its start."""
+    ended. The preceding launch must then be the one for which this kernel was compiled. Any other launch might still be
+    writing data that this kernel reads at its start."""
 
     def __init__(self, ptx: str, entry: str | None = None, device: str = "auto", overlaps: bool = False) -> None:
         self.ptx = ptx
@@ -86,7 +87,7 @@ class Kernel:
         return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
-        """Launches, and does not wait if the arrays are on the device.
+        """Launches the kernel. Does not wait for its end if the arrays are on the device.
 
         `grid=` (x, y, z) overrides the header's grid. `stream=` (a raw handle) overrides the current stream."""
         if not named:
@@ -103,7 +104,6 @@ class Kernel:
             launch.changed(self._written_of(launch, arguments))
 
     def _written_of(self, launch: Launch, arguments: Sequence[Any]) -> list[Any]:
-        """The arguments that a launch reports to a framework as written."""
         tensors = self._tensors_of(arguments)
         return [tensors[place] for place in launch.places]
 
@@ -112,7 +112,7 @@ class Kernel:
 
     @cached_property
     def overlapping(self) -> Kernel:
-        """The same kernel for launches that may start before the preceding launch of the same call has ended."""
+        """The same kernel, but its launches may start before the preceding launch of the same call has ended."""
         if not self.header.overlaps:
             return self
         made = Kernel(self.ptx, self.header.entry, self.device, True)
@@ -121,12 +121,11 @@ class Kernel:
         return made
 
     def bind(self, *arguments: Any, **named: Any) -> Bound:
-        """Checks the arguments and returns a callable that launches with these arguments. The callable keeps the arrays
-        alive.
+        """Checks the arguments, and returns a callable that launches with these arguments and keeps the arrays alive.
 
-        With `timeline=`, warps on a GPU write records at the kernel's marks, so that the cost of the marks can be
-        measured. The value of `timeline=` is a pair: the number of events of a warp, and the number of blocks or
-        None."""
+        With `timeline=`, warps on a GPU write records at the kernel's marks, so that the cost of recording can be
+        measured. The value of `timeline=` is a pair: the maximum number of events of a warp, and the number of blocks
+        that write records. If the second number is None, `space_for` chooses it."""
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
@@ -145,21 +144,21 @@ class Kernel:
             convert(arguments[index])
 
     def repeated(self, arguments: Sequence[Any]) -> Again:
-        """A function that launches with other arrays of the same class. The function always uses the scalars and tables
+        """Returns a function that launches with other arrays of the same class. It always passes the scalars and tables
         in `arguments`."""
         launch, values = self._prepare(arguments, None)
         return launch.again(values[len(self._tensors) :])
 
     def run(self, *arguments: Any, counters: bool = False, time: bool = False, **named: Any) -> LaunchResult:
-        """Launches, waits, and returns a LaunchResult.
+        """Launches the kernel, waits for its end, and returns a LaunchResult.
 
-        `time` measures the time on a GPU. `counters` and the options in EMULATION require the emulator. `budget=`
-        limits the number of instructions. `time_limit=` limits the number of seconds. `writers=` keeps the last writer
-        of each byte of the arrays. `blocks=` runs only the first N blocks. With `from_middle=`, these N blocks are in
-        the middle of the grid. `ptx_lines=` counts by PTX line.
+        `time=True` measures the time on a GPU. `counters=True` and the options in EMULATION require the emulator.
+        `budget=` limits the number of instructions, and `time_limit=` the number of seconds. `writers=` stores which
+        thread wrote each byte of the arrays last. `blocks=N` runs only the first N blocks. With `from_middle=`, it runs
+        N blocks from the middle of the grid. `ptx_lines=` adds counters for each PTX line to the result.
 
-        `timeline=` keeps the records that warps write at marks. The value of `timeline=` is a pair: the number of
-        events of a warp, and the number of blocks or None. Raises DeviceError and DeviceAssertError."""
+        `timeline=` adds the records that warps write at the kernel's marks to the result. Its value is a pair, as for
+        `bind`. Raises DeviceError and DeviceAssertError."""
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         emulation = {key: named.pop(key) for key in EMULATION if key in named}
         arguments, grid, stream = self._order(arguments, named)
@@ -205,7 +204,8 @@ class Kernel:
         return replace(about, time_us=microseconds)
 
     def attributes(self, device: int = 0) -> Attributes:
-        """Registers, spills, shared bytes and occupancy on a GPU. Raises DeviceError without a GPU."""
+        """Returns the kernel's registers, spills, shared memory and occupancy on a GPU. Raises DeviceError if there is
+        no GPU."""
         return self._load(device).attributes()
 
     def _order(
@@ -228,9 +228,9 @@ class Kernel:
         return tuple(ordered), _three(grid), stream
 
     def _prepare(self, arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> tuple[Launch, list[Any]]:
-        """The prepared launch of the class of `arguments`, and the values to pack (see `ParamLayout`).
+        """Returns the prepared launch for the class of `arguments`, and the values to pack (see `ParamLayout`).
 
-        The pointers are not part of the class. They are checked later, by the launch."""
+        The launch itself checks the pointers later, because they differ within a class."""
         tensors = self._tensors_of(arguments)
         _, launch, recognise = self._last
         try:
@@ -248,8 +248,8 @@ class Kernel:
     def _look_up(
         self, tensors: Sequence[Any], arguments: Sequence[Any], grid: tuple[int, int, int] | None
     ) -> tuple[Launch, list[Any]]:
-        """The prepared launch and the pointers of the tensors. The launch is found by the tensors' signatures, or made
-        if the class is new."""
+        """Returns the prepared launch for the tensors' signatures, and the pointers of the tensors. If the class is
+        new, the launch is made."""
         values: list[Any] = []
         key: list[Any] = [grid]
         try:
@@ -271,8 +271,8 @@ class Kernel:
         return launch, values
 
     def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:
-        """Chooses the reader for the frameworks of these arrays, and reads the arrays. Raises LaunchError if a value is
-        not an array."""
+        """Chooses a Reader for the frameworks of these arrays, and reads the arrays with it. Raises LaunchError if a
+        value is not an array."""
         for x, tensor in zip(tensors, self.header.tensors, strict=True):
             if x is None:
                 raise LaunchError("call", f"{self.header.label} misses {tensor.name}")
@@ -312,7 +312,7 @@ class Kernel:
         return launch
 
     def _place(self, arrays: Mapping[str, Array]) -> int | None:
-        """The CUDA ordinal of the device that runs the launch, or None for the emulator."""
+        """Returns the CUDA ordinal of the launch's device, or None for the emulator."""
         places = {array.device: name for name, array in arrays.items()}
         if len(places) > 1:
             where = ", ".join(f"{name} on {_place_name(device)}" for device, name in places.items())
@@ -351,7 +351,7 @@ class Kernel:
 
 
 class EmptyLaunch(Repeated):
-    """Launches of a class whose grid has no blocks. Such a launch does nothing."""
+    """The prepared launch of a class of calls whose grid has no blocks. It does nothing."""
 
     def __init__(self, call: CallClass, ordinal: int | None) -> None:
         self.call = call
@@ -364,7 +364,7 @@ class EmptyLaunch(Repeated):
 class Bound:
     """A callable that launches with fixed arguments. It keeps the arrays alive.
 
-    After each launch the callable calls `changed` with the arrays in `written`."""
+    After each launch, it calls `changed(written)`, unless `changed` is None."""
 
     __slots__ = ("_changed", "_submit", "_written", "arguments")
 

@@ -1,8 +1,7 @@
-"""Facts on a kernel's machine code, read from the output of nvdisasm: the size of the code and of its loops.
+"""Counts the instructions in a kernel's machine code and in its loops, from the output of nvdisasm.
 
-The emulator counts how often each PTX instruction runs. The machine code may run differently, since ptxas unrolls
-loops, moves instructions out of loops and turns branches into predicates. This module counts the instructions of the
-code, not how often they run."""
+This module does not count how often instructions run. The emulator counts this for PTX. Machine instructions may run
+less or more often, since ptxas may unroll loops, move instructions out of loops and turn branches into predicates."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ WITH_LINES = "--print-line-info-ptx"
 
 @lru_cache(maxsize=16)
 def _printed(cubin: bytes, *options: str) -> str:
-    """The output of nvdisasm. The output is cached, because nvdisasm takes 0.3 s for any code. Usually, the same code
-    is counted, listed and compared within a short time."""
+    """Returns the output of nvdisasm for `cubin`. The output is cached, because several functions need it, and nvdisasm
+    takes 0.3 s."""
     return sass(cubin, *options)
 
 
@@ -38,7 +37,7 @@ class MachineCode:
     """Instruction counts of a kernel's machine code.
 
     `instructions` counts all instructions except the padding at the end. `loop` counts the instructions in the longest
-    inner loop. `loop` is 0 if there is no loop, and None if the code has computed branches."""
+    innermost loop. `loop` is 0 if there is no loop, and None if the code has indirect branches."""
 
     instructions: int
     loop: int | None
@@ -54,7 +53,7 @@ class _Block:
 def machine_code(cubin: bytes, entry: str) -> MachineCode:
     """Counts the instructions of one entry. Raises DeviceError `tool` if nvdisasm is missing or fails.
 
-    The result is cached, because rows of a benchmark and points of a search often have the same code."""
+    The result is cached, because variants in a benchmark or a search often have the same code."""
     return counted(_printed(cubin, WITH_LINES), entry)
 
 
@@ -62,8 +61,8 @@ def machine_code(cubin: bytes, entry: str) -> MachineCode:
 class ListedInstruction:
     """An instruction of the machine code, or a label. A label has no address.
 
-    `ptx_line` is the line of the PTX from which the instruction comes, or None if ptxas reports no line. `opcode` is
-    the word `LDS.128` in `@!P0 LDS.128 R4, [R8]`."""
+    `ptx_line` is the line of the PTX from which the instruction was compiled, or None if ptxas reports no line. For
+    `@!P0 LDS.128 R4, [R8]`, `opcode` is `LDS.128`, and `operands` is `R4, [R8]`."""
 
     text: str
     address: int | None = None
@@ -77,9 +76,9 @@ class ListedInstruction:
 class ListedBlock:
     """A basic block: instructions that are issued one after another.
 
-    `behind` is the preceding instruction if it is a branch around the block. `function` is the start of the function
-    that contains the block, or 0 for the entry itself. `calls` holds the starts of the functions that the block
-    calls."""
+    `behind` is the conditional branch right before the block, or None. `function` is the index of the first instruction
+    of the function that contains the block, or 0 for the entry itself. `calls` contains such indices for the functions
+    that the block calls."""
 
     instructions: list[ListedInstruction]
     behind: ListedInstruction | None
@@ -88,10 +87,10 @@ class ListedBlock:
 
 
 class _Code:
-    """The code of one entry, read from nvdisasm's output with PTX lines.
+    """The code of one entry, parsed from the output of nvdisasm with the option WITH_LINES.
 
-    `rows` are the instructions without the padding at the end, which is a branch to itself followed by NOPs. `listing`
-    holds the same instructions and also the labels. `labels` maps each label to the index of the next instruction."""
+    `rows` are the instructions without the padding at the end: a branch to itself, followed by NOPs. `listing` contains
+    the same instructions and also the labels. `labels` maps each label to the index of the next instruction."""
 
     def __init__(self, text: str, entry: str):
         self.listing: list[ListedInstruction] = []
@@ -125,12 +124,12 @@ class _Code:
 
 
 def listed_blocks(cubin: bytes, entry: str) -> list[ListedBlock]:
-    """The basic blocks of one entry. Raises DeviceError `tool` if nvdisasm is missing or fails."""
+    """Returns the basic blocks of one entry. Raises DeviceError `tool` if nvdisasm is missing or fails."""
     return blocks_in(_printed(cubin, WITH_LINES), entry)
 
 
 def blocks_in(text: str, entry: str) -> list[ListedBlock]:
-    """The basic blocks of one entry. `text` is nvdisasm's output with PTX lines."""
+    """Returns the basic blocks of one entry. `text` is the output of nvdisasm with the option WITH_LINES."""
     code = _Code(text, entry)
     called = {at: target for at, row in enumerate(code.rows)
               if row.opcode.startswith("CALL") and (target := code.goes_to(row)) is not None}  # fmt: skip
@@ -147,15 +146,16 @@ def blocks_in(text: str, entry: str) -> list[ListedBlock]:
 
 
 def listing(cubin: bytes, entry: str) -> list[ListedInstruction]:
-    """The instructions and labels of one entry, without the padding at the end. Raises DeviceError `tool` if nvdisasm
-    is missing or fails."""
+    """Returns the instructions and labels of one entry, without the padding at the end. Raises DeviceError `tool` if
+    nvdisasm is missing or fails."""
     return _Code(_printed(cubin, WITH_LINES), entry).listing
 
 
 def live_registers(cubin: bytes, entry: str) -> dict[int, dict[str, int]]:
-    """Address → kind of register (GPR, PRED, UGPR) → number of live registers, as nvdisasm reports them.
+    """Returns the number of live registers of each kind at each instruction: {address: {"GPR": 20, "PRED": 1}}.
 
-    Raises DeviceError `tool` if nvdisasm fails. Versions before 13.3 refuse kernels with 255 registers."""
+    Raises DeviceError `tool` if nvdisasm fails. Versions of nvdisasm before 13.3 fail for kernels with 255
+    registers."""
     try:
         return _live(_printed(cubin, "--life-range-mode", "count"), entry)
     except DeviceError as error:
@@ -166,7 +166,6 @@ def live_registers(cubin: bytes, entry: str) -> dict[int, dict[str, int]]:
 
 
 def _live(text: str, entry: str) -> dict[int, dict[str, int]]:
-    """Reads the live registers of one entry from nvdisasm's output: address → kind → number."""
     out: dict[int, dict[str, int]] = {}
     kinds: list[str] = []
     for row in _section(text, entry).splitlines():
@@ -179,13 +178,12 @@ def _live(text: str, entry: str) -> dict[int, dict[str, int]]:
 
 
 def _section(text: str, entry: str) -> str:
-    """The part of nvdisasm's output that holds the code of one entry."""
     sections = re.split(r"^\s*\.section\s+\.text\.([^,\s]+).*$", text, flags=re.M)
     return dict(zip(sections[1::2], sections[2::2], strict=True))[entry]
 
 
 def counted(text: str, entry: str) -> MachineCode:
-    """Counts the instructions of one entry. `text` is nvdisasm's output with PTX lines."""
+    """Counts the instructions of one entry. `text` is the output of nvdisasm with the option WITH_LINES."""
     code = _Code(text, entry)
     # A computed branch may go anywhere, so the loops are unknown.
     if any(row.opcode.split(".")[0] in INDIRECT for row in code.rows):
@@ -196,8 +194,8 @@ def counted(text: str, entry: str) -> MachineCode:
 
 
 def _blocks(code: _Code) -> tuple[list[_Block], list[int]]:
-    """The basic blocks with their successors, and the numbers of the blocks where the entry and the called functions
-    begin."""
+    """Returns the basic blocks with their successors, and the numbers of those blocks with which the entry or a called
+    function begins."""
     starts, called = {0}, {0}
     for at, row in enumerate(code.rows):
         target = code.goes_to(row)
@@ -223,11 +221,11 @@ def _blocks(code: _Code) -> tuple[list[_Block], list[int]]:
 
 
 def _inner(blocks: list[_Block], entries: list[int]) -> list[set[int]]:
-    """The innermost loops. Each loop is a set of block numbers.
+    """Returns the innermost loops. Each loop is a set of block numbers.
 
-    Only natural loops count. In a natural loop, the target of the back edge dominates the source of the edge. The loop
-    consists of the target and of all blocks that reach the source without passing through the target. Code that ptxas
-    moved out of line, and that jumps back, is no loop."""
+    Only natural loops are returned. A natural loop has a back edge whose target dominates its source. The loop consists
+    of the target and of all blocks that reach the source without passing through the target. Code that ptxas moved out
+    of line also jumps back, but it is no loop."""
     before: list[list[int]] = [[] for _ in blocks]
     for i, block in enumerate(blocks):
         for j in block.following:

@@ -1,4 +1,5 @@
-"""Equality of numbers. A cache, or a condition of a launch, treats equal numbers as the same number."""
+"""Compares and converts Python and numpy numbers. The comparisons distinguish 0.0 from -0.0, and treat NaN as equal to
+NaN."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
 
 
 def exact_key(value: Any) -> Hashable:
-    """A hashable key of a value. Two keys are equal only if no program can distinguish their values.
+    """Returns a hashable key for a value. Two values have equal keys only if no program can distinguish them.
 
     Two numbers have equal keys if their types, values and signs are equal. Two NaNs of the same type have equal keys.
-    Python's own equality is different: 1, 1.0 and True are equal, 0.0 equals -0.0, and NaN equals nothing.
+    Python's `==` is different: 1, 1.0 and True are equal, 0.0 equals -0.0, and NaN equals nothing.
 
     >>> exact_key(1) == exact_key(1.0), exact_key(0.0) == exact_key(-0.0), exact_key((1, 2)) == exact_key([1, 2])
     (False, False, True)
@@ -38,7 +39,7 @@ def exact_key(value: Any) -> Hashable:
 
 
 def same_number(a: Any, b: Any) -> bool:
-    """Whether two numbers of any types have the same value. Zeros must have the same sign, and NaN equals NaN."""
+    """Returns whether two numbers of any types have the same value. 0.0 differs from -0.0, and NaN equals NaN."""
     # NaN is the only value that differs from itself.
     return (a == b and copysign(1, a) == copysign(1, b)) or (a != a and b != b)
 
@@ -52,14 +53,14 @@ def plain(value: bool | int | float) -> bool | int | float:
 
 
 def is_masked(x: object) -> bool:
-    """Whether `x` is a masked array of numpy or an element of such an array."""
+    """Returns whether `x` is a masked array of numpy, or an element of a masked array."""
     return any(base.__module__.startswith("numpy.ma") for base in type(x).__mro__)
 
 
 def item_of(value: Any) -> Any:
     """Converts a numpy number or an array without axes to a Python number, and returns other values unchanged.
 
-    Raises LaunchError for a tensor that torch records, because the number would lose its gradient."""
+    Raises LaunchError for a tensor whose operations torch records, because the number would lose its gradient."""
     if not hasattr(value, "item") or getattr(value, "ndim", None) != 0 or is_masked(value):
         return value
     refuse_recorded(value)
@@ -67,7 +68,7 @@ def item_of(value: Any) -> Any:
 
 
 def as_float(value: Any) -> float | None:
-    """Converts a Fraction, a Decimal or a similar number to a double. The result is None if `value` is no number, or is
+    """Converts a Fraction, a Decimal or a similar number to a double. Returns None if `value` is not a number, or is
     too large for a double."""
     try:
         found = float(value)
@@ -77,7 +78,8 @@ def as_float(value: Any) -> float | None:
 
 
 def in_json(value: Any) -> Any:
-    """Converts a number or an expression tree to JSON. Infinities and NaN become words."""
+    """Converts a number or an expression tree to JSON. Infinities and NaN become the strings `inf`, `-inf` and
+    `nan`."""
     if isinstance(value, list | tuple):
         return [in_json(each) for each in value]
     return str(value) if isinstance(value, float) and value - value != 0 else value

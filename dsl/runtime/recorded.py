@@ -22,9 +22,9 @@ def refuse_recorded(x: Any) -> None:
 
 
 def is_recorded(x: Any) -> bool:
-    """Whether torch records operations on the tensor `x` for backward-mode or forward-mode gradients.
+    """Returns whether torch records operations on the tensor `x` for backward-mode or forward-mode gradients.
 
-    Inside an operator, nothing counts as recorded, because the operator has its own gradient."""
+    Inside a torch operator, `requires_grad` is ignored, because the operator defines its own gradient."""
     if getattr(x, "requires_grad", False):
         # A tensor exists, so torch is already loaded.
         torch = sys.modules["torch"]
@@ -34,7 +34,8 @@ def is_recorded(x: Any) -> bool:
 
 
 def is_below_autograd(torch: Any) -> bool:
-    """Whether this code runs inside an operator of torch. In this case torch records the operator as a whole."""
+    """Returns whether this code runs inside an operator of torch. In this case, torch records the operator as a
+    whole."""
     # The function is private to torch. If it is missing, every tensor that requires a gradient is refused.
     try:
         return torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutogradFunctionality)

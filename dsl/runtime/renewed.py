@@ -1,8 +1,7 @@
-"""Repeated launches. Memory that a launch both reads and changes is restored before each launch.
+"""Makes launches repeatable: memory that a launch both reads and changes is restored before each launch.
 
-A kernel may take numbers from a counter, add to a sum or work in place. Without restored memory, the second launch of
-such a kernel would find the results of the first launch. The second launch would then do different work or wait
-forever.
+A kernel may increment a counter, add to a sum or work in place. If memory were not restored, the second launch of such
+a kernel would read the results of the first. It would then do different work, or wait forever.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ class Renewed:
 
 
 class KeptMemory:
-    """A copy of the contents that the memory `spans` has when this object is made. The memory is on the device
-    `ordinal`, or on the host if `ordinal` is None.
+    """Copies the memory ranges `spans` when it is made, so that `put_back` can restore them. The memory is on the
+    device `ordinal`, or on the host if `ordinal` is None.
 
     Raises DeviceError if the device has no room for the copy."""
 
@@ -103,10 +102,11 @@ def in_a_row(launches: Sequence[Callable[[], object]]) -> Callable[[], object]:
 def changed_spans(
     launches: Sequence[tuple[Header, Sequence[Any]]], read_by: Sequence[tuple[Header, Sequence[Any]]] | None = None
 ) -> list[Span]:
-    """The memory that `launches` write and the launches in `read_by` read. By default, `read_by` is `launches`.
+    """Returns the memory ranges that `launches` write and that the launches in `read_by` read. By default, `read_by` is
+    `launches`.
 
-    Each launch is a pair of its header and its arguments. The result holds each written range that overlaps a read
-    range. The two ranges may belong to different tensors, because tensors may share memory."""
+    Each launch is a pair of its header and its arguments. The result contains each written range that overlaps a range
+    that is read. The two ranges may belong to different tensors, because tensors may share memory."""
     written, read = (
         _spans(each, way) for each, way in ((launches, "w"), (launches if read_by is None else read_by, "r"))
     )
@@ -114,7 +114,7 @@ def changed_spans(
 
 
 def _spans(launches: Sequence[tuple[Header, Sequence[Any]]], way: str) -> list[Span]:
-    """The memory of all tensors that the launches read (if `way` is "r") or write (if `way` is "w")."""
+    """Returns the memory ranges that the launches read (if `way` is "r") or write (if `way` is "w")."""
     found = []
     for header, values in launches:
         for param, value in zip(header.params, values, strict=True):

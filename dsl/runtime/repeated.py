@@ -1,4 +1,4 @@
-"""The shortest path from a call to the driver, for repeated launches with arguments of one class."""
+"""The base class of launches that are prepared once for a class of calls, and then repeated with little overhead."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Changed = Callable[[list[Any]], object]
 
 
 def never(arguments: Sequence[Any]) -> bool:
-    """The `Again` of a class that has no short path. It never launches."""
+    """The `Again` function for a class of calls that has no fast path. It always returns False."""
     return False
 
 
 def unread(x: Any) -> int:
-    """The `pointer` of a class that recognises no arrays. It always raises TypeError."""
+    """The `pointer` function for a class of calls whose arrays cannot be recognised. It always raises TypeError."""
     raise TypeError(x)
 
 
 class Repeated:
-    """The launches of a class of calls. `recognise` tells whether arrays belong to the class, and `pointer` returns the
-    address of a recognised array."""
+    """Launches the calls of one class. `recognise(*arrays)` returns whether arrays belong to the class.
+    `pointer(array)` returns the address of such an array."""
 
     recognise: Recogniser = staticmethod(unrecognised)
     pointer: Callable[[Any], int] = staticmethod(unread)
@@ -38,30 +38,31 @@ class Repeated:
     """The positions of the reported arrays among a launch's tensors."""
 
     def again(self, rest: Sequence[Any] = ()) -> Again:
-        """A function that checks and packs arrays of this class and launches with them. The function refuses other
-        arrays.
+        """Returns a function that launches with given arrays if they belong to this class. The function returns whether
+        it has launched.
 
-        The result is `never` if there is no short path. `rest` holds the values of the scalars and tables in the form
-        that `ParamLayout` packs."""
+        Returns `never` if there is no fast path. `rest` contains the values of the scalars and tables, as `ParamLayout`
+        packs them."""
         return never
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Launches once. `values` are packed (see `ParamLayout`)."""
+        """Packs `values` (see `ParamLayout`) and launches once."""
         raise NotImplementedError
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
-        """A function that launches with these arguments. The caller must keep the arguments alive."""
+        """Returns a function that launches with these arguments. The caller must keep the arguments alive."""
         return partial(self.launch, values, arguments, stream)
 
     def recognises(self, framework: Framework, tensors: Sequence[Any]) -> None:
-        """Uses the recogniser of `framework`, to which all arrays belong. `tensors` are the first call's arrays."""
+        """Sets `recognise` and `pointer` to functions of `framework`, to which all arrays belong. `tensors` are the
+        arrays of the first call."""
         self.recognise = framework.recogniser(tensors)
         if self.recognise is not unrecognised:
             self.pointer = framework.pointer()
 
     def tells(self, frameworks: Sequence[Framework], written: Sequence[bool]) -> None:
-        """Makes launches report the arrays that they write. `frameworks` and `written` have one item for each tensor:
-        its framework, and whether the kernel writes the tensor."""
+        """Sets `changed` and `places`, so that each launch reports the arrays that it writes. For each tensor,
+        `frameworks` contains its framework, and `written` contains whether the kernel writes it."""
         told = [(each.changed(), i) for i, (each, is_one) in enumerate(zip(frameworks, written, strict=True)) if is_one]
         # At most one framework needs the report: torch.
         known = {changed: None for changed, _ in told if changed is not None}

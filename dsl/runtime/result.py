@@ -15,10 +15,12 @@ class LaunchResult:
     `device` is `emulator`, `cuda:0`, `cuda:1` and so on. `time_us` is the number of microseconds between two events
     around the launch. `time_us` is None unless the time was requested.
 
-    `counters`, `findings` and `output` come from the emulator. On a GPU these three are None or empty. `writers` tells
-    who wrote each byte of the written arrays, if requested. `timeline` holds the warps' records at marks, if requested.
+    The emulator provides `counters`, `findings` and `output`. On a GPU, these three are None or empty. `writers`
+    contains the last writer of each byte of the written arrays, if requested. `timeline` contains the records that
+    warps wrote at the kernel's marks, if requested.
 
-    `moves` and `computes` are the numbers of bytes and operations of the launch, if the header states them.
+    `moves` is the number of bytes that the launch moves, and `computes` is the number of its operations, if the header
+    states them.
     """
 
     device: str

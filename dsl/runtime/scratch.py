@@ -1,5 +1,5 @@
-"""Workspaces in host memory. The launches of a call share these workspaces. Some workspaces must contain zeros at the
-end of the call."""
+"""Makes workspaces in host memory, for launches on the emulator. The launches of a call share these workspaces. Some
+workspaces must contain zeros at the end of the call."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from dsl.runtime.errors import FindingError
 
 
 class ScratchArray(np.ndarray):
-    """A workspace. `scratch` is the state that the emulator keeps for the workspace between the launches of a call."""
+    """A workspace as a numpy array. `scratch` is the state that the emulator keeps for the workspace between the
+    launches of a call."""
 
     scratch: Scratch
 
     def check_zero(self, name: str, text: str, location: Location | None) -> None:
         """Raises FindingError if an element is not zero.
 
-        `text` is the declaration of the workspace. `location` is the location of this declaration."""
+        `text` is the declaration of the workspace, and `location` is the location of the declaration."""
         values = self.view(np.ndarray).reshape(-1)
         # bf16 and 8-bit floats may be fields of a structure, which numpy cannot compare with 0.
         if values.dtype.names:
@@ -55,8 +56,8 @@ def make_scratch(
 ) -> ScratchArray:
     """Makes a workspace in host memory. The workspace is row-major, or has the given strides in elements.
 
-    `must_be_zero` means that each call must leave zeros. `is_zeroed` means that each call starts with zeros. By
-    default, `is_zeroed` equals `must_be_zero`. If `is_zeroed` is true, the new workspace contains zeros."""
+    If `must_be_zero` is true, each call must leave zeros in the workspace. If `is_zeroed` is true, the new workspace
+    contains zeros, and each call starts with zeros. By default, `is_zeroed` equals `must_be_zero`."""
     is_zeroed = must_be_zero if is_zeroed is None else is_zeroed
     count = prod(shape) if strides is None else occupied(shape, strides)
     memory = (np.zeros if is_zeroed else np.empty)(count, dtype)

@@ -1,4 +1,4 @@
-"""Reads the declaration of each `.entry` of a PTX text: its parameters and launch requirements (PTX ISA, "Kernel
+"""Parses the declaration of each `.entry` in a PTX text: its parameters and launch requirements (PTX ISA, "Kernel
 Function Parameters" and "Performance-Tuning Directives")."""
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ PARAMETER = re.compile(
 class SignatureParameter:
     """One `.param`. `type` is the fundamental type of the parameter (`u64`, `b8`, …).
 
-    `bytes` is the size of the parameter. For an array, it is the size of all elements. `align` is the alignment in
-    bytes. `is_pointer` tells whether the text declares the parameter as a pointer. Not all compilers emit this
-    declaration. `start` and `end` are the parameter's position in the text."""
+    `bytes` is the size of the parameter. For an array, it is the size of all elements together. `align` is the
+    alignment in bytes. `is_pointer` is True if the text declares the parameter as a pointer (`.ptr`), which not all
+    compilers do. `start` and `end` are the parameter's position in the text."""
 
     name: str
     type: str
@@ -47,10 +47,10 @@ class SignatureParameter:
 class EntrySignature:
     """The declaration of one `.entry`.
 
-    `block` is the number of threads of a block along x, y and z. `cluster` is the number of blocks of a cluster.
-    `block` and `cluster` are None if the text does not require them. `most_registers` is the register limit of a
-    thread. `is_explicit_cluster` tells whether the text has `.explicitcluster`. `start` and `end` are the position of
-    the entry's name."""
+    `block` (`.reqntid`) and `cluster` (`.reqnctapercluster`) are extents along x, y and z: threads of a block, and
+    blocks of a cluster. `most_registers` is the register limit of a thread (`.maxnreg`). These three are None if the
+    text does not state them. `is_explicit_cluster` is True if the text contains `.explicitcluster`. `start` and `end`
+    are the position of the entry's name in the text."""
 
     name: str
     parameters: tuple[SignatureParameter, ...]
@@ -63,25 +63,27 @@ class EntrySignature:
 
 
 def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
-    """Maps each entry's name to the entry's parameters, in order. Raises LaunchError `ptx` for a malformed
+    """Returns the parameters of each entry in order, by the entry's name. Raises LaunchError `ptx` for a malformed
     parameter."""
     return {name: signature.parameters for name, signature in signatures(ptx).items()}
 
 
 def signatures(ptx: str) -> dict[str, EntrySignature]:
-    """Maps each entry's name to the entry's declaration. Raises LaunchError `ptx` for a malformed parameter."""
+    """Returns the declaration of each entry, by the entry's name. Raises LaunchError `ptx` for a malformed
+    parameter."""
     code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # blanks of equal length keep all positions
     return {match[1]: _signature(match) for match in ENTRY.finditer(code)}
 
 
 def target_of(ptx: str) -> str | None:
-    """The target of a PTX text, such as `sm_90a`. The result is None if the text has no `.target`."""
+    """Returns the target of a PTX text, such as `sm_90a`, or None if the text has no `.target`."""
     found = TARGET.search(NOT_CODE.sub(" ", ptx))
     return found and found[1]
 
 
 def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
-    """The names of the parameters that the text declares as pointers or converts to addresses of global memory."""
+    """Returns the names of those parameters that the text declares as pointers, or converts to addresses of global
+    memory."""
     body = _body(ptx, signature)
     # A pointer parameter is a generic address, which `cvta.to.global` converts to an address of global memory.
     made = set(re.findall(r"\bcvta\.to\.global\.u64\s+%\w+\s*,\s*(%\w+)", body))
@@ -91,15 +93,16 @@ def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
 
 
 def waits_with_a_barrier(ptx: str, signature: EntrySignature) -> int:
-    """Counts those `barrier.cluster.wait` instructions of an entry to which ptxas adds a barrier of the block.
+    """Counts the `barrier.cluster.wait` instructions of an entry to which ptxas adds a barrier for the block.
 
-    ptxas also adds branches around the wait and the added barrier. If the text declares `.explicitcluster`, ptxas adds
-    neither. Otherwise, ptxas 12.8 to 13.5 changes every `barrier.cluster.wait` in this way."""
+    ptxas also adds branches around the wait and around this barrier. If the text contains `.explicitcluster`, ptxas
+    adds nothing. Otherwise, ptxas 12.8 to 13.5 changes every `barrier.cluster.wait` in this way."""
     return 0 if signature.is_explicit_cluster else len(re.findall(r"\bbarrier\.cluster\.wait\b", _body(ptx, signature)))
 
 
 def _body(ptx: str, signature: EntrySignature) -> str:
-    """The PTX text from the name of an entry to the next entry or function. Comments and strings are blanked out."""
+    """Returns the PTX text from the end of an entry's name to the next entry or function. Blanks replace comments and
+    strings."""
     code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
     end = BODY_END.search(code, signature.end)
     return code[signature.end : end.start() if end else len(code)]
@@ -124,14 +127,14 @@ def _signature(match: re.Match[str]) -> EntrySignature:
 
 
 def _extents(directive: str, text: str) -> tuple[int, int, int] | None:
-    """The extents of a directive along x, y and z. Axes that the directive leaves out have extent 1. The result is None
-    if the text lacks the directive."""
+    """Returns the extents of a directive along x, y and z, or None if the text lacks the directive. Extents that the
+    directive leaves out are 1."""
     found = re.search(rf"\.{directive}{EXTENTS}", text)
     return found and (_number(found[1]), _number(found[2] or "1"), _number(found[3] or "1"))
 
 
 def _number(text: str) -> int:
-    """The value of a PTX integer: decimal, hexadecimal, or octal with a leading 0."""
+    """Returns the value of a PTX integer: decimal, hexadecimal, or octal with a leading 0."""
     digits = text.rstrip("U")
     return int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 16 if digits[1:2] in {"x", "X"} else 10)
 

@@ -1,5 +1,5 @@
-"""Tensor maps, which describe an array to TMA copies (PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and
-cuTensorMapEncodeIm2col)."""
+"""Describes arrays by tensor maps, as TMA copies need them (PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled
+and cuTensorMapEncodeIm2col)."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ SWIZZLES = (0, 32, 64, 128)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The base pixels of an im2col map along its spatial axes. The spatial axes are the axes 1 to rank - 2, innermost
+    """The base pixels of an im2col tensor map along its spatial axes. These are the axes 1 to rank - 2, innermost
     first.
 
-    Along axis i the base pixels are lower, lower + step, … up to extent - 1 + upper (PTX ISA, "im2col mode"). With
-    padding, lower is negative. For a filter with more taps, upper is smaller."""
+    Along each axis, the base pixels are lower, lower + step, … up to extent - 1 + upper (PTX ISA, "im2col mode").
+    Padding makes lower negative. A larger filter makes upper smaller."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
@@ -58,16 +58,16 @@ class Window:
 class TensorMap:
     """A tensor map of an array with one to five axes. Axis 0 is the innermost, and its elements are adjacent.
 
-    `element_bytes` is 1, 2, 4 or 8. `extents` is the number of elements along each axis. `strides` has the stride in
-    bytes of axis 1 and of each later axis. `box` is the number of elements along each axis that one TMA copy moves.
+    `element_bytes` is 1, 2, 4 or 8. `extents` is the number of elements along each axis. `strides` contains the strides
+    in bytes of all axes except axis 0. `box` is the number of elements along each axis that one TMA copy moves.
     Elements outside the array are read as zeros and are not written. `swizzle` is 0, 32, 64 or 128 bytes. A swizzle of
     n bytes permutes the 16-byte pieces within each row of n bytes.
 
-    `window` is set for im2col copies. A map with a window has 3 to 5 axes: channels, one to three spatial axes, and
-    images. Its `box` is (channels, pixels). The box contains consecutive pixels of the window, and may continue in the
-    next image.
+    `window` is given only for im2col copies. A map with a window has 3 to 5 axes: channels, one to three spatial axes,
+    and images. Its `box` is (channels, pixels). The box contains consecutive base pixels of the window, and may
+    continue in the next image.
 
-    `type` is one of MAP_TYPES if reductions use the map. `type` is empty if the map only copies bits.
+    If TMA reductions use the map, `type` is one of MAP_TYPES. If the map is only for copies of bits, `type` is empty.
     """
 
     element_bytes: int
@@ -102,8 +102,8 @@ class MapArgument(Protocol):
 
 
 def box_fault(row_bytes: int, swizzle: int) -> str | None:
-    """Describes the mistake in a box whose innermost rows have `row_bytes` bytes. The result is None if there is no
-    mistake."""
+    """Describes what is wrong with a box whose innermost rows have `row_bytes` bytes. Returns None if nothing is
+    wrong."""
     if row_bytes % MAP_PIECE:
         return f"has rows of {row_bytes} bytes, not a multiple of {MAP_PIECE}"
     if swizzle and row_bytes > swizzle:
@@ -112,12 +112,12 @@ def box_fault(row_bytes: int, swizzle: int) -> str | None:
 
 
 def of_array(array: Array, argument: MapArgument, stored: bool = False) -> TensorMap:
-    """The tensor map of `argument` for `array`. Raises LaunchError if the array has no legal map.
+    """Returns the tensor map of `array` that `argument` describes. Raises LaunchError if this map would be illegal.
 
-    If `stored` is true, the map is for stores. TMA stores write whole 16-byte pieces, so rows that end within a piece
-    are refused. If the map leaves out an axis of the array, this axis is merged with the next axis. The header allows
-    such merging only for contiguous arrays. An axis of one element may have any stride. For such an axis the map gets a
-    legal stride, which no address uses."""
+    If `stored` is true, the map is for TMA stores. These write whole 16-byte pieces, so rows that end within a piece
+    are refused. If `argument.axes` leaves out an axis of the array, this axis is merged with the next axis. The header
+    allows this only for contiguous arrays. An axis of one element may have any stride. The map then contains a legal
+    stride instead, which no address computation uses."""
     name, size = argument.of, array.itemsize
     if array.pointer % MAP_POINTER:
         message = f"{name} is aligned to {array.pointer & -array.pointer} bytes, a tensor map takes {MAP_POINTER}"
@@ -149,20 +149,21 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
 
 
 def own_axes(axes: tuple[int, ...]) -> dict[int, range]:
-    """Axis of a map → the axes of the array that are merged into this axis.
+    """Maps each axis in `axes` to the range of array axes that are merged into it: (2, 0) gives {0: range(0, 1), 2:
+    range(1, 3)}.
 
-    The merged axes are the axis itself and the preceding axes that the map does not name."""
+    The merged axes are the axis itself and the axes before it that `axes` leaves out."""
     return {axis: range(before + 1, axis + 1) for before, axis in pairwise([-1, *sorted(axes)])}
 
 
 def _stride(array: Array, axes: range) -> int:
-    """The stride between consecutive elements along merged axes. Axes of one element are skipped, since they may have
-    any stride."""
+    """Returns the stride between consecutive elements along merged axes. Axes of one element are skipped, since they
+    may have any stride."""
     return array.strides[next((axis for axis in reversed(axes) if array.shape[axis] > 1), axes[-1])]
 
 
 def _check_window(name: str, axes: tuple[int, ...], extents: tuple[int, ...], window: Window) -> None:
-    """Raises LaunchError for an array in which the window contains no base pixel."""
+    """Raises LaunchError if the array is so small that the window contains no base pixel."""
     spatial = zip(axes[1:-1], extents[1:-1], window.lower, window.upper, strict=True)
     for axis, extent, lower, upper in spatial:
         if (last := extent - 1 + upper) < lower:
@@ -171,8 +172,7 @@ def _check_window(name: str, axes: tuple[int, ...], extents: tuple[int, ...], wi
 
 
 def _check_stride(where: str, stride: int, size: int, innermost: bool) -> None:
-    """Raises LaunchError for a stride that no map can have. `stride` and `size`, the size of an element, are in
-    bytes."""
+    """Raises LaunchError if no tensor map can have this stride. `stride` and the element size `size` are in bytes."""
     if innermost and stride != size:
         message = f"{where} has a stride of {stride} bytes, a tensor map takes {size} there"
         raise LaunchError("array", message, "pass a copy whose elements lie side by side along this axis")

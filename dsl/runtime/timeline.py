@@ -1,4 +1,5 @@
-"""The records that warps write at the marks of a kernel (docs/architecture.md describes their format)."""
+"""Reads the records that warps write at the marks (timed parts) of a kernel. docs/architecture.md describes the
+records."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class TimelineSpace:
 
     @property
     def head(self) -> bytes:
-        """The first bytes of the memory at the launch. All other bytes are zeros."""
+        """The bytes with which the memory must begin at the launch. All other bytes must be zeros."""
         return HEAD.pack(self.blocks, self.events)
 
 
@@ -53,9 +54,9 @@ class TimelineSpace:
 class WarpRecord:
     """The record of one warp of a launch. `block` is the linear number of its block.
 
-    `begin` and `end` are pairs: the nanoseconds of %globaltimer, and %clock64. `end` is None if the warp has not ended.
-    Each of `events` is a triple: the mark, whether the event is the start of the mark, and %clock64. `dropped` is the
-    number of events that did not fit."""
+    `begin` and `end` are the times of the warp's start and end, each as a pair: %globaltimer in nanoseconds, and
+    %clock64. `end` is None if the warp has not ended. Each event is a triple: the mark, whether the event is the mark's
+    start, and %clock64. `dropped` is the number of events that did not fit."""
 
     block: int
     warp: int
@@ -67,7 +68,7 @@ class WarpRecord:
 
 
 def space_for(header: Header, grid: tuple[int, int, int], events: int, blocks: int | None = None) -> TimelineSpace:
-    """The memory for the records of a launch. The first `blocks` blocks of the grid write records.
+    """Returns the memory layout for the records of a launch. The first `blocks` blocks of the grid write records.
 
     By default, `blocks` is the smaller of MOST_BLOCKS and the number of blocks whose records fit. Raises LaunchError
     `limit` if the records take more than MOST_BYTES."""
@@ -85,8 +86,8 @@ def space_for(header: Header, grid: tuple[int, int, int], events: int, blocks: i
 
 
 def records(space: TimelineSpace, raw: Any) -> list[WarpRecord]:
-    """The records in the memory `raw` of a launch, in the order of blocks and warps. Warps that did not begin are left
-    out."""
+    """Parses the records in `raw`, the contents of the memory after a launch. Returns them in the order of blocks and
+    warps. Warps that did not start are left out."""
     memory = memoryview(raw).cast("B")
     every = range(space.blocks * space.warps)
     found = (_record(space, number, memory[HEAD.size + number * space.stride :]) for number in every)
@@ -107,7 +108,8 @@ def _record(space: TimelineSpace, number: int, memory: memoryview) -> WarpRecord
 
 
 def _events(words: memoryview, count: int, begin: int, ended: bool) -> Iterator[tuple[int, bool, int]]:
-    """The events of a warp. Each 32-bit clock is extended to 64 bits, starting from the clock at the start of the warp.
+    """Yields the events of a warp. Each 32-bit clock is extended to 64 bits, beginning with the 64-bit clock at the
+    start of the warp.
 
     The extension is correct if consecutive events of a warp are less than 2^32 cycles apart. If a warp has not ended,
     its events stop at the first unwritten event."""

@@ -34,8 +34,8 @@ WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
 class Assembly:
     """The figures that `ptxas -v` prints for one entry, and the machine code.
 
-    `registers` is the number of registers of a thread. `spill_stores`, `spill_loads` and `stack` are bytes of a thread.
-    `shared` is the static shared memory of a block in bytes.
+    `registers` is the number of registers of a thread. `spill_stores`, `spill_loads` and `stack` are in bytes per
+    thread. `shared` is the static shared memory of a block in bytes.
     """
 
     registers: int
@@ -49,7 +49,7 @@ class Assembly:
 
 @cache
 def find(program: str) -> Path:
-    """The path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` if the program is not installed."""
+    """Returns the path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` if the program is not installed."""
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
     except ModuleNotFoundError:  # without cuda-bindings (macOS) the program may still be on the PATH
@@ -68,10 +68,11 @@ def find(program: str) -> Path:
 
 
 def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None = None) -> Assembly:
-    """Assembles `ptx` for `arch`, such as `sm_90a`. The figures describe `entry`, by default the first entry.
+    """Assembles `ptx` for `arch`, such as `sm_90a`. The figures of the result are those of `entry`, by default the
+    first entry.
 
-    Raises LaunchError `ptx` for illegal PTX. The error's message is the log, which names the PTX lines. Raises
-    DeviceError `tool` if ptxas fails, or exceeds TIME_LIMIT or MEMORY_LIMIT."""
+    Raises LaunchError `ptx` for illegal PTX. The error's message contains the log of ptxas, which names the PTX lines.
+    Raises DeviceError `tool` if ptxas is killed, or exceeds TIME_LIMIT or MEMORY_LIMIT."""
     with tempfile.TemporaryDirectory(prefix="dsl-ptxas-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
@@ -90,7 +91,7 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None 
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end. Raises DeviceError `tool` if the program takes too long or too much memory."""
+    """Runs a program until it ends. Raises DeviceError `tool` if the program takes too long or too much memory."""
     name = Path(command[0]).name
     # The program gets its own session, so that its children can be stopped with it.
     with subprocess.Popen(
@@ -114,8 +115,8 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 def _limit_memory(pid: int) -> None:
     """Limits the address space of a running process.
 
-    The limit is set from outside, so that no Python code runs in a forked child. Forking a large Python process takes
-    0.04 s."""
+    The limit is set from this process, so that no Python code has to run in a forked child. Forking a large Python
+    process takes 0.04 s."""
     try:
         from resource import RLIMIT_AS, prlimit
     except ImportError:  # not on this system: only the time is limited
@@ -125,7 +126,6 @@ def _limit_memory(pid: int) -> None:
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Kills a program and all processes that it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -136,7 +136,8 @@ def _limited(program: str, how: str) -> DeviceError:
 
 
 def _figures(log: str, entry: str | None) -> dict[str, int]:
-    """Reads the figures of one entry from its part of the log, which begins with "Compiling entry function 'name'"."""
+    """Parses the figures of one entry from the log of ptxas. Its part of the log begins with "Compiling entry function
+    'name'"."""
     sections = re.split(r"Compiling entry function '([^']+)'", log)
     parts = dict(zip(sections[1::2], sections[2::2], strict=True))
     if entry is not None and entry not in parts:
@@ -157,7 +158,8 @@ def _figures(log: str, entry: str | None) -> dict[str, int]:
 
 
 def sass(cubin: bytes, *options: str) -> str:
-    """The machine code as text, printed by `nvdisasm`. The text has `.tile` lines unless `options` are given.
+    """Returns the machine code as text, as `nvdisasm` prints it. Unless `options` are given, the text also contains the
+    `.tile` lines.
 
     Raises DeviceError `tool` if nvdisasm is missing or fails."""
     with tempfile.NamedTemporaryFile(prefix="dsl-", suffix=".cubin") as file:
@@ -172,8 +174,8 @@ def sass(cubin: bytes, *options: str) -> str:
 
 @cache
 def version_of(program: str) -> str:
-    """The version of `ptxas` or `nvdisasm`, such as `13.5.34`. Raises DeviceError `tool` if the program is missing or
-    fails."""
+    """Returns the version of `ptxas` or `nvdisasm`, such as `13.5.34`. Raises DeviceError `tool` if the program is
+    missing or fails."""
     done = _run([str(find(program)), "--version"])
     found = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
     if done.returncode or found is None:

@@ -13,7 +13,8 @@ from dsl.runtime.frameworks import describe
 def to_device(x: Any, device: int = 0) -> DeviceArray:
     """Copies a host array (numpy, torch on the CPU, …) to a new DeviceArray with the same strides.
 
-    The array must have no gaps, but its axes may be in any order, as in `x.T`."""
+    The array must have no gaps, but its axes may be in any order, as in `x.T`. Raises LaunchError `array` for other
+    arrays."""
     array = describe(x)
     # If the axes are sorted by stride, the largest first, the array must be row-major.
     axes = sorted(range(len(array.shape)), key=lambda axis: -array.strides[axis])

@@ -1,4 +1,4 @@
-"""A schedule consists of names with expressions (`definitions.py`) and of properties, one row each (`properties.py`).
+"""A schedule defines names by expressions (`definitions.py`), and sets properties (a table in `properties.py`).
 Expressions are evaluated on demand."""
 
 from dsl.schedules.cheapest import Points

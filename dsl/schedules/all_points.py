@@ -1,10 +1,11 @@
-"""Evaluates a cost at all points of its `tune` sets at once, on numpy arrays.
+"""Evaluates a schedule's `cost` for all combinations of its `tune` values at once, on numpy arrays. Such a combination
+is called a point.
 
-A cost `where(CONDITION, TIME, inf)` evaluates TIME only at the points that meet CONDITION. The sets of the example of
-samples/matmul.tile have 3,960 points on sm_90a, of which 200 do.
+A cost `where(CONDITION, TIME, inf)` evaluates TIME only at the points where CONDITION is true. In the example of
+samples/matmul.tile on sm_90a, these are 200 of 3,960 points.
 
-All arrays hold f64, so integers are exact up to 2^53, and a quotient is a fraction. What has no value, as 1 / 0, is
-infinite or NaN, so a condition may guard it.
+All arrays contain f64, so integers are exact up to 2^53, and `/` returns fractions. 1 / 0 gives infinity or NaN instead
+of an error, so a condition may exclude it.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ MAX_POINTS = 1 << 14
 
 
 class AllPoints(Names):
-    """The names of a schedule. A name with a `tune` set, to which the caller gives no value, has an array of all its
-    values. `sets` has the values as the text states them, and `places` the place of each point's value among them. All
-    arrays broadcast to `shape`. Each new set adds an axis in front, and `keep` turns all axes into one."""
+    """Evaluates the names of a schedule at all points. A name with a `tune` set becomes an array of all values of the
+    set, unless the caller gives the name a value. `sets` contains the values as written, and `places` the index of each
+    point's value in its set. All arrays broadcast to `shape`. Each new set adds an axis in front, and `keep` flattens
+    all axes into one."""
 
     def __init__(self, *what: Any):
         super().__init__(*what)
@@ -41,9 +43,8 @@ class AllPoints(Names):
         self.cost: ast.Expr | None = None  # the cost, until its condition is evaluated
 
     def cheapest_first(self, setting: Setting) -> tuple[list[float], Callable[[int], dict[str, Any]]]:
-        """The finite costs in ascending order, and a function that returns the values of the sets at a place in this
-        order. If no cost is finite, the only point has the first value of each set. A cost without a value counts as
-        infinite."""
+        """Returns the finite costs in ascending order, and a function `at`. `at(i)` returns the sets' values for cost
+        i. If no cost is finite, the only point has the first value of each set. A cost of NaN counts as infinite."""
         self.cost = setting.values[0]
         try:
             with np.errstate(all="ignore"):
@@ -51,7 +52,7 @@ class AllPoints(Names):
         except TileError as error:
             raise through(error, setting.caller) from None
         costs = np.broadcast_to(cost, self.shape).reshape(-1)
-        # At equal cost, the values that the text states first win. The set that was read last decides first.
+        # At equal cost, values that come first in the text win. The set that was evaluated last is compared first.
         places = {name: np.broadcast_to(place, self.shape).reshape(-1) for name, place in self.places.items()}
         order = np.lexsort((*places.values(), costs))
         order = order[: np.isfinite(costs).sum()]
@@ -65,8 +66,8 @@ class AllPoints(Names):
         return costs[order].tolist(), at
 
     def value_at(self, name: str, point: int | None, place: int = 0) -> Any:
-        """The value of a set at a point, or None for the first one. If the value depends on other sets, it is the
-        number there, as an integer if it is whole."""
+        """Returns the value at index `place` of a set. If this value is an array, because it depends on other sets,
+        returns its element at `point` (None: the first point). Whole numbers are returned as int."""
         value = self.sets[name][place]
         if not self.joins(value):
             return value
@@ -91,7 +92,7 @@ class AllPoints(Names):
         return stacked.reshape(stacked.shape[:1] + between + stacked.shape[1:])
 
     def keep(self, condition: np.ndarray) -> None:
-        """Drops all points that do not meet a condition."""
+        """Drops all points where the condition is false."""
         kept = np.flatnonzero(np.broadcast_to(condition, self.shape))
 
         def of_points(value: Any) -> Any:
@@ -104,8 +105,8 @@ class AllPoints(Names):
         self.shape = (len(kept),)
 
     def meets(self, node: ast.Expr) -> bool:
-        """Keeps the points that meet a condition, one side of an `and` after the other. Returns whether the condition
-        can be met."""
+        """Drops the points where the condition is false. For `A and B`, B is evaluated only where A is true. Returns
+        False if the condition is false and depends on no set."""
         if isinstance(node, ast.Binary) and node.op == "and":
             return self.meets(node.left) and self.meets(node.right)
         condition = self.side(self.expr(node), node, "where")
@@ -120,7 +121,7 @@ class AllPoints(Names):
     def _binary(self, node: ast.Binary) -> Any:
         if node.op != "/":
             return super()._binary(node)
-        # A time is a fraction, so n / TILE need not be whole, as it must be in the value of a constant.
+        # A time may be a fraction. So n / TILE need not be an integer here, unlike in the value of a constant.
         left, right = self.operand(node.left, "/"), self.operand(node.right, "/")
         if isinstance(left, NUMBERS) and isinstance(right, NUMBERS) and not right:
             return inf if left else nan
@@ -170,7 +171,7 @@ class AllPoints(Names):
 
 
 def _number(value: Any) -> Any:
-    """The value as f64. A condition counts as 0 or 1."""
+    """Converts a value to f64. A condition becomes 0 or 1."""
     return np.asarray(value, np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Chooses the values of `tune` sets by the `cost` of a schedule."""
+"""Chooses the values of `tune` sets that make the `cost` of a schedule least."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dsl.text.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """The points of the `tune` sets that a cost reads, cheapest first. `costs` are in microseconds. A point with an
-    infinite cost is taken only if the schedule is asked for by name, and has no other point. `names` are those of the
-    sets. `at` returns their values at the point with a place in the order."""
+    """The combinations of values of the `tune` sets that a cost reads, cheapest first. `costs` are in microseconds. A
+    combination with infinite cost is used only if the caller names the schedule, and no other combination exists.
+    `names` contains the names of the sets. `at(i)` returns the values of combination i."""
 
     costs: list[float]
     names: frozenset[str]
@@ -23,8 +23,9 @@ class Points:
 
 
 def points(setting: Setting, program: Program, said: Said, *names: Any) -> Points:
-    """The points of the sets that a `cost` line reads. `names` are further parameters of `Names`: the names known so
-    far, the values that the caller gives, and the dims. Raises a TileError if the cost cannot be evaluated."""
+    """Evaluates a `cost` line for all values of the `tune` sets that it reads. `names` are further arguments of
+    `Names`: the names known so far, the values that the caller gives, and the dims. Raises a TileError if the cost
+    cannot be evaluated."""
     from dsl.schedules.all_points import AllPoints  # imports numpy, which most schedules do not need
 
     known, given, dims = names

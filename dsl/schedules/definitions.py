@@ -1,9 +1,9 @@
-"""A schedule as a set: a definition for each name, and a setting for each property.
+"""Collects the lines of a schedule: a definition for each name, and a setting for each property.
 
 The order of lines has no meaning. A schedule's own lines replace lines that `like` includes from other schedules. If
 several `like` lines define a name, the last one wins. An expression reads the final value of a name. So a line that
-replaces a constant also changes all names computed from this constant. If a definition reads its own name, it reads the
-definition that it replaces.
+replaces a constant also changes all names computed from this constant. A definition that reads its own name, as in `TM
+= TM / 2`, reads the definition that it replaces.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MAX_CHAIN = 64
 class Definition:
     """The definition of a name.
 
-    `values` holds a single expression, or all expressions of the name's `tune` set. `under` is the definition that this
-    definition replaces. `caller` is the `like` line that included this definition. `part` names the schedule part that
-    contains the definition.
+    `values` contains a single expression, or all expressions of the name's `tune` set. `under` is the definition that
+    this definition replaces. `caller` is the `like` line that included this definition. `part` names the schedule part
+    that contains the definition.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Definition:
         return self.values[0]
 
     def reads(self) -> set[str]:
-        """The names that the definition's expression reads.
+        """Returns the names that the definition's expression reads.
 
         If the expression reads the name that it defines, the result includes the names that the replaced definition
         reads.
@@ -60,7 +60,7 @@ class Definition:
         return found | self.under.reads() if self.under is not None and self.name in found else found
 
     def over(self, other: Definition | None) -> Definition:
-        """A copy of this definition that replaces `other`."""
+        """Returns a copy of this definition that replaces `other`."""
         if other is None:
             return self
         return replace(self, under=self.under.over(other) if self.under is not None else other)
@@ -68,7 +68,8 @@ class Definition:
 
 @dataclass(slots=True)
 class Said:
-    """Everything that a schedule states, by its own lines and by `like`, in the order of the text.
+    """The definitions, settings and contracts of a schedule, from its own lines and from `like`, in the order of the
+    text.
 
     `contracts` maps the name of a contract to its lines, each with the `like` line that included it.
     """
@@ -79,14 +80,15 @@ class Said:
     mistakes: Mistakes = field(default_factory=lambda: Mistakes())
 
     def copy(self) -> Said:
-        """A copy to which more can be added."""
+        """Returns a copy. Additions to the copy do not change the original."""
         mistakes = Mistakes()
         mistakes.errors, mistakes.broken = [*self.mistakes.errors], {*self.mistakes.broken}
         return Said(dict(self.definitions), dict(self.settings), dict(self.contracts), mistakes)
 
 
 class Mistakes:
-    """The errors in the lines of a schedule, each reported once. `broken` holds the names that wrong lines set."""
+    """The errors in the lines of a schedule, each reported once. `broken` contains the names that are set by lines with
+    errors."""
 
     def __init__(self) -> None:
         self.errors: list[TileError] = []
@@ -94,7 +96,8 @@ class Mistakes:
 
     @contextmanager
     def of_a_line(self) -> Iterator[None]:
-        """Records the errors of a line, so that the other lines are still checked."""
+        """Context manager that records the errors of a line instead of raising them, so that the other lines are still
+        checked."""
         try:
             yield
         except TileError as error:
@@ -116,9 +119,10 @@ MAX_LIKES = 64
 
 
 def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
-    """Everything that a schedule of `kernel` states. For a part of schedules, `kernel` is None.
+    """Returns the definitions, settings and contracts of a schedule. `kernel` is None for a schedule part, which other
+    schedules include.
 
-    Raises a TileError for lines that are wrong by themselves.
+    Raises a TileError for lines whose errors show without evaluating expressions.
     """
     said = said_by(program, kernel, schedule)
     said.mistakes.tell()
@@ -126,7 +130,7 @@ def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Sai
 
 
 def said_by(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
-    """Everything that a schedule of `kernel` states. Lines that are wrong by themselves become its `mistakes`."""
+    """Like `collect`, but stores the errors in the result's `mistakes` instead of raising them."""
     mistakes = Mistakes()
     said = _collect(program, kernel, schedule, None, (schedule,), mistakes, [])
     said.mistakes = mistakes
@@ -142,7 +146,7 @@ def _collect(
     mistakes: Mistakes,
     followed: list[ast.Property],
 ) -> Said:
-    """`seen`: the schedules on the path of `like` lines to this one, outermost first. `followed`: all `like` lines."""
+    """Like `collect`. `seen` and `followed` list the schedules and the `like` lines that lead to this schedule."""
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
     own: dict[str, Definition] = {}
@@ -196,7 +200,7 @@ def _collect(
 
 
 def names_set_by(line: Any) -> set[str]:
-    """The names that a line of a schedule sets, even if the line is wrong."""
+    """Returns the names that a line of a schedule sets, even if the line is wrong."""
     if isinstance(line, ast.Assign):
         return {target.id for target in line.targets if isinstance(target, ast.Name)}
     return {line.name} if isinstance(line, ast.Tune) else set()
@@ -233,11 +237,11 @@ def _defined(line: ast.Assign | ast.Tune | ast.Property, caller: Loc | None, par
 
 
 class Names(Numbers):
-    """The names of a schedule. Each name is evaluated when it is first needed.
+    """Evaluates the names of a schedule, each when it is first needed.
 
-    `known` holds names that have a value from the start. Values in `given` win over definitions. `asked` holds the
-    values so far, and `tuned` holds the `tune` sets among them. `reads` maps each name to the names that its
-    definition has used.
+    `known` maps names to values known from the start. Values in `given` override definitions. `asked` maps the names
+    evaluated so far to their values. `tuned` maps names with a `tune` set to all values of the set. `reads` maps each
+    name to the names that its definition has used.
     """
 
     def __init__(
@@ -280,7 +284,8 @@ class Names(Numbers):
         super().unknown(what, name, loc)
 
     def value(self, name: str, at: Loc) -> Any:
-        """The value of a defined name."""
+        """Returns the value of a name that has a definition. Raises TileError `schedule` if the name depends on
+        itself."""
         if name not in self.asked:
             if name in self.broken:
                 raise Suppressed("name", at, f"'{name}' is wrong")
@@ -298,7 +303,7 @@ class Names(Numbers):
         return self.asked[name]
 
     def of_set(self, definition: Definition) -> Any:
-        """The value of a name with a `tune` set: the value of the cheapest point, or else the first value."""
+        """Returns the value of a name with a `tune` set: the value that the cost chose, or else the first value."""
         # The set is evaluated as a whole, because the tuner lists it.
         values = self.tuned[definition.name] = self.each(definition)
         return self.cheapest.get(definition.name, values[0])
@@ -307,7 +312,7 @@ class Names(Numbers):
         return self.each(definition, 1)[0]
 
     def each(self, definition: Definition, count: int | None = None) -> list[Any]:
-        """The first `count` values of a definition, or all of them."""
+        """Evaluates the first `count` expressions of a definition, or all of them if `count` is None."""
         # The depth of nesting is counted anew for each definition, because MAX_CHAIN bounds the chain of definitions.
         depth, self.depth = self.depth, 0
         self.open.append(definition)
@@ -325,7 +330,7 @@ class Names(Numbers):
             self.depth = depth
 
     def option(self, node: ast.Expr) -> str:
-        """An option of a choice as text: a string, a name without another meaning, a number, or several of these."""
+        """Converts the option in a `choose` line to text. It may be a string, a word, a number, or several of these."""
         if isinstance(node, ast.String):
             return node.value
         if isinstance(node, ast.Sequence):
@@ -340,14 +345,14 @@ class Names(Numbers):
         return str(value)
 
     def means(self, name: str) -> bool:
-        """Whether a word in an option is a constant of the kernel or the schedule.
+        """Whether a word in an option is the name of a constant, so that its value is used.
 
-        Dims do not count, since they may have the names of options.
+        Dims do not count, because a dim may have the same name as an option.
         """
         return name in self.definitions or name in self.given
 
     def known(self, node: ast.Name) -> Any:
-        """The value of a name that has no definition."""
+        """Returns the value of a name that has no definition, such as a dim or a fact about the device."""
         name = node.id
         if name not in self.names and name not in WORDS and name not in DTYPES:
             if name in self.broken:
@@ -365,8 +370,8 @@ class Names(Numbers):
         return super()._name(node)
 
     def in_order(self, names: Collection[str]) -> list[str]:
-        """The names among `names` that were evaluated, in the given order. Each name comes after the names that it
-        reads."""
+        """Returns those of `names` that were evaluated. Each name comes after the names that it reads. Otherwise the
+        given order is kept."""
         out: dict[str, None] = {}
 
         def visit(name: str) -> None:

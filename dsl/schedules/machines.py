@@ -1,4 +1,4 @@
-"""The numbers of devices that the costs of schedules read (`machines.toml`)."""
+"""Times and bandwidths of devices, which the costs of schedules read (`machines.toml`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsl.lowering.ir.targets import Target
 
 
 def machine_numbers(target: Target, device: str | None = None) -> Mapping[str, float]:
-    """The numbers of the device with the name `device`, or of the target's chip if the device has no row. Times are in
-    microseconds, bandwidths in bytes a microsecond."""
+    """Returns the numbers of the device with the name `device`, or of the target's chip if the device has no row. Times
+    are in microseconds, and bandwidths in bytes per microsecond."""
     rows = _rows()
     return rows[next((name for name in rows if device is not None and name in device), target.chip)]
 

@@ -1,4 +1,5 @@
-"""The properties of schedules. Each property is a row with its subject, its values and its effect.
+"""The properties that a schedule can set, such as `layout` or `unroll`. A table row defines each property: what it
+applies to, its values, its effect.
 
 The row defines the meaning of a schedule line. It also provides the errors and hints of the line, the text of `dsl
 explain` and the list in docs/language.md. If a row has no `field`, its value goes to `Function.attrs` under the row's
@@ -27,10 +28,11 @@ from dsl.values.walk import NUMBERS, WORDS
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A line's property for one subject, as written. The subject is None for a property of the kernel.
+    """A property that a schedule line sets for one subject, before evaluation. In `unroll p: 4`, the subject is `p`.
+    The subject is None for a property of the whole kernel.
 
-    `caller` is the `like` line that included this line. `axis` is the axis that follows the name of a value.
-    `is_static` says whether `static` precedes the values.
+    `caller` is the `like` line that included this line. `axis` is the 1 in `loop v, 1: static 512`. `is_static` tells
+    whether the word `static` precedes the values.
     """
 
     row: PropertyRow
@@ -47,7 +49,7 @@ class Setting:
 
 
 class Takes:
-    """The values that a property takes.
+    """Base class for the kinds of values that a property accepts.
 
     `text` describes the values to users. `count` is the number of expressions, or None if `read` checks the number.
     """
@@ -57,27 +59,27 @@ class Takes:
 
     @property
     def behind(self) -> str:
-        """The text that follows a subject in the usage."""
+        """The text after a subject in the usage, such as `: N`."""
         return f": {self.text}"
 
     def read(self, setting: Setting, evaluate: Numbers) -> Any:
         raise NotImplementedError
 
     def said(self, value: Any) -> str:
-        """The text that `read` turns into this value. The text is empty if the subject alone is enough."""
+        """Formats a value as text that `read` accepts. The text is empty if the line needs no value."""
         return str(value)
 
     def subject(self, name: str, value: Any) -> str:
-        """The text before the colon."""
+        """Formats the text before the colon, such as `v, 1` in `loop v, 1: 512`."""
         return name
 
 
 @dataclass(frozen=True, slots=True)
 class PropertyRow:
-    """A property.
+    """The definition of a property.
 
-    `subject` is the kind of thing before the colon, or None for a property of the whole kernel. `example` is a whole
-    line. `field` names the field of `ResolvedSchedule` that the property fills.
+    `subject` describes what comes before the colon, such as `counter`. It is None for a property of the whole kernel.
+    `example` is a whole line. `field` names the field of `ResolvedSchedule` that stores the property's value.
     """
 
     name: str
@@ -89,13 +91,13 @@ class PropertyRow:
 
     @property
     def usage(self) -> str:
-        """The form of a line, such as `unroll COUNTER: N`."""
+        """The form of a schedule line with this property, such as `unroll COUNTER: N`."""
         if self.subject is None:
             return f"{self.name} {self.takes.text}"
         return f"{self.name} {self.subject.upper()}{self.takes.behind}"
 
     def line(self, subject: str | None, value: Any) -> str:
-        """The line of a schedule that sets this value."""
+        """Formats the schedule line that sets this value."""
         said = self.takes.said(value)
         if subject is None:
             return f"{self.name} {said}"
@@ -103,7 +105,7 @@ class PropertyRow:
 
 
 class Word(Takes):
-    """One of a few words."""
+    """A value that is one of several words, such as `exact|fast`."""
 
     def __init__(self, *words: str):
         self.words, self.text = words, "|".join(words)
@@ -117,7 +119,7 @@ class Word(Takes):
 
 
 class NameOf(Takes):
-    """A name of the kernel."""
+    """A value that is a name in the kernel, such as a loop counter."""
 
     def __init__(self, what: str):
         self.text = what
@@ -130,10 +132,9 @@ class NameOf(Takes):
 
 
 class Switch(Takes):
-    """One of two words, or a condition. The value may also be one of `others`. `where` may choose among all of these
-    words.
+    """A value that is one of several words, or a condition. `where(CONDITION, WORD, WORD)` may choose a word.
 
-    A true condition selects the second word. So a tuned constant can be the condition.
+    A false condition selects the first word, and a true condition the second. So a tuned constant can be the condition.
     """
 
     def __init__(self, off: str, on: str, *others: str):
@@ -184,7 +185,7 @@ class Whole(Takes):
 
 
 class WholeOr(Whole):
-    """An integer, or a word, which is read as 0."""
+    """An integer, or a word. The word is read as 0."""
 
     def __init__(self, word: str, low: int, high: int | None = None):
         super().__init__(low, high)
@@ -258,7 +259,7 @@ class Swizzle(Takes):
 
 
 class Rows(Takes):
-    """The parts of a layout, each a word with a list."""
+    """The parts of a layout, such as `vector [1, 8], lanes [1, 32]`. Each part is a word and a list."""
 
     text = "vector […], lanes […], warps […]"
     words = ("vector", "lanes", "warps", "contiguous", "register", "lane", "warp")
@@ -276,7 +277,7 @@ class Rows(Takes):
 
 
 class Nothing(Takes):
-    """No value, since the subject alone is enough."""
+    """No value, because the line names only subjects."""
 
     count = 0
     behind = ""
@@ -306,7 +307,7 @@ class Condition(Takes):
 
 
 class Peeled(Takes):
-    """A condition, or a flag that the kernel computes."""
+    """A condition, or the name of a flag that the kernel computes."""
 
     count = None
     behind = "[: CONDITION or FLAG]"
@@ -328,7 +329,7 @@ class Peeled(Takes):
 
 
 class Microseconds(Takes):
-    """The predicted time of a launch: a number, or an array of numbers if names have all values of their sets."""
+    """The predicted time of a launch: a number, or an array with the number for each combination of `tune` values."""
 
     text = "MICROSECONDS"
 
@@ -342,7 +343,8 @@ class Microseconds(Takes):
 
 
 class PartsSetting(Takes):
-    """The axis, the number of elements of a part along this axis, and whether all parts are written out."""
+    """The values of `loop`: the axis, the number of elements in each part along this axis, and whether the parts are
+    unrolled."""
 
     text = "[static] N"
     behind = ", AXIS: [static] N"
@@ -385,7 +387,7 @@ MOST_OF_CLUSTER = 16
 
 
 class ClusterShape(Takes):
-    """The number of blocks of a cluster along the first axis of the grid, or along the first two."""
+    """The number of blocks in a cluster along the first axis of the grid, or along the first two axes."""
 
     count = None
     text = "N[, M]"
@@ -664,8 +666,8 @@ PROPERTIES = {row.name: row for row in _ROWS}
 
 
 def rows_of(plugins: Plugins) -> Mapping[str, PropertyRow]:
-    """The properties, including properties of plug-ins. Raises a TileError `plugin` for a property that cannot be
-    added."""
+    """Returns the properties by name, including properties of plug-ins. Raises a TileError `plugin` for a property that
+    cannot be added."""
     return _with_added(plugins) if plugins.added else PROPERTIES
 
 
@@ -681,8 +683,8 @@ def _with_added(plugins: Plugins) -> Mapping[str, PropertyRow]:
 
 
 def _takes(added: Added) -> Takes:
-    """The values of a plug-in's property. The plug-in specifies these values as a Python value: a range, words, bool or
-    None."""
+    """Converts a plug-in's description of its property's values. The description is a Python value: a range, words,
+    bool or None."""
     match added.about["takes"]:
         case range(step=1) as span if len(span):
             return Whole(span.start, span.stop - 1)
@@ -699,9 +701,9 @@ def _takes(added: Added) -> Takes:
 def settings_of(
     line: ast.LayoutLine | ast.Property, rows: Mapping[str, PropertyRow], caller: Loc | None = None
 ) -> dict[tuple[str, str | None], Setting]:
-    """The settings of a line, by property and subject.
+    """Returns the settings that a schedule line makes, by (property, subject).
 
-    `rows` holds the known properties. `caller` is the `like` line that included `line`. Raises a TileError for an
+    `rows` contains the known properties. `caller` is the `like` line that included `line`. Raises a TileError for an
     unknown property, and for a line of the wrong form.
     """
     if isinstance(line, ast.LayoutLine):
@@ -728,7 +730,6 @@ def settings_of(
 def _of_subjects(
     row: PropertyRow, line: ast.Property, subjects: list[ast.Expr], values: list[ast.Expr], caller: Loc | None
 ) -> dict[tuple[str, str | None], Setting]:
-    """The settings of a line whose property has subjects."""
     if line.is_static and not isinstance(row.takes, PartsSetting):
         raise TileError("schedule", line.loc, row.usage, row.example)
     if isinstance(row.takes, PartsSetting):
@@ -745,7 +746,7 @@ def _of_subjects(
 
 
 def _new_name(line: ast.Property) -> str | None:
-    """The hint for a property of version 0.1: the line that replaces it now."""
+    """Returns the hint for a property of version 0.1: the line that replaces it now. Returns None for other names."""
     if line.name not in {*renamed.PROPERTIES, *renamed.BY_CHOICE}:
         return None
     written = "; ".join(renamed.new_lines(line.name, line.loc.text.partition(line.name)[2].strip()))
@@ -753,7 +754,7 @@ def _new_name(line: ast.Property) -> str | None:
 
 
 def listing() -> str:
-    """The list of properties for docs/language.md: usage and effect.
+    """Formats the list of properties for docs/language.md: usage and effect.
 
     Defaults are in docs/directives.md, and examples in `dsl explain`.
     """

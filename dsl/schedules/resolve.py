@@ -27,7 +27,8 @@ DEFAULT_WARPS = 4
 
 @dataclass(frozen=True, slots=True)
 class StatedContract:
-    """A contract with its evaluated bound, which is an option of a choice, or an expression of numbers and `copy`.
+    """A contract, such as `expect barriers == 0`, with its bound evaluated. The bound is an option of a choice, or an
+    expression of numbers and `copy`.
 
     `loc` is the contract's location, together with the `like` line that included the contract.
     """
@@ -41,13 +42,14 @@ class StatedContract:
 class ResolvedSchedule:
     """A schedule, evaluated for one variant.
 
-    `constants` holds the kernel's constants, and all names that are tuned or given. `definitions` holds the evaluated
-    names that are neither tuned nor given, each after the names that it reads. `tune` maps each tuned name to its
-    values, default first. Each name follows the names that it depends on. `derived` holds values of names that are not
-    constants. `unasked` holds definitions that nothing needed. `choices` maps keys to forced options. `places` maps
-    (property, subject) to the location of the line. `may_set_warps` is True if neither a line nor the caller sets
-    `warps`. `contracts` lists the contracts that the code must meet. `costs` holds the `cost` in microseconds, if
-    a line states it, and `points` the points among which the cost chose.
+    `constants` contains the kernel's constants, and all names that have a `tune` set or a value from the caller.
+    `definitions` contains the other evaluated names, each after the names that it reads. `tune` maps each name with a
+    `tune` set to the values of the set, default first. Each name follows the names that it depends on. `derived`
+    contains the values of names that are not constants. `unasked` contains definitions that were never evaluated.
+    `choices` maps keys to forced options. `places` maps (property, subject) to the location of the line.
+    `may_set_warps` is True if neither a line nor the caller sets `warps`. `contracts` lists the contracts that the code
+    must meet. `costs` contains the `cost` in microseconds, if a line states it. `points` contains the combinations of
+    values among which the cost chose.
     """
 
     name: str | None
@@ -70,7 +72,7 @@ class ResolvedSchedule:
     may_set_warps: bool = False
 
     def reason_of_set(self, name: str) -> str:
-        """Why the name has its value among those of its `tune` set, if the caller gives none."""
+        """Explains in words why a name has this value of its `tune` set, if the caller does not set the name."""
         finite = 0 if self.points is None else sum(cost < inf for cost in self.points.costs)
         if self.points is None or name not in self.points.names or not finite:
             return "the first of its set"
@@ -80,15 +82,15 @@ class ResolvedSchedule:
     def lines(self) -> dict[tuple[str, str], Loc]:
         """Maps (property, subject) to the location of its line, for the properties that the compiler's passes read.
 
-        A property of the kernel has its own name as its subject.
+        For a property of the whole kernel, the subject is the property's name.
         """
         apart = {row.name for row in PROPERTIES.values() if row.field != "attrs"}
         return {(row, name or row): loc for (row, name), loc in self.places.items() if row not in apart}
 
 
 def target_facts(target: Target, sms: int | None = None, device: str | None = None) -> dict[str, Any]:
-    """Facts about the device, by the names that schedules and dispatches read. `sms` and the name `device` come from
-    the actual device, if known."""
+    """Returns facts about the device, such as `shared_memory`, by the names that schedules and dispatches use. `sms`
+    and `device` (a name) describe the actual device, if known."""
     return {
         **machine_numbers(target, device),
         "gpu_arch": target.number,
@@ -104,8 +106,8 @@ def target_facts(target: Target, sms: int | None = None, device: str | None = No
 def tensor_names(
     kernel: ast.KernelDef, absent: Collection[str], strides: Mapping[str, Sequence[int]]
 ) -> dict[str, bool]:
-    """The values of `given(x)` for each optional tensor x, and of `contiguous(x, axis)` for each axis of a strided
-    tensor x.
+    """Computes the values of `given(x)` for each optional tensor x, and of `contiguous(x, axis)` for each axis of a
+    strided tensor x.
 
     A strided tensor without known strides counts as row-major.
     """
@@ -132,10 +134,11 @@ def resolve_schedule(
     chosen: Points | None = None,
     costs_only: bool = False,
 ) -> ResolvedSchedule:
-    """Evaluates the kernel's constants, its warps and the properties. `overrides` win over the schedule.
+    """Evaluates the kernel's constants, its number of warps and its properties. Values in `overrides` replace those of
+    the schedule.
 
-    Constants without a value are left out. `chosen` has the points of the schedule's cost, if they are known. With
-    `costs_only`, only the cost is evaluated. Raises a TileError or Errors with all wrong lines.
+    Constants without a value are left out. `chosen` contains the points of the schedule's cost, if already computed.
+    With `costs_only`, only the cost is evaluated. Raises a TileError or Errors with all wrong lines.
     """
     out = ResolvedSchedule(name)
     said = Said()
@@ -149,7 +152,8 @@ def resolve_schedule(
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
     names.broken = mistakes.broken
-    # The rule's cost chooses what it reads, also if the schedule has a cost of its own, for other sets.
+    # The rule's cost chooses the values of the sets that it reads. The schedule's own cost may choose those of other
+    # sets.
     costs = [each.settings["cost", None] for each in (rule, said) if ("cost", None) in each.settings]
     for setting in costs:
         with mistakes.of_a_line():
@@ -177,13 +181,12 @@ def resolve_schedule(
 
 
 def _said(program: Program, kernel: str, schedule: str) -> Said:
-    """What a schedule of a kernel states."""
     return said_by(program, kernel, program.schedule(kernel, schedule))
 
 
 def _add_defaults(kernel: ast.KernelDef, said: Said) -> None:
     """Adds the defaults of constants as definitions. The schedule's definition of a constant replaces the default, and
-    may read it."""
+    its expression may read the default."""
     for constant in kernel.constants:
         if constant.default is not None:
             default = Definition(constant.name, constant.loc, [constant.default])
@@ -192,7 +195,7 @@ def _add_defaults(kernel: ast.KernelDef, said: Said) -> None:
 
 
 def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:
-    """Adds the choices that lines of the schedule, a tuned entry or the caller force."""
+    """Adds the choices that are fixed by lines of the schedule, by a tuned entry or by the caller."""
     for name, definition in said.definitions.items():
         if is_key(name):
             at = definition.loc.under(definition.caller)
@@ -205,7 +208,8 @@ def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: M
 
 
 def _sort_names(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:
-    """Sorts the names into tuned, constant, derived and never used names. Each kind keeps the order of definition."""
+    """Sorts the names into four kinds: tuned, constant, derived, and never evaluated. In `tune`, `derived` and
+    `definitions`, a name comes after the names that it reads."""
     order = names.in_order(said.definitions)
     tuned = names.in_order([each for each in said.definitions if each in names.tuned])
     out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
@@ -225,7 +229,7 @@ def stated(
     evaluate: Callable[[ast.Expr], Any],
     option: Callable[[ast.Expr], str] | None = None,
 ) -> StatedContract:
-    """A contract with its bound evaluated. Raises a TileError for a bound that has no value or the wrong unit."""
+    """Evaluates the bound of a contract. Raises a TileError for a bound that has no value or the wrong unit."""
     bound: str | ast.Expr
     try:
         if contract.term == CHOICE:
@@ -238,7 +242,7 @@ def stated(
 
 
 def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names, mistakes: Mistakes) -> None:
-    """Evaluates the properties. The row of each property names the field that the value fills."""
+    """Evaluates the properties. The row of each property names the field that stores the value."""
     for (row, subject), setting in said.settings.items():
         if setting.row.field == "costs":  # evaluated with all points
             continue
@@ -253,7 +257,8 @@ def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: N
 
 
 def _read(kernel: ast.KernelDef, subject: str | None, setting: Setting, names: Names) -> Any:
-    """The value of a property for a subject. Raises a TileError `name` if the kernel has no such parameter."""
+    """Evaluates a property's value for a subject. Raises a TileError `name` if the subject is no parameter of the
+    kernel, or no function with an approximation."""
     parameters = {p.name for p in kernel.params}
     try:
         if setting.row.subject == "tensor" and subject not in parameters and setting.subject is not None:
@@ -268,7 +273,7 @@ def _read(kernel: ast.KernelDef, subject: str | None, setting: Setting, names: N
 
 
 def _near(warps: object) -> str:
-    """A hint with a valid number of warps near `warps`."""
+    """Returns a hint with a valid number of warps near `warps`."""
     if isinstance(warps, bool) or not isinstance(warps, int) or warps < 1:
         return f"warps = {DEFAULT_WARPS}"
     less = 1 << min(warps.bit_length() - 1, 5)

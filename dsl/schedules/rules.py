@@ -1,8 +1,8 @@
-"""Rules for the values of constants that nobody sets. The rules are schedule parts in `dsl/std/defaults.tile`.
+"""Default rules for constants that nobody sets. The rules are schedule parts in `dsl/std/defaults.tile`.
 
 The text of a kernel determines its rule: the tiles of its grid and its loops, the extents of its slices, and whether it
-multiplies matrices. If the kernel, its schedule or the caller sets a constant, the constant keeps this value, and the
-rule uses this value.
+multiplies matrices. A constant that the kernel, its schedule or the caller sets keeps its value, and the rule uses this
+value.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Expr = Any
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The part of `defaults.tile` that a kernel follows.
+    """The part of `defaults.tile` that sets a kernel's constants.
 
-    `names` maps the part's names to the kernel's expressions for constants, extents and TYPE.
+    `names` maps names in the part, such as `TM` or `TYPE`, to the kernel's expressions.
     """
 
     part: str
@@ -42,9 +42,9 @@ SOME_K = 2048
 
 
 def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Set[str], dims: Set[str]) -> Said:
-    """What the kernel's rule states: definitions of `warps` and of constants that neither the schedule nor the caller
-    sets, and the rule's cost. `given` has the names with a value of the caller, and `dims` the dims whose extents are
-    known. Without a rule the result is empty."""
+    """Returns the definitions and the cost of the kernel's default rule. The rule defines `warps`, and the constants
+    that neither the schedule nor the caller sets. `given` contains the names that the caller sets. `dims` contains the
+    dims whose extents are known. If the kernel has no rule, the result is empty."""
     rule = program.once(rule_of, kernel.name)
     known = {*schedule.definitions, *given}
     if rule is None or not rule.constants - known:
@@ -69,7 +69,7 @@ def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Set[
 
 
 def _asks_for_warps(schedule: Said) -> bool:
-    """Whether a line of the schedule asks for mma.sync."""
+    """Whether an `instruction` line of the schedule selects mma.sync."""
     lines = [setting for (name, _), setting in schedule.settings.items() if name == "instruction"]
     return any(isinstance(value, ast.Attribute) for line in lines for value in line.values)
 
@@ -80,7 +80,7 @@ def _parts() -> Program:
 
 
 def _renamed(node: Any, names: Mapping[str, Expr]) -> Any:
-    """The expression with its names replaced."""
+    """Replaces the names in an expression by the expressions in `names`."""
     if isinstance(node, ast.Name):
         return names.get(node.id, node)
     if isinstance(node, list):
@@ -99,7 +99,7 @@ def _renamed(node: Any, names: Mapping[str, Expr]) -> Any:
 
 
 def rule_of(program: Program, name: str) -> Rule | None:
-    """The rule of a kernel, or None if its text has another form."""
+    """Returns the default rule that fits a kernel's text, or None if no rule fits."""
     kernel = program.kernels[name]
     constants = {c.name for c in kernel.constants if c.types is None}
     tiled = list(_tiled(kernel, constants))
@@ -132,7 +132,7 @@ def _rule(part: str, kernel: ast.KernelDef, constants: Mapping[str, str], extent
 
 
 def _tiled(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Expr]]:
-    """The constants of `cdiv(EXTENT, CONSTANT)` in the grid, each with its extent, in the order of the axes."""
+    """Yields each constant of `cdiv(EXTENT, CONSTANT)` in the grid, with its extent, in the order of the axes."""
     grid = kernel.body[0] if kernel.body and isinstance(kernel.body[0], ast.Grid) else None
     for extent in grid.extents if grid is not None else ():
         if isinstance(extent, ast.Call) and _called(extent) == "cdiv" and len(extent.args) == 2:
@@ -142,14 +142,14 @@ def _tiled(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Ex
 
 
 def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
-    """The constants that are steps of loops."""
+    """Returns the constants that are steps of `range` loops."""
     calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call) and _called(node) == "range"]
     last = [call.args[2] for call in calls if len(call.args) == 3]
     return [step.id for step in last if isinstance(step, ast.Name) and step.id in constants]
 
 
 def _end_of_loop(kernel: ast.KernelDef, step: str) -> Expr:
-    """The end of the loop with this step, if it is a sum or a product of dims, and SOME_K otherwise."""
+    """Returns the end of the loop with this step. If the end contains anything but dims and numbers, returns SOME_K."""
     calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call) and _called(node) == "range"]
     ends = [call.args[1] for call in calls if len(call.args) == 3 and getattr(call.args[2], "id", None) == step]
     dims = dim_names(kernel)
@@ -163,7 +163,7 @@ def _end_of_loop(kernel: ast.KernelDef, step: str) -> Expr:
 
 
 def multiplies(program: Program, name: str) -> bool:
-    """Whether a kernel, or a function that it calls, has a matrix product."""
+    """Whether a kernel, or a function that it calls, contains a matrix product."""
     waiting, seen = [program.kernels[name].body], {name}
     while waiting:
         body = waiting.pop()
@@ -176,7 +176,7 @@ def multiplies(program: Program, name: str) -> bool:
 
 
 def _multiplies(body: Any) -> bool:
-    """Whether a body has a matrix product."""
+    """Whether a body contains a matrix product: `dot` or `@`."""
     return any(
         (isinstance(node, ast.Call) and _called(node) == "dot") or (isinstance(node, ast.Binary) and node.op == "@")
         for node in ast.walk(body)
@@ -188,7 +188,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _sliced(kernel: ast.KernelDef) -> Iterator[tuple[ast.TensorAnnotation, int, ast.Slice]]:
-    """The slices of tensors, each with its tensor's type and its axis."""
+    """Yields each slice in a subscript of a tensor, with the tensor's type and the axis."""
     types = {p.name: p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)}
     for node in ast.walk(kernel.body):
         if isinstance(node, ast.Index) and isinstance(node.value, ast.Name) and node.value.id in types:
@@ -198,13 +198,13 @@ def _sliced(kernel: ast.KernelDef) -> Iterator[tuple[ast.TensorAnnotation, int, 
 
 
 def _type_of_sliced(kernel: ast.KernelDef, constant: str) -> Expr | None:
-    """The element type of the first tensor that is sliced by a constant, or None."""
+    """Returns the element type of the first tensor with a slice whose end contains the constant, or None."""
     found = [type for type, _, part in _sliced(kernel) if constant in ast.names_in(part.stop)]  # type: ignore[arg-type]
     return ast.Name(kernel.loc, found[0].dtype) if found else None
 
 
 def _covers(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Expr, Expr]]:
-    """The constants of slices `0 : CONSTANT`, each with the dim of the sliced axis and the element type."""
+    """Yields the constant of each slice `0 : CONSTANT`, with the dim of the sliced axis and the element type."""
     for type, axis, part in _sliced(kernel):
         start, stop = part.start, part.stop
         from_0 = start is None or (isinstance(start, ast.Number) and start.value == 0)

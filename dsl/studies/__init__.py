@@ -1,2 +1,2 @@
-"""Tools that examine a whole `.tile` file. They show errors, the costs and correctness of kernels, and the reasons for
-the code."""
+"""Tools that examine a whole `.tile` file: its errors, the costs and results of its kernels, and the compiler's
+choices."""

@@ -1,9 +1,8 @@
-"""Compares the kernels and schedules that can run a file's examples. All combinations are checked, counted and
-measured.
+"""Compares the kernels and schedules that can run a file's examples. Each combination is checked, counted and timed.
 
-A row is one way to run an example: with the file's own choice, another option of its dispatch, another schedule, or a
-peer. A peer is a Python function in place of the kernels (`peers.py`). All rows are checked before any row is measured.
-The measurements alternate between the rows, so that a drift of the clocks affects all rows alike.
+A row of the result is one way to run an example: with the file's own choice, another option of its dispatch, another
+schedule, or a peer. A peer is a Python function that replaces the kernels (`peers.py`). All rows are checked before any
+row is timed. The timed launches alternate between the rows, so that a drift of the clocks affects all rows alike.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ blocks."""
 class BenchWay:
     """A way to run an example.
 
-    `options` are options of the example's dispatch. `schedule` replaces the schedule that the file chooses. `edited` is
-    a file of IR or PTX, whose kernels replace the compiled kernels.
+    `options` sets options of the dispatch that the example calls. `schedule` replaces the schedule that the file
+    chooses. `edited` is a file of IR or PTX, whose kernels replace the compiled kernels.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -60,10 +59,10 @@ class BenchWay:
 class BenchRow:
     """One way to run an example, with its results.
 
-    `counted` has, for each launch, the number of blocks that the launch's counters cover. `failed` is a fault that the
-    emulator found in these blocks, or the reason why there is no report. `is_wrong` is True if the failure counts as an
-    error, for example if the file itself chooses this row. `edited` names the file of IR or PTX that replaced a kernel.
-    `peer` names the function that replaced the kernels.
+    `counted` contains, for each launch, the number of blocks that the emulator counted. `failed` is a fault that it
+    found in these blocks, or the reason why there is no report. `is_wrong` is True if the failure counts as an error,
+    for example if the file itself chooses this row. `edited` names the file of IR or PTX that replaced a kernel. `peer`
+    names the function that replaced the kernels.
     """
 
     example: str | None
@@ -85,10 +84,10 @@ class BenchRow:
         return [launch.schedule or "-" for launch in self.report.launches] if self.report else []
 
     def figures(self) -> dict[str, float | None]:
-        """The figures of the row.
+        """Returns the figures of the row.
 
-        `instructions` counts instructions of warps. `instructions`, `moves` and `atomic_waits` are totals over all
-        blocks. Other counts are per block. A ratio compares a count with the least count that the same accesses could
+        `instructions` counts the instructions of warps. `instructions`, `moves` and `atomic_waits` are totals over all
+        blocks. Other counts are per block. A ratio is a count divided by the least count that the same accesses could
         need. If the row has no such accesses, the ratio is None.
         """
         from dsl.runtime.emulator import Counters
@@ -114,8 +113,8 @@ class BenchRow:
 def ways(
     program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()
 ) -> Iterator[BenchWay]:
-    """Yields the ways to run an example. If `wanted` names schedules, yields only these schedules. Otherwise, yields
-    each combination of the dispatch's options, then each schedule. Options that `overrides` sets are not varied.
+    """Yields the ways to run an example: each combination of the dispatch's options, then each schedule. If `wanted`
+    names schedules, yields only these. Options that `overrides` sets are not varied.
     """
     lines = [line for line in example.lines if isinstance(line, ast.Launch)]
     # With several launches, the name of a schedule would not say which launch it is for.
@@ -132,8 +131,8 @@ def ways(
 
 
 def named_schedules(program: Program, name: str) -> list[str]:
-    """The schedules that a call may request by name. These are the schedules of a kernel, or of dispatch branches with
-    a single launch."""
+    """The schedules that a call of `name` may request. They are the schedules of a kernel, or those that the branches
+    of a dispatch name."""
     if name in program.kernels:
         return list(program.schedules_of(name))
     out: dict[str, None] = {}
@@ -145,8 +144,8 @@ def named_schedules(program: Program, name: str) -> list[str]:
 
 
 def unnamed_schedules(program: Program, name: str) -> list[str]:
-    """Further schedules that a call may request, although no branch of the dispatch has their name. The kernel of such
-    a schedule is the only launch of a branch."""
+    """Returns further schedules that a call of a dispatch may request, although no branch has their name. They are
+    schedules of kernels that are the only launch of a branch."""
     if name in program.kernels:
         return []
     named = named_ways(program.dispatches[name])
@@ -162,8 +161,7 @@ def option_values(program: Program, name: str) -> dict[str, list[Any]]:
 
 
 def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[str]) -> list[ast.Example]:
-    """The examples in `names` that may launch one of `kernels`. By default, these are all examples. Raises
-    TileError."""
+    """The examples in `names` that may launch one of `kernels`. Empty lists select all. Raises TileError."""
     known = {example.name: example for example in program.examples}
     for name in names:
         if name not in known:
@@ -180,8 +178,7 @@ def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[st
 
 
 def made_from(rows: Sequence[BenchRow], edited: Edited) -> BenchRow | None:
-    """The row whose kernel an edited file replaces. A row that launches this kernel with the same schedule is
-    preferred."""
+    """The row whose kernel an edited file replaces. Prefers a row that launches the kernel with the same schedule."""
     able = [row for row in rows if row.edited is None and edited.headers.keys() & {*row.kernels}]
     wanted = {(kernel, header.schedule or "-") for kernel, header in edited.headers.items()}
     same = [row for row in able if wanted & {*zip(row.kernels, row.schedules, strict=True)}]
@@ -196,8 +193,8 @@ def joined_names(rows: Sequence[BenchRow]) -> str:
 
 
 class Bench:
-    """The rows of one file on one device (`emulator` or `cuda:0`). The object keeps the calls of the rows, and counts
-    and measures them later."""
+    """Collects the rows of one file on one device (`emulator` or for example `cuda:0`). `add` runs a row and keeps its
+    calls. `count` and `measure` use these calls later."""
 
     def __init__(self, program: Program, device: str, why: str, settings: LaunchSettings):
         self.program, self.device, self.why = program, device, why
@@ -230,7 +227,7 @@ class Bench:
         return row
 
     def add_peer(self, example: ast.Example, overrides: Overrides, peer: Peer, beside: int) -> BenchRow:
-        """Adds a row for a peer. The peer replaces the launch of row `beside`, runs once and is checked once.
+        """Adds a row for a peer, which replaces the launch of row `beside`. Runs the peer once and checks its results.
 
         An error of the peer is stored in the row.
         """
@@ -251,8 +248,8 @@ class Bench:
     def count(self) -> None:
         """Sets the counters and resources of the rows.
 
-        On a GPU, the emulator counts the first blocks of each launch. If the emulator finds a fault, the fault is
-        stored in the row, even if the row's results are right.
+        For launches on a GPU, the emulator counts only the first blocks. A fault that it finds is stored in the row,
+        even if the row's results are right.
         """
         on_gpu = self.device != "emulator"
         for row, calls in zip(self.rows, self.calls, strict=True):
@@ -268,7 +265,7 @@ class Bench:
                         self.count_part(row, launch.kernel, values, report)
 
     def count_part(self, row: BenchRow, kernel: Any, values: Sequence[Any], report: LaunchReport) -> None:
-        """Sets the counters of a launch on a GPU. The emulator counts only the first blocks of this launch."""
+        """Runs the first blocks of a launch on the emulator, and stores the counters in the launch's report."""
         part = first_blocks(kernel, values, COUNTED_BLOCKS, grid=tuple(report.grid))
         row.counted.append(part.blocks)
         if part.result.counters is not None:
@@ -277,7 +274,8 @@ class Bench:
             row.failed, row.is_wrong = in_words(part.findings[0]), True
 
     def measure(self) -> None:
-        """On a GPU, times the rows that passed. A peer is timed only if an `expect` line has judged it."""
+        """Times the rows with right results on a GPU. A peer is timed only if an `expect` line has checked its
+        result."""
         # A peer without an `expect` line may compute nothing, so its time would be meaningless.
         passed = [
             i
@@ -291,7 +289,7 @@ class Bench:
             self.rows[i].report.times = found  # type: ignore[union-attr]
 
     def is_untimed(self, number: int) -> bool:
-        """Whether a row cannot be timed. If so, the reason is stored in the row's report."""
+        """Whether a row cannot be timed. Stores the reason in the row's report."""
         report, peer = self.rows[number].report, self.peers.get(number)
         reasons = [peer.reason] if peer is not None else [call.renewals.reason for call in self.calls[number]]
         assert report is not None
@@ -299,7 +297,7 @@ class Bench:
         return bool(report.untimed)
 
     def repeated(self, number: int) -> Callable[[], object]:
-        """A function that makes all launches of a row, and that can be called repeatedly."""
+        """A function that makes all launches of a row. It can be called repeatedly."""
         if number in self.peers:
             return self.peers[number].repeated()
         return in_a_row([call.repeated() for call in self.calls[number]])
@@ -312,7 +310,7 @@ def one_line(error: TileError | RuntimeFault) -> str:
 
 
 def interleaved(rows: Sequence[Callable[[], object]], ordinal: int) -> list[list[float]]:
-    """The total time of the launches of each row, in microseconds: 20th percentile, median, 80th percentile.
+    """The time of all launches of each row in microseconds: 20th percentile, median, 80th percentile.
 
     The rows alternate, and each launch starts with a cold L2.
     """
@@ -337,9 +335,9 @@ def bench(
     edited: Sequence[str] = (),
     peers: Sequence[str] = (),
 ) -> list[BenchRow]:
-    """The rows of a file's examples, in the order of the file. `edited` lists files of IR or PTX, whose kernels add
-    further rows. `peers` lists Python functions that replace the kernels in further rows. Raises TileError, LaunchError
-    or DeviceError if there is no row."""
+    """The rows for a file's examples, in the order of the file. `edited` lists files of IR or PTX, and `peers` lists
+    Python functions; each adds rows. If all rows fail, raises the error of the first: TileError, LaunchError or
+    DeviceError."""
     settings = LaunchSettings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
     # A requested schedule that no example can use is reported as an error at the end.

@@ -1,8 +1,9 @@
-"""Finds all errors of a file that occur before LLVM runs, for every kernel with every schedule and every type.
+"""Finds all errors of a file that the compiler reports before LLVM runs, for every kernel with every schedule and every
+type.
 
-Launches of examples are planned as in a run. In schedules that no example launches, a dim gets its value from an
-example with a dim of the same name. If no example has such a dim, the value is 1024. The module loads neither numpy nor
-llvmlite nor CUDA nor the emulator.
+Launches of examples are planned as in a run. For schedules that no example launches, the values of the dims are
+guessed: from an example with a dim of the same name, or else 1024. The module does not import numpy, llvmlite, CUDA or
+the emulator.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def place_of(error: TileError) -> tuple[str, int] | None:
 
 
 def check_file(path: str | Path, assemble: bool = False) -> Findings:
-    """All errors of a file. With `assemble` each variant is assembled, and notes report the variants that spill
+    """Finds all errors of a file. With `assemble`, each variant is assembled, and notes report the variants that spill
     registers."""
     path = Path(path)
     found = Findings()
@@ -153,8 +154,8 @@ class _Check:
         return self.found
 
     def dispatch(self, dispatch: ast.Dispatch) -> None:
-        """Checks the launches of all branches. The launches must name existing schedules and pass arguments that the
-        kernels take."""
+        """Checks the launches of all branches of a dispatch: kernels and schedules must exist, and the arguments must
+        match the kernel's parameters."""
         branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
         for step in (step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)):
             kernel = self.program.kernels.get(step.name)
@@ -225,8 +226,8 @@ class _Check:
             self.found.note(TileError("check", first.loc or kernel.loc, message, first.hint))
 
     def body(self, kernel: ast.KernelDef) -> None:
-        """Checks a kernel that has no correct schedule. This check reports errors in names and calls, which do not
-        depend on the constants."""
+        """Checks a kernel for which no variant compiles. Reports errors in names, calls and syntax, which do not depend
+        on the constants."""
         unset = {c.name: BODY_EXTENT for c in kernel.constants if c.types is None and c.default is None}
         _, request = next(self.requests(kernel, None, next(_alternatives(kernel))))
         try:
@@ -237,10 +238,10 @@ class _Check:
                     self.found.add(at(each, kernel))
 
     def look_at(self, request: Request, known: bool, budget: Budget | None = None, is_guess: bool = True) -> None:
-        """Lowers a variant.
+        """Lowers a variant, to find its errors.
 
-        `known` is True if a variant with types of the same sizes is correct. Then only the types of the new variant are
-        checked, since layouts, shared memory and barriers depend on sizes alone.
+        `known` is True if a variant with types of the same sizes was checked before. Then only types are checked,
+        because layouts, shared memory and barriers depend on sizes alone.
         """
         if known and not self.assemble and (is_guess or not self.contracts.of_schedule(request)):
             build_variant(self.program, request, budget)
@@ -261,8 +262,8 @@ class _Check:
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
 
     def check_grid(self, variant: Variant) -> None:
-        """Raises a TileError if a planned launch has a grid without a value, or a number of blocks outside the
-        limits."""
+        """Raises a TileError if the grid of a launch cannot be evaluated, or has more or fewer blocks than CUDA
+        allows."""
         from dsl.runtime.checks import GRID_LIMITS
         from dsl.runtime.expressions import ExpressionError, compile_expression
 
@@ -282,9 +283,9 @@ class _Check:
                 raise TileError("grid", place, message)
 
     def note_spills(self, evidence: Evidence) -> None:
-        """Notes a variant that spills registers, with the number of bytes.
+        """Adds a note if a variant spills registers, with the number of bytes.
 
-        Raises DeviceError if there is no assembler, and LaunchError for PTX that the assembler refuses.
+        Raises DeviceError if ptxas is not installed, and LaunchError for PTX that ptxas refuses.
         """
         figures = evidence.assembled()
         spilled = figures.spill_stores + figures.spill_loads
@@ -299,10 +300,10 @@ class _Check:
     def attempt(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str], known: bool
     ) -> TileError | None:
-        """Lowers a variant with the example's dims. If these dims do not fit the schedule or cost too much, other dims
-        are tried.
+        """Lowers a variant that no example launches, with dims from an example. If these do not fit the schedule or
+        cost too much, tries other dims.
 
-        If no dims fit a variant that a dispatch tests with `fits`, the error is returned.
+        If no dims fit, reports the error. But if a dispatch tests the schedule with `fits`, returns the error instead.
         """
         tried: list[tuple[Request, TileError]] = []
         most = self.extents.get(kernel.name)
@@ -340,10 +341,10 @@ class _Check:
         return None
 
     def judge(self, kernel: ast.KernelDef, schedule: str | None, tried: list[tuple[Request, TileError]]) -> None:
-        """Reports a schedule that fits none of the guessed dims.
+        """Reports that a schedule fits none of the guessed dims.
 
-        The result is an error if all guesses fail alike, or if one guess fails for a reason that no dims can fix. The
-        result is only a note if the failure depends on dims, optional tensors or scalars without a given value.
+        This is an error if all guesses fail in the same way, or if the last guess fails for a reason that no dims can
+        fix. Otherwise it is only a note, because the schedule may be right for other dims.
         """
         first, last = tried[0][1], tried[-1][1]
         if any(each.code not in FITTING for each in last.errors):
@@ -354,7 +355,7 @@ class _Check:
             self.note_unfit(kernel, schedule, first)
 
     def note_unfit(self, kernel: ast.KernelDef, schedule: str | None, error: TileError) -> None:
-        """Notes that the schedule fits none of the guessed dims, and why the first guess fails."""
+        """Adds a note that the schedule fits none of the guessed dims, with the error of the first guess."""
         (one, *_) = error.errors
         of = f"'{kernel.name}'" if schedule is None else f"'{kernel.name} with {schedule}'"
         message = f"{of}, which no example launches, fits none of the tried dims: {one.message}"
@@ -362,7 +363,7 @@ class _Check:
         self.found.note(TileError("check", one.loc or kernel.loc, message, hint))
 
     def filled(self, kernel: ast.KernelDef, request: Request, extent: int | None) -> Request:
-        """The request with a value for each constant that only the kernel's caller sets."""
+        """Returns the request with a guessed value for each constant that nothing in the file sets."""
         try:
             resolve(self.program, request)
         except TileError as error:
@@ -379,8 +380,8 @@ class _Check:
 
     @cached_property
     def asked(self) -> set[tuple[str, str]]:
-        """Pairs (kernel, schedule) that a dispatch tests with `fits`, or that a launch names beside other schedules.
-        If the schedule does not fit, the dispatch takes another branch."""
+        """Pairs (kernel, schedule) that a dispatch tests with `fits`, or lists among several. If the schedule does not
+        fit, the dispatch takes another one."""
         found = set()
         for dispatch in self.program.dispatches.values():
             lines = [each for each in dispatch.lines if isinstance(each, ast.When) and each.rivals is not None]
@@ -405,7 +406,7 @@ class _Check:
     def requests(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]
     ) -> Iterator[tuple[int | None, Request]]:
-        """Yields the requests to try, in order. Each comes with the common extent of all dims, or with None for the
+        """Yields the requests to try, in order, as pairs (extent, request). All dims have this extent. None means the
         dims of the examples."""
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
@@ -419,7 +420,7 @@ class _Check:
                 yield extent, Request(kernel.name, schedule, chosen, types, {}, given, absent=absent)
 
     def lower(self, request: Request, known: bool, planned: Request | None = None) -> None:
-        """Lowers a variant that the example launches, or a variant like `planned` with other types."""
+        """Lowers a variant that an example launches, or `planned` with other types. Reports its error."""
         try:
             self.look_at(request, known, is_guess=False)
         except TileError as error:
@@ -434,8 +435,8 @@ class _Check:
 
 
 def _alternatives(kernel: ast.KernelDef) -> Iterator[dict[str, str]]:
-    """Assignments of one type to each type parameter. The first assignment takes the first alternative of every
-    parameter. Each further assignment changes one parameter of the first."""
+    """Yields maps from type parameters to types. In the first map, each parameter has its first type. Each further map
+    changes one parameter."""
     parameters = type_parameters([kernel])
     first = {name: choices[0] for name, choices in parameters.items()}
     yield first
@@ -452,7 +453,7 @@ def planner_of(
     device: str | None = None,
     tuned: Tuned | None = None,
 ) -> Planner:
-    """The planner of an example's launch line, with the tuned data of a device if `device` is given."""
+    """The planner for an example's launch line. If `device` is given, it uses the tuned data of this device."""
     known = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     options = {k: v for k, v in launch.rest.items() if k in known}
     constants = {k: v for k, v in launch.rest.items() if k not in known}
@@ -463,7 +464,7 @@ def planner_of(
 
 
 def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:
-    """Returns the error. An error without a location is located at `node`."""
+    """Returns the error. If it has no location, returns a copy that is located at `node`."""
     if error.loc is None and len(error.errors) == 1:
         return TileError(error.code, node.loc, error.message, error.hint)
     return error

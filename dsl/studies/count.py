@@ -1,8 +1,8 @@
-"""Compares the costs of PTX texts that are launched on the same values. The texts are from our compiler or any other.
+"""Launches PTX texts on the same values, and compares their costs. Any compiler may have generated the texts.
 
-The emulator launches each text once, to count its instructions, find faults and compute the results. ptxas reports the
-resources of the machine code. With a GPU, the emulator runs only the first blocks. Then the text is launched and timed
-on the GPU.
+The emulator runs each text once, to count its instructions, find faults and compute the results. ptxas reports
+registers and other resources. With a GPU, the emulator runs only the first blocks. Then the GPU computes the results,
+and the launch is timed.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class CountRequest:
     """The texts to count, and the options of their launches.
 
     `values` are texts of the form NAME=VALUE. `entries`, `grids`, `blocks`, `clusters`, `shared` and `arguments` apply
-    to texts without a header. Each of these lists has a single element for all texts, or one element for each text.
-    `saves` are texts of the form NAME=FILE. `only` limits the number of blocks to count.
+    to texts without a header (of other compilers). Each of these lists has one element for all such texts, or one for
+    each. `saves` are texts of the form NAME=FILE. `only` limits the number of blocks to count.
     """
 
     files: list[str]
@@ -81,12 +81,12 @@ class CountRequest:
 class CountedFile:
     """A launched text.
 
-    `report` has the single launch and the checks. `counted` is the number of blocks that the counters cover, or None if
-    nothing was counted. `arguments` maps names to descriptions. `findings` and `notes` come from the emulator, as data.
-    The launch's `by_line` uses line numbers of `source`. `by_ptx_line` and `by_array` have the same form as `by_line`.
-    `unjudged` is the reason why there are no results. `unassembled` is the reason why there is no machine code.
-    `advice` names an option that the caller may have left out. `waits_with_a_barrier` counts the cluster waits beside
-    which ptxas inserts a block barrier.
+    `report` describes the launch and the checks of its results. `counted` is the number of blocks that the emulator
+    counted, or None. `arguments` maps names to descriptions such as `f16[9, 1000]`. `findings` (faults) and `notes` are
+    the emulator's, as data. The launch's `by_line` uses line numbers of `source`. `by_ptx_line` and `by_array` have the
+    same form. `unjudged` is the reason why there are no results. `unassembled` is the reason why there is no machine
+    code. `advice` names an option that the caller may have forgotten. `waits_with_a_barrier` is the number of cluster
+    waits beside which ptxas inserts a block barrier.
     """
 
     report: Report
@@ -113,12 +113,12 @@ class CountedFile:
 
     @property
     def is_right(self) -> bool | None:
-        """Whether the results are as expected. The value is None if nothing checks the results."""
+        """Whether there is no fault, and the results are as expected. None means that nothing checks them."""
         return False if self.findings else self.report.passed
 
     def figures(self) -> dict[str, float | None]:
-        """The figures of a table row, for the whole launch. Counters that cover only the first blocks are scaled to all
-        blocks."""
+        """The figures of the text, for the whole launch. If only the first blocks were counted, the counters are scaled
+        to all blocks."""
         launch, code = self.launch, self.launch.machine_code or {}
         found: dict[str, float | None] = {
             "time_us": self.report.time_us,
@@ -143,8 +143,8 @@ class CountedFile:
 
 @dataclass(slots=True)
 class GivenValues:
-    """The values as the user typed them. `names` has the order of the values. `lines` has the values that are
-    expressions, and `files` the values that are files."""
+    """The parsed arguments NAME=VALUE. `names` lists the names in order. `lines` contains the values that are
+    expressions, and `files` the paths of the values that are files."""
 
     names: list[str]
     lines: dict[str, ast.Assign]
@@ -152,7 +152,7 @@ class GivenValues:
     expects: list[ast.Expect]
 
     def evaluate(self, run: ExampleRun) -> None:
-        """Evaluates all values anew, and stores them in the example."""
+        """Evaluates all values, and stores them as variables of the example `run`."""
         for name in self.names:
             if name in self.files:
                 run.names[name] = read_value(self.files[name], run.host, None)
@@ -161,7 +161,7 @@ class GivenValues:
 
 
 def given_values(request: CountRequest) -> GivenValues:
-    """Parses the values of a request. Raises a TileError for a text that is neither NAME=VALUE nor an expectation."""
+    """Parses the values and the expectations of a request. Raises a TileError for a value that is not NAME=VALUE."""
     names: list[str] = []
     files: dict[str, str] = {}
     texts: list[str] = []
@@ -200,7 +200,7 @@ def expectations(texts: Sequence[str]) -> list[ast.Expect]:
 
 
 def asked_launches(request: CountRequest, count: int) -> list[AskedLaunch]:
-    """The launch options of each text without a header. Raises TileError."""
+    """The launch options of the `count` texts without a header. Raises TileError."""
     columns: list[list[str | None]] = []
     for name, option in PER_LAUNCH.items():
         given: list[str] = getattr(request, name)
@@ -215,7 +215,7 @@ def asked_launches(request: CountRequest, count: int) -> list[AskedLaunch]:
 
 
 class Counter:
-    """Counts the texts of a request, one after another."""
+    """Launches and counts the texts of a request, one after another."""
 
     def __init__(self, request: CountRequest):
         self.request = request
@@ -235,7 +235,7 @@ class Counter:
         return None if self.request.device == "emulator" else int(self.request.device.partition(":")[2] or 0)
 
     def all(self) -> list[CountedFile]:
-        """Counts each text. Raises TileError, LaunchError or DeviceError."""
+        """Launches and counts all texts. Raises TileError, LaunchError or DeviceError."""
         texts = {file: read_text(Path(file), MAX_TEXT) for file in self.request.files}
         foreign = [file for file in self.request.files if not has_header(texts[file])]
         asked = iter(asked_launches(self.request, len(foreign)))
@@ -251,7 +251,7 @@ class Counter:
     def prepared(
         self, file: str, text: str, asked: AskedLaunch | None, entry: str | None
     ) -> tuple[ExampleRun, LaunchedText]:
-        """Evaluates the values anew, and prepares the text with these values as arguments."""
+        """Evaluates the values again, and makes a launchable text with these values as arguments."""
         program = parse_program("example:\n    nothing = 0\n", file)
         settings = LaunchSettings(seed=self.request.seed)
         run = ExampleRun(program, program.examples[0], "emulator", self.request.why, Overrides(), settings)
@@ -280,7 +280,7 @@ class Counter:
         return found
 
     def described(self, file: str, run: ExampleRun, launched: LaunchedText) -> CountedFile:
-        """The facts that are known before the launch."""
+        """A `CountedFile` with all that is known before the launch."""
         from dsl.runtime.signature import signatures, waits_with_a_barrier
 
         report = run.report
@@ -297,7 +297,7 @@ class Counter:
         return found
 
     def chip(self, launched: LaunchedText) -> tuple[DeviceFacts, str]:
-        """The device, and the architecture for which a text is assembled there."""
+        """The properties of the device, and the architecture for which the text is assembled."""
         from dsl.runtime import device_facts
         from dsl.runtime.chips import emulated_arch
 
@@ -309,7 +309,7 @@ class Counter:
         return facts, arch
 
     def assemble(self, found: CountedFile, launched: LaunchedText) -> None:
-        """Sets the figures of ptxas, or the reason why there are none."""
+        """Stores the figures of ptxas, or the reason why there are none."""
         from dsl.runtime.chips import occupancy
 
         facts, arch = self.chip(launched)
@@ -326,8 +326,8 @@ class Counter:
         found.unassembled = reason or (None if code else "no machine code: ptxas is not installed")
 
     def counted(self, found: CountedFile, launched: LaunchedText) -> Counted | None:
-        """The emulator's counters and findings. The result is None for a launch on a GPU whose arrays are too large for
-        the emulator."""
+        """Runs the text on the emulator, and stores its counters and faults. Returns None if the arrays of a launch on
+        a GPU are too large."""
         only = self.request.only
         if self.ordinal is not None:
             if array_bytes_of(launched) > COUNTED_BYTES:
@@ -354,8 +354,8 @@ class Counter:
         return made
 
     def launch(self, found: CountedFile, launched: LaunchedText, ordinal: int) -> None:
-        """Launches on the GPU once for the results, then repeatedly for the time. Each launch starts with the same
-        memory contents."""
+        """Launches the text on the GPU, once for the results, then repeatedly for the time. Each launch starts with the
+        same memory contents."""
         on_gpu = launched.on_gpu(ordinal)
         try:
             kept = KeptMemory(on_gpu.changed, ordinal)
@@ -368,8 +368,8 @@ class Counter:
             found.report.times = timed(kept.before(on_gpu.submit), ordinal)
 
     def judge(self, found: CountedFile, run: ExampleRun, writers: list[Any] | None) -> None:
-        """Compares and saves the results. `writers` records which stores wrote the arrays. It is None if there are no
-        results."""
+        """Checks the results against the expectations, and saves them. `writers` records which stores wrote the arrays.
+        It is None if there are no results."""
         if writers is None or (found.findings and self.ordinal is None):
             found.unjudged = found.unjudged or ("results are discarded after a finding" if found.findings else None)
             return
@@ -405,7 +405,7 @@ def array_bytes_of(launched: LaunchedText) -> int:
 
 
 def as_data(finding: Any) -> dict[str, Any]:
-    """A finding of the emulator as data. `text` is the message for users."""
+    """A fault that the emulator found, as data. `text` is the message for users."""
     kind, place = str(finding.kind.value), {"file": finding.file, "line": finding.line, "ptx_line": finding.ptx_line}
     where = {"block": finding.block and list(finding.block), "thread": finding.thread and list(finding.thread)}
     return {"kind": kind, "message": finding.message, **place, **where, "text": str(finding)}

@@ -1,7 +1,7 @@
 """A PTX text that can be launched.
 
-For a text of any other compiler, the caller gives the arguments and the grid. A text of our compiler has a header that
-specifies both. Both kinds of texts are counted, launched on a GPU and described in the same way.
+For PTX of any other compiler, the caller gives the arguments and the grid. PTX of this project's compiler has a header
+that describes both. The classes for the two kinds have the same interface.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAP_USAGE = "tensor_map(x, [64, 128], swizzle=128): the box along the axes of x"
 
 @dataclass(slots=True)
 class Counted:
-    """The emulator's result of a launch. `blocks` is the number of blocks that ran."""
+    """The result of a launch on the emulator. `blocks` is the number of blocks that ran."""
 
     counters: Any
     blocks: int
@@ -44,8 +44,8 @@ class Counted:
 class OnGpu:
     """A launch on a GPU.
 
-    `submit` starts the launch. `copy_back` waits for the launch and copies the arrays to the host. `attributes` returns
-    the function attributes that the driver reports. `changed` is the memory that a launch may both read and change.
+    `submit` starts the launch. `copy_back` waits until it ends, and copies the arrays to the host. `attributes` returns
+    the function attributes that the driver reports. `changed` lists the memory that a launch may both read and change.
     """
 
     submit: Callable[[], None]
@@ -56,9 +56,10 @@ class OnGpu:
 
 @dataclass(frozen=True, slots=True)
 class AskedLaunch:
-    """The launch options for a text without a header, as the user typed them. A missing option is None.
+    """The launch options for PTX of another compiler, as the user typed them. A missing option is None.
 
-    Options are expressions of the tile language, and may use the names of the values. Extents are given along x, y, z.
+    Options are expressions of the tile language, and may use the names of the values: `cdiv(n, 256)`. Extents are in
+    the order x, y, z.
     """
 
     entry: str | None = None
@@ -73,7 +74,7 @@ class AskedLaunch:
 
 
 def expressions(text: str, option: str) -> list[ast.Expr]:
-    """Parses expressions separated by commas. Their source locations refer to the typed text. Raises TileError."""
+    """Parses expressions separated by commas. Their source locations refer to `text`. Raises TileError."""
     if "\n" in text:
         raise TileError("option", None, f"{option} is one line")
     program = parse_program(f"example:\n    given = [{text}]\n", option)
@@ -83,8 +84,8 @@ def expressions(text: str, option: str) -> list[ast.Expr]:
 
 
 def map_of(node: ast.Expr, host: Arrays) -> MapOf | None:
-    """The tensor map of an expression `tensor_map(x, [64, 128], swizzle=128)`. The result is None for any other
-    expression.
+    """Evaluates an expression such as `tensor_map(x, [64, 128], swizzle=128)` to a tensor map. Returns None for any
+    other expression.
 
     Raises TileError.
     """
@@ -102,7 +103,7 @@ def map_of(node: ast.Expr, host: Arrays) -> MapOf | None:
 
 # Kernels of other compilers are not passed the arrays' strides.
 def row_major(value: Any) -> Any:
-    """Returns an array in row-major order without gaps, as kernels of other compilers expect. Other values are returned
+    """Returns an array in row-major order without gaps, as kernels of other compilers expect it. Returns other values
     unchanged."""
     if not hasattr(value, "ctypes") or value.flags.c_contiguous:
         return value
@@ -112,7 +113,7 @@ def row_major(value: Any) -> Any:
 
 
 def described(value: Any) -> str:
-    """A value in words, such as `f16[9, 1000]` or `1000`."""
+    """Describes a value as text, such as `f16[9, 1000]` or `1000`."""
     if isinstance(value, MapOf):
         swizzle = f", swizzle {value.swizzle}" if value.swizzle else ""
         return f"map of {described(value.array)} in boxes of {list(value.box)}{swizzle}"
@@ -125,9 +126,9 @@ def described(value: Any) -> str:
 
 
 class ForeignText:
-    """A text without a header, with the arguments of one launch.
+    """PTX of another compiler (without our header), with the arguments of one launch.
 
-    `given` holds the names of the values, in the caller's order. Raises TileError or LaunchError.
+    `given` lists the names of the values, in the order of the command line. Raises TileError or LaunchError.
     """
 
     is_foreign = True
@@ -159,11 +160,11 @@ class ForeignText:
 
     @property
     def place(self) -> Loc:
-        """The location of the entry in its text."""
+        """The location of the kernel's signature in the PTX."""
         return Loc(self.source, self.kernel.signature.start, self.kernel.signature.end)
 
     def numbers(self, text: str, option: str, most: int) -> list[int]:
-        """The integers of an option. They must be at least 0."""
+        """Parses 1 to `most` integers of at least 0, such as `32,8`."""
         nodes = expressions(text, option)
         if not 1 <= len(nodes) <= most:
             raise TileError("option", None, f"{option} takes 1 to {most} numbers, not {len(nodes)}")
@@ -184,8 +185,8 @@ class ForeignText:
     # ---- arguments ----
 
     def bound(self, arguments: str | None, given: Sequence[str]) -> tuple[list[Any], list[str]]:
-        """Each parameter's value and its display name. The values come from --args, or from the given values in
-        order."""
+        """The value and the display name for each parameter. The values are those of --args, or else all given values
+        in order."""
         if arguments is None:
             nodes: list[ast.Expr | None] = [None] * len(self.kernel.parameters)
             names = self.placed(given)
@@ -204,16 +205,16 @@ class ForeignText:
         return values, names
 
     def value(self, node: ast.Expr) -> Any:
-        """The value of an expression. For a name, the value is the array itself, so that results appear under that
-        name."""
+        """Evaluates an expression. A name gives the array itself, so that results appear under that name."""
         if isinstance(node, ast.Name) and node.id in self.host.names:
             return self.host.names[node.id]
         return self.host(node)
 
     def placed(self, given: Sequence[str]) -> list[str]:
-        """The name of the value for each parameter.
+        """Returns, for each parameter, the name of its value.
 
-        A value may name its parameter by number or by name. The other values go to the other parameters in order.
+        A value may name its parameter by number (`2=…`) or by name. The other values are assigned to the other
+        parameters in order.
         """
         params = [parameter.name for parameter in self.kernel.parameters]
         at: dict[int, str] = {}
@@ -263,14 +264,15 @@ class ForeignText:
 
 
 def written(node: ast.Expr) -> str:
-    """The display name of an argument: its text, or the array of a tensor map."""
+    """The display name of an argument: its text, or for a tensor map the text of its array."""
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "tensor_map":
         node = node.args[0] if node.args else node
     return node.loc.text
 
 
 def numbered(name: str) -> int | None:
-    """The parameter's number for a value named `parameter_2`, which is `2=…` on the command line."""
+    """Returns 2 for the name `parameter_2`, which stands for `2=…` on the command line. Returns None for other
+    names."""
     number = name.removeprefix("parameter_")
     return int(number) if number != name and number.isdecimal() else None
 
@@ -279,10 +281,9 @@ def numbered(name: str) -> int | None:
 
 
 class OwnText:
-    """A text of our compiler, with a header. Each parameter's argument is the value of the same name.
+    """PTX of this project's compiler, which has a header. The argument of each parameter is the value of the same name.
 
-    If no array is given, the arguments are random arrays with the given dims, as in `dsl run`. Raises TileError or
-    LaunchError.
+    If no array is given, the arguments are random arrays with the given dims. Raises TileError or LaunchError.
     """
 
     is_foreign = False
@@ -352,7 +353,7 @@ first blocks on the emulator, and collects faults. `on_gpu` copies the arrays to
 
 
 def read_value(text: str, host: Arrays, node: ast.Expr | None) -> Any:
-    """The value of `NAME=VALUE`, from a .npy file or an expression. Raises TileError."""
+    """Evaluates the expression `node`, or if it is None, reads the .npy file `text`. Raises TileError."""
     if node is not None:
         return map_of(node, host) or row_major(host(node))
     import numpy as np

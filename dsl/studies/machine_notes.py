@@ -31,8 +31,8 @@ SUM = re.compile(r"^\s*add\.[su]64\s+(%rd\d+), (%rd\d+), (-?\d+);")
 
 @dataclass(frozen=True, slots=True)
 class MachineNote:
-    """A cost that ptxas adds at a line of the `.tile` text. `count` is the number of instructions that have it. The
-    note without a line and a hint is about the whole kernel."""
+    """A cost that ptxas adds at a line of the `.tile` text. `count` is the number of instructions with this cost. A
+    note whose `line` is None is about the whole kernel."""
 
     line: int | None
     count: int
@@ -45,8 +45,8 @@ Row = tuple[str, int | None]
 
 
 def machine_notes(compiled: Compiled) -> list[MachineNote]:
-    """What ptxas made of a kernel as a whole, and then the notes by line. Raises DeviceError if ptxas or nvdisasm is
-    missing, and LaunchError if ptxas refuses the kernel."""
+    """Assembles a kernel. Returns a note about the whole kernel, then the notes sorted by line. Raises DeviceError if
+    ptxas or nvdisasm is missing, and LaunchError if ptxas refuses the kernel."""
     rows = [*ptx_lines(compiled.ptx)]
     made, whole = assembled(compiled)
     code = listing(made.cubin, compiled.header.entry)
@@ -55,7 +55,8 @@ def machine_notes(compiled: Compiled) -> list[MachineNote]:
 
 
 def assembled(compiled: Compiled) -> tuple[Assembly, MachineNote]:
-    """What ptxas made of a kernel, and the note about the kernel as a whole. Raises the errors of `machine_notes`."""
+    """Assembles a kernel. Returns the output of ptxas, and the note about the whole kernel. Raises the same errors as
+    `machine_notes`."""
     header = compiled.header
     made = assemble(compiled.ptx, header.arch, header.entry, header.maxnreg)
     spilled, count = made.spill_stores + made.spill_loads, machine_code(made.cubin, header.entry).instructions
@@ -64,7 +65,7 @@ def assembled(compiled: Compiled) -> tuple[Assembly, MachineNote]:
 
 
 def _of_code(code: Sequence[ListedInstruction], rows: Sequence[Row]) -> Iterator[MachineNote]:
-    """Masked loads that became branches, and copies whose source size is a number of bytes."""
+    """Notes on masked loads that became branches, and on copies whose source size is a number of bytes."""
     branches, sizes = Counter[int | None](), Counter[int | None]()
     for each in code:
         text, line = rows[each.ptx_line - 1] if each.ptx_line else ("", None)
@@ -79,7 +80,7 @@ def _of_code(code: Sequence[ListedInstruction], rows: Sequence[Row]) -> Iterator
 
 
 def _far_copies(rows: Sequence[Row]) -> Iterator[MachineNote]:
-    """Copies whose global address is a constant behind that of another copy of the same line, but too far."""
+    """Notes on copies of one line whose global addresses differ by a constant that is too large for a free offset."""
     sums: dict[str, tuple[str, int]] = {}  # register → (register, constant) whose sum it is
     lines: defaultdict[int | None, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for text, line in rows:

@@ -1,12 +1,12 @@
-"""Peers of an example's launch: Python functions of torch, Triton, CuPy or numpy that compute the same results.
+"""Peers: Python functions of torch, Triton, CuPy or numpy that compute the same results as the launch of an example.
 
-A peer replaces the launch line. The peer gets the same arrays, and the `expect` lines below the launch check its
-results. On a GPU, the peer is timed in the same rounds as the kernels. If the peer's parameters have names of the
-launch's arguments, the peer gets these arguments. Otherwise, the peer gets the arrays that the kernels read, in the
-order of the launch's arguments. The peer either writes its outputs into arguments, or returns its outputs.
+A peer is called in place of the launch. It gets the same arrays, and the `expect` lines below the launch check its
+results. On a GPU, it is timed in the same rounds as the kernels. If the names of its parameters are names of the
+launch's arguments, it gets these arguments by name. Otherwise, it gets all arguments except pure outputs, in the order
+of the launch. A peer either writes its outputs into arguments, or returns them.
 
-On a GPU a peer gets tensors of torch, or arrays of CuPy if torch is missing. Without a GPU, a peer gets numpy arrays,
-and nothing is timed.
+On a GPU, the arrays are torch tensors, or CuPy arrays if torch is not installed. Without a GPU, they are numpy arrays
+(torch tensors for `torch:…`), and nothing is timed.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ TORCH_HOMES = ("torch", "torch.nn.functional")
 
 
 class PeerFailed(Exception):
-    """The error of a peer, as one sentence."""
+    """An error of a peer, with a message of one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A function to compare with the kernels, and the name of its row in the result.
+    """A function to compare with the kernels. `name` is the name of its row in the result.
 
-    `on_host` is `torch` if the function takes tensors even without a GPU. `of` names what the function replaces: an
-    example, or a launched kernel or dispatch. None means any of these.
+    `on_host` is `torch` if the function needs torch tensors even without a GPU. The peer is tried in the example named
+    `of`, or in all examples that launch the kernel or dispatch `of`. None means all examples.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Peer:
 
 
 def peer_of(text: str) -> Peer:
-    """The peer of a `--vs` option. Raises TileError."""
+    """Parses a `--vs` option and imports the peer. Raises TileError."""
     if of := OF.fullmatch(text):
         return replace(peer_of(of[2]), of=of[1])
     if text.startswith("torch:"):
@@ -87,9 +87,9 @@ def peer_of(text: str) -> Peer:
 
 
 def _of_torch(text: str) -> Peer:
-    """The peer of a text such as `torch:softmax(dim=-1)`.
+    """The peer for a text such as `torch:softmax(dim=-1)`.
 
-    The peer is a function of torch or torch.nn.functional. Arguments that are not arrays are literals in the text.
+    It is a function of torch or torch.nn.functional. Keyword arguments in the text must be literals.
     """
     try:
         call = python.parse(text.removeprefix("torch:"), mode="eval").body
@@ -119,7 +119,7 @@ def _of_torch(text: str) -> Peer:
 
 
 def _module(home: str) -> Any:
-    """The module of a file or of a module name. A module is also searched in the current folder. Raises TileError."""
+    """Imports a `.py` file, or a module by name. A module is searched first in the current folder. Raises TileError."""
     try:
         if not home.endswith(".py"):
             # `python -m` also searches the current folder first. The script `dsl` would search the script's folder
@@ -147,8 +147,8 @@ def _module(home: str) -> Any:
 
 
 def in_words(error: BaseException) -> str:
-    """An exception of the user's Python code as one line, with the outermost line of its traceback that is not in this
-    file."""
+    """Describes an exception of the user's Python code in one line, with the outermost line of its traceback that is
+    not in this file."""
     text = f"{type(error).__name__}: {error}".splitlines()[0]
     ours = (str(Path(__file__)), "<frozen")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
@@ -160,8 +160,8 @@ def in_words(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The kernels of a launch write the arguments `written`. The kernels write the arguments `outputs` without reading
-    them first."""
+    """The kernels of a launch write the arguments `written`. Of these, they write `outputs` without reading them
+    first."""
 
     written: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -180,7 +180,7 @@ def roles_of(call: ExampleCall) -> Roles:
 
 @dataclass(slots=True)
 class PeerCall:
-    """A peer with its arguments. `arrays` are the launch's arguments in the peer's framework."""
+    """A call of a peer. `arrays` are the launch's arguments, converted to the peer's framework."""
 
     peer: Peer
     roles: Roles
@@ -203,8 +203,8 @@ class PeerCall:
             self.submit = partial(self.peer.function, *(self.arrays[name] for name in inputs))
 
     def keep(self, ordinal: int | None) -> None:
-        """Saves the contents of the memory that the peer may change. If there is not enough memory, `reason` says
-        so."""
+        """Saves the contents of the arrays that the peer may change. If there is not enough memory, `reason` is the
+        message."""
         given = [describe(self.arrays[name]) for name in self.roles.written if name in self.taken]
         spans = [(array.pointer + array.span[0], array.pointer + array.span[1]) for array in given if array.size]
         try:
@@ -213,11 +213,12 @@ class PeerCall:
             self.reason = no_room(error)
 
     def repeated(self) -> Callable[[], object]:
-        """The call as a function that can be called repeatedly."""
+        """A function that calls the peer, each time with the same array contents."""
         return self.submit if self.kept is None else self.kept.before(self.submit)
 
     def results(self, returned: Any) -> dict[str, Any]:
-        """The outputs of a call by name. Outputs are arrays that the peer returned or wrote. Raises PeerFailed."""
+        """The outputs of a call by name: the arrays that the peer returned, or its arguments that it wrote. Raises
+        PeerFailed."""
         written = self.roles.written
         if isinstance(returned, Mapping):
             found = dict(returned)
@@ -240,8 +241,8 @@ class PeerCall:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[set[str], set[str]] | None:
-    """The names of the parameters that a call must set, and of all that it may set by name. The result is None if
-    Python cannot inspect the function."""
+    """Returns two sets of names: the parameters without a default, and all parameters that can be passed by name.
+    Returns None if Python cannot inspect the function."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
@@ -251,7 +252,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[set[str], set[str]] | Non
 
 
 class PeerLauncher(Launcher):
-    """Launches a peer in place of the kernels, and puts its results into the example's arrays."""
+    """Calls a peer in place of launching the kernels, and copies its results into the example's arrays."""
 
     def __init__(self, *given: Any, peer: Peer, roles: Roles):
         super().__init__(*given)
@@ -298,13 +299,13 @@ class PeerLauncher(Launcher):
 
 
 def inputs_of(given: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
-    """The arrays in host memory that the kernels of a call only read."""
+    """The arrays of a call that its kernels only read."""
     written = {id(given[name]) for name in roles.written}
     return {name: value for name, value in given.items() if is_array(value) and id(value) not in written}
 
 
 def equal_bytes(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape and type hold the same bytes, including the bytes of NaNs."""
+    """Whether two arrays of one shape and type contain the same bytes, including NaNs."""
     import numpy as np
 
     mine, others = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (a, b))
@@ -312,12 +313,12 @@ def equal_bytes(a: Any, b: Any) -> bool:
 
 
 def _shares(value: Any, array: Any) -> bool:
-    """Whether an array that a peer returned is the example's own memory."""
+    """Whether an array that a peer returned has the same address as the example's array."""
     return describe(value).pointer == describe(array).pointer
 
 
 def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
-    """Copies a result to the example's array. Raises PeerFailed if the shape or type differs."""
+    """Copies a result into the example's array. Raises PeerFailed if shape, type or device differ."""
     import numpy as np
 
     from dsl.runtime.cuda import driver
@@ -347,7 +348,7 @@ def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
 
 
 def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
-    """A function that converts our arguments to the peer's framework, without a copy."""
+    """A function that converts an argument to the peer's framework, without a copy."""
     if ordinal is None and peer.on_host == "numpy":
         return _as_numpy
     for name, framed in (("torch", _as_torch), ("cupy", _as_cupy)):
@@ -381,9 +382,10 @@ def _as_cupy(cupy: Any, ordinal: int | None, value: Any) -> Any:
 
 
 def peers_of(texts: Sequence[str], examples: Sequence[ast.Example]) -> list[Peer]:
-    """The peers of `--vs`. All peers are imported at once, so that a missing peer is reported before a long run.
+    """Parses all `--vs` options and imports their peers. This is done first, so that a missing peer is reported before
+    a long run.
 
-    Raises TileError, also for a peer that belongs to no example.
+    Raises TileError, also for a peer whose `of` matches no example.
     """
     found = [peer_of(text) for text in texts]
     for peer in found:

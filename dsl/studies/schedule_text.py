@@ -19,7 +19,7 @@ WARPS = "block.warps"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a schedule, and its reason."""
+    """A line of a schedule, with its reason as a comment."""
 
     text: str
     reason: str
@@ -29,7 +29,8 @@ class Line:
 
 
 def schedule_text(program: Program, variant: Variant, name: str, reasons: list[str]) -> str:
-    """The complete schedule of a variant. With this schedule, the same call of the kernel gives the same code."""
+    """The complete schedule of a variant, as text. With this schedule, the same call of the kernel gives the same
+    code."""
     lines = [*constants(program, variant), *properties(variant.schedule, rows_of(program.plugins))]
     made = variant.function.choices.keyed()
     lines += chosen({key: choice for key, choice in made.items() if key != WARPS})
@@ -39,7 +40,7 @@ def schedule_text(program: Program, variant: Variant, name: str, reasons: list[s
 
 
 def constants(program: Program, variant: Variant) -> list[Line]:
-    """The kernel's constants, and `warps`."""
+    """The lines that set `warps` and the kernel's constants."""
     kernel = program.kernels[variant.request.kernel]
     # `warps` is not a constant of the kernel, but the code depends on `warps`. The plan may have chosen its value.
     planned = variant.function.choices.keyed().get(WARPS)
@@ -51,13 +52,13 @@ def constants(program: Program, variant: Variant) -> list[Line]:
 
 
 def refused_routes(made: Mapping[str, Choice]) -> list[str]:
-    """For each product that the plan does not give to wgmma, the reason."""
+    """Returns, for each matrix product that cannot use wgmma, the reason."""
     routes = {choice.subject: choice for choice in made.values() if choice.kind == "route" and len(choice.options) == 1}
     return [f"{subject} is {choice.taken}: {choice.because}" for subject, choice in routes.items()]
 
 
 def place_of(variant: Variant, name: str) -> str:
-    """Describes where the value of a name comes from."""
+    """Describes what set a constant: the call, or a line of the schedule."""
     schedule = variant.schedule
     if name in variant.request.constants:
         return "the call, or its branch"
@@ -79,7 +80,8 @@ def said(value: Any) -> str:
 
 
 def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> list[Line]:
-    """The lines that set the properties of a schedule. A cost has none: the constants are what it chose."""
+    """The lines that set the properties of a schedule. The `cost` line is left out, because the constants that it chose
+    are printed."""
     found = []
     for (name, subject), loc in schedule.places.items():
         row = rows[name]
@@ -90,9 +92,9 @@ def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> l
 
 
 def chosen(made: Mapping[str, Choice]) -> list[Line]:
-    """The `choose` lines of a schedule. A choice needs a line if it has another option and no property decided it.
+    """The `choose` lines of a schedule. A choice gets a line if it has another option and no property decided it.
 
-    The stem of a key is the key without its number. Equal choices of a stem share a line.
+    Choices of one stem (`swizzle.s[0]`, `swizzle.s[1]`) share a line if all took the same option.
     """
     stems: dict[str, list[tuple[str, Choice]]] = {}
     for key, choice in made.items():
@@ -109,14 +111,14 @@ def chosen(made: Mapping[str, Choice]) -> list[Line]:
 
 
 def says_something(choice: Choice) -> bool:
-    """Whether a choice needs a line. No line is needed for a choice without another option (but the depth of a
-    pipeline), a choice that a property decided, and a pass with its default setting."""
+    """Whether a choice needs a line. It does not if a property decided it, if it has no other option (except the depth
+    of a pipeline), or if it is a pass with its default setting."""
     several = len(choice.options) > 1 or choice.kind == "pipeline"
     return several and not choice.is_property and (choice.kind != "pass" or choice.taken != choice.rule)
 
 
 def reason_of(choice: Choice) -> str:
-    """What chose the option and why, the option's cost, and the costs of the other options."""
+    """Describes what chose the option and why, the option's cost, and the costs of the other options."""
     costs = choice.costs
     others = [f"{name}: {costs[name]:g}" if name in costs else name for name in choice.options if name != choice.taken]
     cost = f"{choice.unit}: {costs[choice.taken]:g}" if choice.taken in costs else ""

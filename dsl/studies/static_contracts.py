@@ -1,4 +1,4 @@
-"""Contracts that `dsl check` judges. They can be judged without a run of the kernel."""
+"""Judges contracts (such as `expect barriers == 0`) for `dsl check`, without a run of the kernel."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Finds(Protocol):
 class StaticContracts:
     """The contracts of a file.
 
-    `expected` holds contracts of its examples, each with its launch. `planned` maps each launch to its variants.
-    `known` holds the variants that were checked with the dims of a launch.
+    `expected` lists the contracts in examples, each with its launch. `planned` maps each launch to its variants.
+    `known` lists the variants that were checked with the dims of a launch.
     """
 
     program: Program
@@ -51,10 +51,10 @@ class StaticContracts:
         return resolve(self.program, request).schedule.contracts
 
     def emitted(self, lowered: Lowered) -> Evidence:
-        """Emits the code of a variant, so that all choices of the variant are made. The variant is compiled if
-        contracts need the assembler.
+        """Emits the code of a variant, so that the compiler makes all its choices. With `assemble`, also compiles the
+        variant to PTX.
 
-        Raises a TileError for a forced option that belongs to no choice.
+        Raises a TileError if a forced option matches no choice.
         """
         request, function = lowered.variant.request, lowered.variant.function
 
@@ -82,7 +82,7 @@ class StaticContracts:
         return any(each.contract.term == CHOICE for each in stated)
 
     def judge_schedule(self, evidence: Evidence) -> None:
-        """Judges the contracts of a variant's schedule. The variant has the dims of a launch."""
+        """Judges the contracts in a variant's schedule. The variant must have the dims of a launch."""
         request = evidence.request
         self.known.append(evidence)
         self.judged.add((request.kernel, request.schedule))
@@ -90,7 +90,7 @@ class StaticContracts:
             self.judge(stated, [evidence])
 
     def judge(self, stated: StatedContract, kernels: list[Evidence]) -> None:
-        """Judges a contract for these kernels, and reports the errors."""
+        """Judges a contract for the kernels of a launch, and reports the errors."""
         try:
             self.judged_by(stated, kernels)
         except TileError as error:
@@ -113,7 +113,7 @@ class StaticContracts:
                 self.found.note(TileError("check", stated.loc, f"{verdict.text} is not judged: {verdict.reason}"))
 
     def finish(self) -> None:
-        """Judges the contracts of examples, and notes contracts that nothing has judged."""
+        """Judges the contracts in examples, and adds notes on contracts that could not be judged."""
         for launch, stated in self.expected:
             kernels = [found for request in self.planned.get(launch, ()) if (found := self.of(request)) is not None]
             if kernels:
@@ -129,8 +129,7 @@ class StaticContracts:
                 self.found.note(TileError("check", lines[0].loc, message))
 
     def of(self, request: Request) -> Evidence | None:
-        """A variant of a launch. The result is None if the variant has an error, since errors are reported
-        elsewhere."""
+        """A lowered variant of a launch. Returns None if the variant has an error, which is reported elsewhere."""
         for each in self.known:
             if each.request == request:
                 return each

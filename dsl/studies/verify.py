@@ -1,7 +1,8 @@
-"""Tests whether passes and emission keep the results of a kernel, on the launches of an example.
+"""Tests whether a compiler pass, or the generation of PTX, changes the results of kernels. The inputs are those of an
+example's launches.
 
-numpy executes each kernel's IR before the passes and after each pass (`dsl/lowering/meaning`). Then the emulator
-executes its PTX. The first difference is reported.
+The IR of each kernel is executed in numpy, before the passes and after each pass (`dsl/lowering/meaning`). Then the
+emulator executes the kernel's PTX. The first difference is reported.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ BLOCKS = 8
 class Verified:
     """The result for one kernel.
 
-    `levels` counts the compared levels. `values` counts the values in the last level. `undecided` is the reason why the
+    `levels` counts the compared levels, and `values` the values in the last level. `undecided` is the reason why the
     comparison has no answer.
     """
 
@@ -74,8 +75,8 @@ class Verified:
 
 @dataclass
 class Verification:
-    """All verified kernels of an example, in order. `refused` lists the shapes that the file refuses, with
-    the reasons."""
+    """All verified kernels of an example, in order. `refused` lists the boundary shapes with which the example cannot
+    run, with the reasons."""
 
     example: str | None
     kernels: list[Verified] = field(default_factory=list)
@@ -83,7 +84,7 @@ class Verification:
 
     @property
     def divergence(self) -> Divergence | None:
-        """The first divergence."""
+        """The first divergence, or None."""
         return next((k.divergence for k in self.kernels if k.divergence is not None), None)
 
 
@@ -94,9 +95,10 @@ def verify_kernel(
     most: int = BLOCKS,
     passes: Passes | None = None,
 ) -> Verified:
-    """Compares the levels of one variant on these arguments, then its PTX. The arguments stay unchanged.
+    """Executes the IR of one variant after each pass, then its PTX, on the arguments `given`, and compares the results.
+    The arguments stay unchanged.
 
-    `passes` are by default the program's passes.
+    `most` limits the number of blocks. If `passes` is None, the program's passes are used.
     """
     passes = passes_of(program.plugins) if passes is None else passes
     request = settled(program, request)
@@ -130,7 +132,7 @@ def verify_kernel(
 
 @dataclass
 class _Emulated:
-    """A launch of the first blocks on the emulator."""
+    """Runs the first blocks of a launch on the emulator."""
 
     program: Program
     request: Request
@@ -139,9 +141,9 @@ class _Emulated:
     rules: dict[str, Choice] = field(default_factory=dict)  # rules of plug-ins that the last compilation took
 
     def divergence(self, passes: Passes, forced: Mapping[str, str] | None = None) -> Divergence | None:
-        """Compiles the variant with the options `forced`, and runs its PTX.
+        """Compiles the variant with the forced options, and runs its PTX on the emulator.
 
-        The results are compared with the reference semantics of the last IR.
+        Returns the first difference from the results of the last IR, which numpy executes.
         """
         from dsl.runtime import Kernel
 
@@ -176,11 +178,11 @@ class _Emulated:
         return compare_ptx(variant.function, self.given, made, grid, blocks, failed)
 
     def to_blame(self, passes: Passes) -> str:
-        """The cause of a divergence: a rule of a plug-in, a pass, or the emission.
+        """Finds the cause of a divergence: a rule of a plug-in, a pass, or the emission of PTX.
 
         A rule is the cause if the PTX agrees without it. Otherwise, passes are left out one by one, the last pass
-        first. This test is needed because the IR does not show where elements are stored, which threads wait and which
-        threads load. If no pass is the cause, the cause is the emission.
+        first, until the PTX agrees. This test is needed because the IR does not show where elements are stored, which
+        threads wait and which threads load. If no pass is the cause, the emission is.
         """
         by_rule: dict[str, list[str]] = {}
         for key, choice in self.rules.items():
@@ -208,14 +210,14 @@ class _Emulated:
 
 
 def _whose(name: str, passes: Passes) -> str:
-    """The name of a pass. If a plug-in added the pass, the name includes the plug-in's place."""
+    """The name of a pass. If a plug-in added the pass, the text includes the plug-in's file and line."""
     added = next((each.plugin for each in passes if each.name == name), None)
     return name if added is None else f"{name} ({added.place})"
 
 
 def _of_finding(error: Any, function: Function) -> Divergence:
-    """Turns a fault that the emulator found into a divergence. The divergence names the fault's thread, and the value
-    that the fault's line accesses."""
+    """Converts a fault that the emulator found to a divergence. The divergence names the thread of the fault, and the
+    value that the fault's line accesses."""
     found = Divergence("emission", " ".join(str(error).split()))
     finding = getattr(error, "finding", None)
     if finding is not None and finding.thread is not None:
@@ -229,7 +231,8 @@ def _of_finding(error: Any, function: Function) -> Divergence:
 
 
 def copy_of(array: np.ndarray) -> np.ndarray:
-    """A copy with the same strides. The address of the copy's first element has the same remainder modulo 16."""
+    """Copies an array, with the same strides. The addresses of the first elements are equal modulo 16, so that aligned
+    accesses stay aligned."""
     if array.flags.c_contiguous and (1 not in array.shape or not array.size):  # axes of extent 1 may have any stride
         raw = np.zeros(array.nbytes + 16, np.uint8)
         start = (array.ctypes.data - raw.ctypes.data) % 16
@@ -244,9 +247,9 @@ def copy_of(array: np.ndarray) -> np.ndarray:
 
 
 def _with_all_barriers(right: Pass) -> Passes:
-    """The pass, followed by a pass that adds barriers.
+    """A pass, followed by another pass that adds barriers.
 
-    The second pass adds a barrier of the block before each access that all threads of the block reach.
+    The second pass adds a barrier of the block before each memory access that all threads of the block reach.
     """
 
     def everywhere(function: Function, target: Target) -> None:
@@ -294,7 +297,7 @@ INSTEAD: dict[str, Callable[[Pass], Passes]] = {
 
 
 class _Finished(Exception):
-    """Ends an example. Either no launch follows, or later lines would read results of a wrong kernel."""
+    """Raised to end an example early. Either no launch follows, or later lines would read results of a wrong kernel."""
 
 
 def verify_example(
@@ -307,12 +310,12 @@ def verify_example(
 ) -> Verification:
     """Verifies every kernel that an example launches, and stops after the first divergence. Raises TileError.
 
-    First, the example runs with `given`, a list of NAME=VALUE. Then it runs with boundary extents for the numbers that
-    `given` does not set."""
+    First, the example runs with `given`, a list of NAME=VALUE. Then it runs with the values `boundaries` for the
+    integers that `given` does not set."""
     found = Verification(example.name)
 
     class Verifier(Launcher):
-        """Verifies kernels before they run. The last launch need not run."""
+        """Verifies each kernel before it runs. The last kernel need not run."""
 
         def run(self, plan: Any, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
             arguments = dict(zip(launch.names, values, strict=True))
@@ -348,7 +351,7 @@ def verify_example(
 
 
 def boundary_shapes(names: Sequence[str], extents: Sequence[int]) -> list[list[str]]:
-    """For each extent, sets all names to the extent together, then each name alone.
+    """For each extent, first sets all names to it together, then each name alone.
 
     >>> boundary_shapes(["m", "n"], [1])
     [['m=1', 'n=1'], ['m=1'], ['n=1']]

@@ -1,6 +1,6 @@
-"""The reasons for the code of each kernel that an example launches: the choices, and the options that were not taken.
+"""Lists the compiler's choices for each kernel that an example launches, with the options that were not taken.
 
-`dsl why` shows the choices, and `dsl schedule` prints the choices as a schedule.
+`dsl why` prints the choices, and `dsl schedule` prints them as lines of a schedule.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dsl.text.program import Program
 
 @dataclass(slots=True)
 class ExplainedKernel:
-    """A kernel of an example with its choices by key. `plan` is the plan of its launch, or None for a kernel given by
-    name."""
+    """A compiled kernel with the choices that the compiler made. `plan` is the plan of its launch, or None if the
+    kernel was selected by `--kernel`."""
 
     program: Program
     request: Request
@@ -35,7 +35,7 @@ class ExplainedKernel:
 
     @property
     def choices(self) -> Mapping[str, Choice]:
-        """The choices by key. Choices of the dispatch and of `tune` sets come first."""
+        """The choices by key. Choices of the dispatch and of `tune` lines come first."""
         return all_choices(self.request, self.compiled, self.branch)
 
     @property
@@ -46,8 +46,7 @@ class ExplainedKernel:
         return " ".join([*words, f"for {request.arch}"])
 
     def measured(self, key: str, option: str) -> str:
-        """Registers, spills and machine instructions with another option, or the reason why the option gives no
-        code."""
+        """Registers, spills and machine instructions with another option, or the reason why it does not compile."""
         from dsl.runtime.errors import LaunchError
         from dsl.studies.machine_notes import assembled
 
@@ -98,8 +97,7 @@ def chosen(
 ) -> dict[str, Choice]:
     """The choices that belong to a line of the source, to a named value, or to a key.
 
-    By default, these are the choices whose options differ in cost, and the choices that the compiler's rule did not
-    decide.
+    If none of these is given, returns the choices for which `matters` is true, or all choices if `all_of_them` is set.
     """
     asked = line is not None or value is not None or key is not None
     found = {}
@@ -116,9 +114,9 @@ def chosen(
 
 
 def matters(choice: Choice) -> bool:
-    """Whether a choice is worth showing: its options differ in cost, or something other than the compiler's rule
-    decided. The choice `route` always matters: it
-    says why a product does not use wgmma."""
+    """Whether a choice is worth showing: its options differ in cost, something other than the compiler's rule decided
+    it, or it selects a branch or a `tune` value. `route` always matters: it explains why a product does not use
+    wgmma."""
     costs = choice.costs
     several = len(choice.options) > 1 and choice.kind in ("branch", "tune")
     return (
@@ -127,7 +125,7 @@ def matters(choice: Choice) -> bool:
 
 
 def lines_of(loc: Loc | None) -> list[int]:
-    """The line numbers of a source place and of the calls that inlined the code."""
+    """The line number of a source place, then those of the inlined calls around it."""
     found = []
     while loc is not None:
         found.append(loc.line)
@@ -154,7 +152,7 @@ def check_found(found: bool, choices: Mapping[str, Choice], value: str | None, k
 
 
 def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[list[str]]:
-    """The keys of choices, grouped by equal content."""
+    """Groups the keys of choices that are shown alike."""
     groups: dict[tuple, list[str]] = {}
     for name, choice in found.items():
         place = lines_of(choice.loc)[:1]
@@ -165,8 +163,8 @@ def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[lis
 
 
 def as_json(keys: Sequence[str], made: Mapping[str, Choice]) -> dict[str, Any]:
-    """Equal choices as data. `key` is the common stem of the choices, or the first key if other choices share the
-    stem."""
+    """The data of equal choices. `key` is their common stem, such as `swizzle.s`, or their first key if other choices
+    have the same stem."""
     choice = made[keys[0]]
     # The stem may also cover choices of other rows. The stem is used only if these keys are all choices of the stem.
     whole = len(keys) == sum(each.stem == choice.stem for each in made.values())

@@ -1,6 +1,7 @@
-"""Expands the branches of a dispatch when a file is read. A `match` becomes one branch for each case of its choice. A
-call of another dispatch becomes the branches of that dispatch. A launch with several schedules becomes one branch for
-each schedule. So plans, tuning and checks see only branches that launch kernels, each with at most one schedule."""
+"""Expands the dispatches of a file when the file is read. A dispatch is a list of branches, each with a condition and
+kernel launches. A `match` becomes one branch for each case of its choice. A call of another dispatch becomes that
+dispatch's branches. A launch with several schedules becomes one branch for each schedule. So plans, tuning and checks
+see only branches that launch kernels, each with at most one schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from dsl.text import tree as ast
 
 
 class Blocks(Protocol):
-    """A program's blocks by name, as this module needs them. `broken` holds the names of blocks that have errors."""
+    """The fields of `Program` that this module uses: blocks by name. `broken` contains the names of blocks that have
+    errors."""
 
     kernels: dict[str, ast.KernelDef]
     choices: dict[str, ast.ChoiceBlock]
@@ -22,7 +24,7 @@ class Blocks(Protocol):
     broken: set[str]
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
-        """The schedules of a kernel, keyed by name."""
+        """Returns the schedules of a kernel, keyed by name."""
 
 
 Step = ast.Launch | ast.Assign
@@ -75,8 +77,8 @@ def expand(program: Blocks) -> list[TileError]:
 
     for dispatch in program.dispatches.values():
         visit(dispatch, (dispatch.name,))
-    # Calls are expanded first: two calls of a dispatch may copy different arrays ahead of the same launches, so the
-    # schedules of one call are no rivals of those of the other.
+    # Calls are expanded first. Two calls of a dispatch may copy different arrays ahead of the same launches, so their
+    # schedules must not be compared with each other.
     for dispatch in program.dispatches.values():
         try:
             dispatch.lines = [one for place, line in enumerate(dispatch.lines) for one in _one_schedule(line, place)]
@@ -87,8 +89,8 @@ def expand(program: Blocks) -> list[TileError]:
 
 
 def by_launch(lines: Iterable[Line]) -> Iterator[OtherLine | list[ast.When]]:
-    """The lines of a dispatch. Branches come in lists: those that were expanded from one branch, for the schedules of
-    its launches, are in one list."""
+    """Yields the lines of a dispatch, in which each branch is replaced by a list of branches. Branches that were
+    expanded from one branch, because its launches name several schedules, are in the same list."""
     for rivals, together in groupby(lines, lambda line: line.rivals if isinstance(line, ast.When) else None):
         if rivals is None:
             yield from ([line] if isinstance(line, ast.When) else line for line in together)
@@ -97,7 +99,8 @@ def by_launch(lines: Iterable[Line]) -> Iterator[OtherLine | list[ast.When]]:
 
 
 def _one_schedule(line: Line, place: int) -> Iterator[Line]:
-    """The line, or one branch for each combination of the schedules that the launches of the branch name."""
+    """Yields the line itself, unless it is a branch whose launches name several schedules. Then yields one branch for
+    each combination of the schedules."""
     if not isinstance(line, ast.When):
         yield line
         return
@@ -108,7 +111,7 @@ def _one_schedule(line: Line, place: int) -> Iterator[Line]:
 
 
 def _of_one_schedule(launch: ast.Launch) -> list[Step]:
-    """The launch with each of the schedules that it names."""
+    """Returns a copy of the launch for each schedule that it names, or the launch itself if it names none."""
     named = [item for item in launch.items if item.value is None]
     for place, item in enumerate(named):
         if item.name in (each.name for each in named[:place]):
@@ -120,8 +123,8 @@ def _of_one_schedule(launch: ast.Launch) -> list[Step]:
 def _inlined(
     program: Blocks, dispatch: ast.Dispatch, branch: ast.When, call: ast.Launch, inner: ast.Dispatch
 ) -> Iterator[Line]:
-    """The lines of the dispatch `inner`, specialized for a call in a branch of `dispatch`. These lines use the call's
-    arguments and are guarded by the branch's conditions."""
+    """Yields the lines of the dispatch `inner` for a call of `inner` in a branch of `dispatch`. The call's arguments
+    replace the parameters, and the branch's conditions are added as guards."""
     names = _arguments(dispatch, call, inner)
     items = {item.name: item for item in call.items}
     if any(item.value is None for item in call.items):
@@ -156,8 +159,8 @@ def _inlined(
 
 
 def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) -> dict[str, ast.Expr]:
-    """The arguments of a call of `inner`, keyed by parameter name. Raises TileError `call` if the arguments do not
-    match the parameters."""
+    """Returns the arguments of a call of `inner`, keyed by parameter name. Raises TileError `call` if the arguments do
+    not match the parameters."""
     passed_on = {name: ast.Name(call.loc, name) for name in inner.params if name in dispatch.params}
     given = given_by_name(call, inner.params, passed_on if call.args is None else {})
     for node in given.values():
@@ -169,8 +172,8 @@ def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) ->
 def given_by_name(
     launch: ast.Launch, params: Sequence[str], implied: Mapping[str, ast.Expr] | None = None
 ) -> dict[str, ast.Expr]:
-    """The arguments that a launch gives, and those that are `implied`, keyed by parameter name. Raises TileError `call`
-    if the arguments do not match the parameters."""
+    """Returns the arguments of a launch, keyed by parameter name. `implied` contains arguments that are passed without
+    being written. Raises TileError `call` if the arguments do not match the parameters."""
     args = launch.args or []
     if len(args) > len(params):
         message = f"'{launch.name}' takes {len(params)} argument{'s' * (len(params) != 1)}; got {len(args)}"
@@ -187,8 +190,8 @@ def given_by_name(
 def _launch(
     program: Blocks, step: Step, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
 ) -> Step:
-    """A step of an inlined dispatch. Arguments that a launch passes implicitly, by equal names, become explicit. The
-    constants of the call are added to the launch. Other steps are returned unchanged."""
+    """Adapts a step of an inlined dispatch. A launch without an argument list passes arguments by equal names. These
+    become explicit. The constants of the call are added to the launch. Other steps are returned unchanged."""
     if not isinstance(step, ast.Launch):
         return step
     args, keywords = step.args, step.keywords
@@ -199,7 +202,7 @@ def _launch(
 
 
 def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
-    """A copy of a tree in which each name in `names` is replaced by its expression."""
+    """Returns a copy of a tree in which each name in `names` is replaced by its expression."""
     if isinstance(node, ast.Name):
         return names.get(node.id, node)
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
@@ -243,8 +246,8 @@ def _branches(program: Blocks, line: ast.Match) -> Iterator[ast.When]:
 
 
 def _named(program: Blocks, step: Step, name: str) -> Step:
-    """A step of a branch. If the step is a launch without a schedule, and its kernel has a schedule `name`, this
-    schedule is added."""
+    """Adds the schedule `name` to a launch that states no schedule, if its kernel has a schedule of this name. Other
+    steps are returned unchanged."""
     if not isinstance(step, ast.Launch) or any(item.value is None for item in step.items):
         return step
     if name not in program.schedules_of(step.name):
@@ -253,12 +256,13 @@ def _named(program: Blocks, step: Step, name: str) -> Step:
 
 
 def names_of_branch(line: ast.When) -> list[str]:
-    """The names by which a caller can select a branch: the branch's own name, and the schedules of its launches."""
+    """Returns the names by which a caller can select a branch: the branch's own name, and the schedules of its
+    launches."""
     named = [item.name for launch in line.launches for item in launch.items if item.value is None]
     return ([line.name] if line.name is not None else []) + named
 
 
 def named_ways(dispatch: ast.Dispatch) -> dict[str, None]:
-    """The names by which a caller can select a branch of a dispatch: the branches' own names, and the schedules of
-    their launches."""
+    """Returns the names by which a caller can select a branch of a dispatch: the branches' own names, and the schedules
+    of their launches."""
     return dict.fromkeys(name for branch in dispatch.branches for name in names_of_branch(branch))

@@ -1,7 +1,7 @@
-"""Contracts: requirements that `expect` states about a kernel's code. Each row of `_ROWS` defines a term of contracts,
-such as `registers`.
+"""Contracts: lines such as `expect registers <= 128`, which state requirements on a kernel's code. Each row of `_ROWS`
+defines a term, such as `registers`.
 
-The row determines the term's meaning, errors, text in `dsl explain` and entry in docs/contracts.md. The row's field
+The row determines the term's meaning and errors, and its text in `dsl explain` and docs/contracts.md. The row's field
 `read` names the method of `Evidence` (`dsl/examples/evidence.py`) that measures the term's figure.
 """
 
@@ -36,12 +36,12 @@ OF_BARRIERS = ("barrier", "place", "convert_layout", "stage", "pipeline")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term of contracts. A term stands for a figure of a kernel, such as its register count.
+    """A term of contracts: the name of a measurable figure of a kernel, such as its register count.
 
-    `of` says what the parentheses after the term contain. `of` is None for a term without parentheses. `unit` is the
-    unit of the figure. `known` says when the figure becomes known. `source` says where the figure comes from. `kinds`
-    lists the kinds of choices that affect the figure, the most important first. `read` names the method of `Evidence`
-    that returns the figure."""
+    `of` describes the argument in parentheses after the term, such as `tensor`. It is None for a term without
+    parentheses. `unit` is the unit of the figure. `known` is the stage at which the figure becomes known. `source`
+    states what measures or computes the figure. `kinds` lists the kinds of choices that affect the figure, the most
+    important first. `read` names the method of `Evidence` that returns the figure."""
 
     name: str
     of: str | None
@@ -108,14 +108,15 @@ def row_of(contract: ast.Contract) -> Term:
 
 
 def head_of(node: ast.Expr) -> str:
-    """The name that a condition begins with. The result is empty if the condition does not begin with a name."""
+    """Returns the name at the beginning of a condition. Returns an empty text if the condition does not begin with a
+    name."""
     left = node.operands[0] if isinstance(node, ast.Compare) else node
     left = left.function if isinstance(left, ast.Call) else left
     return left.id if isinstance(left, ast.Name) else ""
 
 
 def read(node: ast.Expr, device: str | None) -> ast.Contract:
-    """The contract that a condition of the form `TERM OP BOUND` states. Raises TileError `expect` for a condition of
+    """Converts a condition of the form `TERM OP BOUND` to a contract. Raises TileError `expect` for a condition of
     another form and for an unknown term."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         raise TileError("expect", node.loc, "a contract is TERM OP NUMBER", "expect spills == 0, registers <= 128")
@@ -141,8 +142,8 @@ def read(node: ast.Expr, device: str | None) -> ast.Contract:
 
 
 def is_contract(node: ast.Expr, bound: Collection[str]) -> bool:
-    """Whether the condition of an example's `expect` is a contract. `bound` holds the names that the example binds. A
-    bound name does not count as a term, since an array may be called `shared`."""
+    """Whether the condition of an example's `expect` is a contract. `bound` contains the names that the example
+    assigns. An assigned name does not count as a term, since an array may be called `shared`."""
     return isinstance(node, ast.Compare) and head_of(node) in NAMES and head_of(node) not in bound
 
 
@@ -158,8 +159,8 @@ def _is_copy(node: Any) -> bool:
 
 
 def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.Expr:
-    """The contract's bound, with its subexpressions evaluated to numbers. Calls of `copy` stay, since only a GPU can
-    measure the time of a copy. Raises TileError `expect` if the bound is not a number or has the wrong unit."""
+    """Evaluates the contract's bound to a number. Calls of `copy` stay in the expression, since only a GPU can measure
+    the time of a copy. Raises TileError `expect` if the bound is not a number or has the wrong unit."""
     row = row_of(contract)
 
     def refused(node: ast.Expr, message: str) -> TileError:
@@ -192,8 +193,8 @@ def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.E
 
 
 def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
-    """A folded bound, with each `copy(BYTES)` replaced by a time in µs. The function `copy` returns the time for a
-    number of bytes."""
+    """Replaces each `copy(BYTES)` in a bound from `folded` by a time in µs. The function `copy` maps a number of bytes
+    to this time."""
     match node:
         case ast.Binary():
             return ast.Binary(node.loc, node.op, with_copies(node.left, copy), with_copies(node.right, copy))
@@ -203,8 +204,7 @@ def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
 
 
 def option_of(node: ast.Expr, evaluate: Callable[[ast.Expr], Any]) -> str:
-    """The text of a choice's option. The option is a string, a word, a number, or a sequence of strings, words and
-    numbers."""
+    """Converts an option of a choice to text. The option is a string, a word, a number, or a sequence of these."""
     if isinstance(node, ast.Sequence):
         return ", ".join(option_of(item, evaluate) for item in node.items)
     if isinstance(node, ast.String):
@@ -216,8 +216,8 @@ def option_of(node: ast.Expr, evaluate: Callable[[ast.Expr], Any]) -> str:
 
 
 def listing() -> str:
-    """The list of terms in docs/contracts.md. Each entry states the unit and the meaning of a figure, and how the
-    figure becomes known. Only `dsl explain` shows the examples."""
+    """Formats the list of terms for docs/contracts.md. Each entry states the unit and the meaning of a figure, and how
+    the figure becomes known. Only `dsl explain` shows the examples."""
     lines: list[str] = []
     for row in _ROWS:
         text = f"`{row.usage}`: {row.unit}, {row.known}. {row.doc} From {row.source}."

@@ -23,7 +23,7 @@ BEFORE = 3
 @dataclass(frozen=True, slots=True)
 class CountedLine:
     """A source line with its counters. `counts` is empty if nothing was counted for the line. If `number` is 0, the
-    line is a heading. Its text is the name of a file other than the kernels' file. Lines of this file follow."""
+    line is a heading for the lines that follow: its text is the name of their file."""
 
     number: int
     text: str
@@ -33,8 +33,8 @@ class CountedLine:
 def counted_lines(
     files: Mapping[str, Mapping[int, Any]], whole: str | None, read: Callable[[str], Sequence[str]] | None = None
 ) -> tuple[list[str], list[CountedLine]]:
-    """The names of the counters that are nonzero in some line, and the lines to show. Lines with counters are shown. In
-    the file `whole`, the lines between lines with counters are also shown. `read` returns the lines of a file. By
+    """Returns the names of the counters that are nonzero in some line, and the lines to show. These are all lines with
+    counters. For the file `whole`, the lines between them are also included. `read` returns the lines of a file. By
     default, the file is read from the disk."""
     rows = {file: {at: each.figures for at, each in by_line.items()} for file, by_line in files.items()}
     # A column whose entries are all zero carries no information.
@@ -58,12 +58,12 @@ def _lines(
 
 
 def legend(used: Sequence[str]) -> str:
-    """The legend below a table of counters. The legend says what the columns count."""
+    """Returns the legend below a table of counters. It states what each column counts."""
     return "; ".join(filter(None, ["all blocks", units(used)]))
 
 
 def source_lines(file: str) -> list[str]:
-    """The lines of a file. The result is empty if the file can no longer be read."""
+    """Returns the lines of a file. The result is empty if the file can no longer be read."""
     try:
         return read_text(Path(file), MAX_TEXT).splitlines()
     except TileError:

@@ -1,4 +1,4 @@
-"""The figures that tables show. Each figure has a name, a unit and a format."""
+"""The columns that tables can show, such as time or registers. Each column has a name, a unit and a format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 def number(value: float | None) -> str:
-    """The text of a number. Integers get thousands separators. Other numbers are rounded to four digits."""
+    """Formats a number. Integers get thousands separators. Other numbers are rounded to four digits."""
     if value is None:
         return "-"
     # From 2^53 (9e15) on, every double is an integer, and most of its digits would be noise.
@@ -17,13 +17,13 @@ def number(value: float | None) -> str:
 
 
 def amount(value: float, noun: str) -> str:
-    """A number with its noun in singular or plural, such as `1 lane`, `2,048 lanes` and `1.5 lanes`."""
+    """Formats a number with its noun in singular or plural: `1 lane`, `2,048 lanes`, `1.5 lanes`."""
     return f"{number(value)} {noun}{'s' * (value != 1)}"
 
 
 def whole(value: float) -> str:
-    """The text of a count, rounded to an integer. A count that is extrapolated from a part of the grid may have a
-    fraction."""
+    """Formats a count as an integer. A count that is extrapolated from a part of the grid may have a fraction, which is
+    rounded."""
     return f"{value:,.0f}"
 
 
@@ -31,8 +31,8 @@ def whole(value: float) -> str:
 class FigureColumn:
     """A column of tables. `name` is the figure's name in JSON, logs and predicates. `label` is the heading.
 
-    `unit` says what the figure counts. `unit` is printed below the table, and is empty if the label says enough.
-    `is_cost` states that a lower figure is better. Ratios are shown only for columns with `is_cost`."""
+    `unit` states what the figure counts. It is printed below the table, and is empty if the heading is clear enough.
+    `is_cost` is True if a lower figure is better. Only these columns show ratios."""
 
     name: str
     label: str
@@ -92,12 +92,12 @@ COLUMNS = {
 
 
 def headed(*names: str) -> dict[str, str]:
-    """Maps the heading of each named column to the figure's name."""
+    """Maps the headings of the named columns to the names of their figures."""
     return {COLUMNS[name].label: name for name in names}
 
 
 def units(names: Iterable[str]) -> str:
-    """The legend of a table. The legend states each unit after the headings of the columns that have this unit."""
+    """Returns the legend of a table. It states each unit after the headings of the columns that have this unit."""
     labels: dict[str, dict[str, None]] = {}
     for name in names:
         if COLUMNS[name].unit:

@@ -24,8 +24,8 @@ MAX_LINE = 4 << 20
 
 
 def read_text(path: Path, most: int = MAX_BYTES) -> str:
-    """The text of a regular file of at most `most` bytes. A byte order mark is removed. Raises TileError `limit` for a
-    larger file. Raises TileError `file` if the file cannot be read or is not UTF-8."""
+    """Returns the text of a regular file of at most `most` bytes. A byte order mark is removed. Raises TileError
+    `limit` for a larger file. Raises TileError `file` if the file cannot be read or is not UTF-8."""
     try:
         found = path.stat()
         # Reading a device or a pipe might never end.
@@ -61,7 +61,7 @@ def _with_suffix(path: Path) -> str | None:
 
 
 def resolved(path: Path) -> Path:
-    """The absolute path, with symbolic links resolved. Raises TileError `file` if the links form a loop."""
+    """Returns the absolute path, with symbolic links resolved. Raises TileError `file` if the links form a loop."""
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:

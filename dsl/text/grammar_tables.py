@@ -1,9 +1,9 @@
-"""The parser's tables. Lark builds the tables from `grammar.lark`, and the package contains the tables as
+"""The tables of the LALR parser. Lark builds them from `grammar.lark`. The package contains the result as
 `grammar_tables.json`.
 
-Building the tables takes about 90 ms, and reading them takes 10 ms. After a change of the grammar,
-`python -m dsl.text.grammar_tables` writes the file again. Until then, each start builds the tables, and a test fails.
-Lark's own cache is not used, since it is a pickle in a shared temporary folder.
+Building the tables takes about 90 ms, and reading them takes 10 ms. After you change the grammar, run `python -m
+dsl.text.grammar_tables` to write the file again. Until then, each start builds the tables, and a test fails. Lark's own
+cache is not used, since it is a pickle in a shared temporary folder.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def build(**objects: Any) -> Lark:
 
 
 def load(**objects: Any) -> Lark:
-    """Loads the parser from the packaged tables. If the tables belong to another version of the grammar, the parser is
-    built from the grammar."""
+    """Loads the parser from the packaged tables. If the tables were made from another version of the grammar, builds
+    the parser from the grammar."""
     tables = json.loads(TABLES.read_text())
     # Old tables do not match a changed grammar. Building takes only 90 ms, so a stale file is no error.
     if tables["grammar"] != digest():
@@ -44,18 +44,18 @@ def load(**objects: Any) -> Lark:
 
 
 def digest() -> str:
-    """The hexadecimal SHA-256 digest of the grammar's text."""
+    """Returns the hexadecimal SHA-256 digest of the grammar's text."""
     return sha256(GRAMMAR.read_bytes()).hexdigest()
 
 
 def _integer_keys(record: dict[str, Any]) -> dict[int, Any]:
-    """The record with its keys converted back to integers, since JSON stores all keys as strings."""
+    """Converts the keys of a record back to integers, since JSON stores all keys as strings."""
     return {int(key): value for key, value in record.items()}
 
 
 def serialise(parser: Lark) -> str:
-    """The text of `grammar_tables.json`. The same grammar always gives the same text. For this purpose, states and
-    tokens are renumbered, since Lark's numbers depend on the order of its sets."""
+    """Returns the text of `grammar_tables.json`. The same grammar always gives the same text. Lark's numbers of states
+    and tokens depend on the order of its sets, so they are replaced by other numbers."""
     from lark.grammar import Rule
     from lark.lexer import TerminalDef
 
@@ -73,8 +73,8 @@ def serialise(parser: Lark) -> str:
 
 
 def _renumbered(table: dict[str, Any]) -> tuple[dict[int, Any], dict[str, int], dict[str, int]]:
-    """The states, start states and end states of a table, renumbered in breadth-first order from the start states. The
-    search visits tokens in the order of their names, since the tokens' numbers differ from run to run."""
+    """Returns the states, start states and end states of a table, renumbered in breadth-first order from the start
+    states. The search visits tokens in the order of their names, since the tokens' numbers differ from run to run."""
     order: dict[int, int] = {}
     waiting = sorted(table["start_states"].values())
     while waiting:

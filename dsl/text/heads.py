@@ -1,5 +1,5 @@
-"""The signature of a kernel as data. A program computes the signature once for each kernel. Calls and variants use the
-signature."""
+"""Extracts the signature of a kernel: its parameters by kind, and its dims. A program computes the signature once for
+each kernel, for its calls and variants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.text import tree as ast
 @dataclass(frozen=True, slots=True)
 class ArrayParameter:
     """A tensor parameter of a kernel. `dtype` is an element type or a type parameter. Each of `dims` is a name, a
-    number or None. None marks an extent that depends on constants of the variant."""
+    number or None. None is an extent that depends on the kernel's constants."""
 
     name: str
     dtype: str
@@ -25,8 +25,8 @@ class ArrayParameter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelHead:
-    """The parameters of a kernel, by kind and name. `types` holds the alternatives of each type parameter. `constants`
-    holds the names of the constants that are not type parameters. `dims` is in the order of first use."""
+    """The parameters of a kernel, by kind and name. `types` maps each type parameter to its alternatives. `constants`
+    contains the names of the constants that are not type parameters. `dims` is in the order of first use."""
 
     name: str
     names: tuple[str, ...]
@@ -38,7 +38,8 @@ class KernelHead:
     dims: tuple[str, ...]
 
     def widths(self, absent: Collection[str]) -> set[str]:
-        """The dims that affect how wide an access can be. `absent` has the optional tensors that are not given."""
+        """Returns the dims that decide how wide a memory access can be. `absent` contains the optional tensors that the
+        caller does not pass."""
         # The first of several axes counts rows. The strides of a row-major array are products of the other axes'
         # extents. So only these extents decide whether an address is a multiple of 16 bytes.
         given = (array.dims for name, array in self.arrays.items() if name not in absent)

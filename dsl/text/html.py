@@ -50,12 +50,12 @@ Cell = PageCell | str | int | float | None
 
 
 def page(*parts: str) -> str:
-    """The HTML that a notebook shows: the style sheet and the given pieces."""
+    """Returns the HTML for a notebook: the style sheet and the given pieces."""
     return "\n".join([f'<div class="dsl"><style>{STYLE}</style>', *filter(None, parts), "</div>"])
 
 
 def safe(text: str) -> str:
-    """A text, escaped so that it cannot act as markup."""
+    """Escapes a text, so that it cannot act as markup."""
     return escape(printable(text))
 
 
@@ -69,18 +69,18 @@ def note(text: str, mark: str = "pale") -> str:
 
 
 def verbatim(text: str, mark: str = "") -> str:
-    """HTML that shows a text literally, with its line breaks."""
+    """Returns HTML that shows a text literally, with its line breaks."""
     return f'<pre class="{mark}">{safe(text)}</pre>'
 
 
 def folded(summary: str, text: str) -> str:
-    """HTML that shows `summary`. A click on it unfolds `text`."""
+    """Returns HTML that shows `summary`. A click on it unfolds `text`."""
     return f"<details><summary>{safe(summary)}</summary>{verbatim(text)}</details>"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], name: str = "") -> str:
-    """The HTML of a table. Empty columns are left out. The row of headings is left out if all headings are empty.
-    `name` is a CSS class of the style sheet."""
+    """Returns the HTML of a table. Empty columns are left out. The row of headings is left out if all headings are
+    empty. `name` is a CSS class of the style sheet."""
     cells = [[as_cell(value) for value in row] for row in rows]
     shown = [at for at in range(len(heads)) if any(row[at].text not in EMPTY for row in cells)]
     numeric = {at for at in shown if any(row[at].is_number for row in cells)}
@@ -108,8 +108,8 @@ def _td(cell: PageCell, right: bool) -> str:
 
 
 def compared(value: Cell, base: Cell) -> PageCell:
-    """A cell for `value`, compared with `base`. Equal figures give `=`. The tint is HEAT if the value is higher than
-    the base, and COOL if it is lower. The tint is full at a tenth and at ten times the base."""
+    """Returns a cell for `value`, compared with `base`. Equal figures give `=`. The tint is HEAT if the value is higher
+    than the base, and COOL if it is lower. The tint is full at a tenth and at ten times the base."""
     cell = as_cell(value)
     if not _is_number(value) or not _is_number(base):
         return cell
@@ -128,9 +128,9 @@ def _is_number(value: Cell) -> bool:
 
 
 def source(used: Sequence[str], lines: Sequence[CountedLine]) -> str:
-    """The HTML of source lines, with each line's counters before it. The strength of a counter's tint is proportional
-    to the counter's share of the greatest counter in the column. The tint of the source text follows the first column,
-    which holds warp instructions if they were counted."""
+    """Returns the HTML of source lines, with each line's counters before it. The greatest counter of a column has the
+    strongest tint, and other tints are proportional to it. The tint of the source text follows the first column, which
+    contains warp instructions if they were counted."""
     most = {name: max((line.counts.get(name, 0) for line in lines), default=0) for name in used}
     rows: list[list[Cell]] = []
     for line in lines:

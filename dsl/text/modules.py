@@ -2,7 +2,7 @@
 
 A file that is imported under a name is called a module. The program stores the members of a module under qualified
 names such as `rows.body`. Identifiers contain no dot, so they cannot clash with qualified names. When a file is read,
-each attribute `rows.body` becomes a single name. So building and planning do not depend on modules.
+each attribute `rows.body` becomes a single name. So the compiler's later stages need not handle modules.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dsl.text import tree as ast
 def qualified(
     node: Any, names: Mapping[str, str], modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]
 ) -> Any:
-    """A copy of a block in which qualified names replace the keys of `names` and the members of `modules`. Names that
-    the block itself binds stay. An unknown member of a module adds an error to `errors`, and the block is still
-    returned."""
+    """Returns a copy of a block with qualified names. Keys of `names` are replaced by their values, and an attribute
+    `rows.body` of a module becomes a single name. Names that the block itself binds stay. An unknown member of a module
+    adds an error to `errors`."""
     if isinstance(node, ast.Name):
         return ast.Name(node.loc, names[node.id]) if node.id in names else node
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
@@ -48,7 +48,7 @@ def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, 
 
 
 def _bound(node: Any) -> set[str]:
-    """All names that a block binds, as parameters or anywhere in its body."""
+    """Returns all names that a block binds, as parameters or anywhere in its body."""
     found: set[str] = set()
     if isinstance(node, ast.Def | ast.KernelDef):
         found |= {p if isinstance(p, str) else p.name for p in node.params} | {c.name for c in node.constants}

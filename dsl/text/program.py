@@ -1,4 +1,4 @@
-"""A `.tile` file as a program: the kernels, functions, schedules, dispatches and examples of the file and its
+"""Loads a `.tile` file as a program: the kernels, functions, schedules, dispatches and examples of the file and its
 imports."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contr
 @dataclass(slots=True)
 class Program:
     """The blocks of a file and of its imports, by name. `path` is None for a text that is not from a file. `plugins`
-    are the plug-ins that take part in compiling the program.
+    are the plug-ins with which the program is compiled.
 
     A part is a schedule without a kernel, which other schedules include with `like`."""
 
@@ -49,28 +49,28 @@ class Program:
     broken: set[str] = field(default_factory=set, repr=False, compare=False)  # names of blocks that do not parse
 
     def once(self, what: Callable[..., Found], *names: str) -> Found:
-        """The result of `what(self, *names)`, computed at the first request and then cached. The result depends only on
-        the program's text, which does not change."""
+        """Returns `what(self, *names)`. The result is computed at the first call, and then cached. It must depend only
+        on the program's text, which does not change."""
         key = (what, *names)
         if key not in self.found:
             self.found[key] = what(self, *names)
         return self.found[key]
 
     def head(self, kernel: str) -> KernelHead:
-        """The signature of a kernel."""
+        """Returns the signature of a kernel."""
         return self.once(_head, kernel)
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
-        """The schedules of a kernel, keyed by name, in the order of the file."""
+        """Returns the schedules of a kernel, keyed by name, in the order of the file."""
         return {name: s for (of, name), s in self.schedules.items() if of == kernel}
 
     def function(self, name: str) -> ast.Def | None:
-        """The file's function `name`, or else the library's function of that name. The result is None if neither
-        exists. The value of a constant may be the name of such a function."""
+        """Returns the file's function `name`, or else the library's function of that name. Returns None if neither
+        exists. The value of a kernel's constant may be the name of such a function."""
         return self.functions.get(name) or library_functions(name).get(name)
 
     def schedule(self, kernel: str, name: str, loc: Loc | None = None) -> ast.Schedule:
-        """The schedule `name` of a kernel. Raises TileError at `loc` if the kernel has no such schedule."""
+        """Returns the schedule `name` of a kernel. Raises TileError at `loc` if the kernel has no such schedule."""
         known = self.schedules_of(kernel)
         if name not in known:
             hint = closest(name, known) or (f"known: {', '.join(known)}" if known else None)
@@ -99,8 +99,8 @@ class Program:
         raise TileError("name", line.loc, "there is no such schedule", hint)
 
     def family(self, kernel: str | None, schedule: ast.Schedule) -> list[ast.Schedule]:
-        """A schedule of `kernel`, and all schedules that it includes with `like`, directly or indirectly. `kernel` is
-        None if the schedule is a part."""
+        """Returns a schedule of `kernel`, and all schedules that it includes with `like`, directly or indirectly.
+        `kernel` is None if the schedule is a part."""
         found = [(schedule, kernel)]
         # The loop appends to the list that it iterates over: each schedule adds the schedules that it includes.
         for member, of in found:
@@ -117,17 +117,17 @@ class Program:
         return [member for member, _ in found]
 
     def family_of(self, kernel: str) -> list[ast.Schedule]:
-        """The schedules of a kernel, and all schedules that they include with `like`."""
+        """Returns the schedules of a kernel, and all schedules that they include with `like`."""
         found = [each for schedule in self.schedules_of(kernel).values() for each in self.family(kernel, schedule)]
         return list({id(schedule): schedule for schedule in found}.values())
 
     def read_by_schedules(self, kernel: str) -> set[str]:
-        """The names that expressions in the schedules of a kernel read."""
+        """Returns the names that expressions in the schedules of a kernel read."""
         lines = (line for schedule in self.family_of(kernel) for line in schedule.lines)
         return set().union(*(names_in(node) for line in lines for node in _expressions(line)))
 
     def sources(self) -> list[Source]:
-        """The source files of the program's blocks. The program's own file comes first."""
+        """Returns the source files of the program's blocks. The program's own file comes first."""
         groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
         blocks: list[ast.KernelDef | ast.Def | ast.Schedule | ast.ChoiceBlock | ast.Dispatch] = [
             b for g in groups for b in g.values()
@@ -135,13 +135,13 @@ class Program:
         return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
 
     def digest(self) -> str:
-        """The hexadecimal SHA-256 digest of the texts of all source files."""
+        """Returns the hexadecimal SHA-256 digest of the texts of all source files."""
         texts = "\0".join(source.text for source in self.sources())
         return hashlib.sha256(texts.encode()).hexdigest()
 
     def settable(self, kernel: str) -> frozenset[str]:
-        """The names that a caller may set for a kernel: its constants, names that its schedules set or tune, and
-        `warps`."""
+        """Returns the names that a caller may set for a kernel: its constants, the names that its schedules set or
+        tune, and `warps`."""
         return self.once(_settable, kernel)
 
     def kernel(self, name: str) -> ast.KernelDef:
@@ -172,8 +172,8 @@ def _settable(program: Program, kernel: str) -> frozenset[str]:
 
 
 def tiles_of(program: Program, name: str) -> list[tuple[str, ast.Expr]]:
-    """The dims that a kernel splits into tiles with `cdiv(dim, TILE)` or `range(0, dim, TILE)`. Each dim is paired with
-    the expression of its tile size."""
+    """Returns the dims that a kernel splits into tiles, by `cdiv(dim, TILE)` or `range(0, dim, TILE)`. Each dim is
+    paired with the expression TILE."""
     calls = [node for node in ast.walk(program.kernels[name].body) if isinstance(node, ast.Call)]
     found = [call.args for call in calls if getattr(call.function, "id", "") in ("cdiv", "range")]
     pairs = [arguments[-2:] for arguments in found if len(arguments) > 1]
@@ -188,7 +188,7 @@ PTX identifier. Other PTX words, such as `add` and `shared`, are allowed."""
 
 
 def dim_names(kernel: ast.KernelDef, absent: Collection[str] = ()) -> list[str]:
-    """The dims of a kernel's tensors, in the order of their first use. The tensors in `absent` are ignored."""
+    """Returns the dims of a kernel's tensors, in the order of their first use. The tensors in `absent` are ignored."""
     constants = {c.name for c in kernel.constants}
     tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation) and p.name not in absent]
     named = (d.id for t in tensors for d in t.dims if isinstance(d, ast.Name))
@@ -211,7 +211,8 @@ def load(path: str | Path, name: str | None = None, plugins: Plugins | None = No
 
 
 def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -> Program:
-    """Parses a text into a program. `import` searches `folder`. If `folder` is None, `import` is an error."""
+    """Parses a text to a program. `import` reads files relative to `folder`. If `folder` is None, `import` is an
+    error."""
     program, errors = examine_program(text, name, folder)
     if errors:
         raise Errors(errors)
@@ -219,8 +220,8 @@ def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -
 
 
 def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program, list[TileError]]:
-    """A program of the blocks that parse, and all errors. The errors include syntax errors and wrong references between
-    blocks. Raises TileError if too little of the text parses to check references."""
+    """Returns a program with the blocks that parse, and all errors: syntax errors and wrong references between blocks.
+    Raises TileError if too little of the text parses to check references."""
     found = read(text, name)
     if found.broken is None:
         raise Errors(found.errors)
@@ -232,8 +233,8 @@ def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program,
 
 
 def follows(program: Program, error: TileError) -> bool:
-    """Whether an error is the consequence of a syntax error: the error reports an unknown name that a broken block may
-    define."""
+    """Whether an error only follows from a syntax error: a block with a syntax error may define the unknown name that
+    the error reports."""
     named = re.findall(r"'([\w.]+)'", error.message)
     return error.code in ("name", "call", "constant") and not program.broken.isdisjoint(named)
 
@@ -295,7 +296,7 @@ def _define(program: Program, block: ast.KernelDef | ast.Def | ast.ChoiceBlock |
 
 
 def _put(known: dict[Any, Any], key: Any, block: Any, what: str) -> None:
-    """Adds a block to the blocks in `known`. Raises TileError `name` if they have the key already."""
+    """Adds a block to the dictionary `known`. Raises TileError `name` if the key exists already."""
     if key in known:
         raise TileError("name", block.loc, f"{what} is defined twice", f"first at {known[key].loc}")
     known[key] = block
@@ -310,8 +311,9 @@ def _import(
     chain: list[str],
     inside: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Adds the blocks of an imported file to the program. If it is imported under a name, its functions, choices and
-    schedules without a kernel get qualified names, and these members are returned, keyed by their plain names."""
+    """Adds the blocks of an imported file to the program. In a file imported as `rows`, functions, choices and
+    schedules without a kernel get qualified names such as `rows.body`. These members are returned, keyed by their plain
+    names."""
     is_packaged = block.path.startswith(f"{STD.name}/")
     if is_packaged:
         folder, root = STD.parent, STD
@@ -359,8 +361,8 @@ def _import(
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:
-    """Expands the dispatches. Adds errors for schedules and launches of unknown kernels, for names that a schedule sets
-    but nothing reads, and for branches that cannot be expanded."""
+    """Expands the dispatches. Adds errors to `errors`: for schedules and launches of unknown kernels, for names that a
+    schedule sets but nothing reads, and for branches that cannot be expanded."""
     for (kernel, _), schedule in program.schedules.items():
         if kernel not in program.kernels:
             message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
@@ -377,7 +379,7 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
 
 
 def _unread(program: Program) -> list[TileError]:
-    """Errors for names that a schedule sets but that neither its kernels nor their schedules read."""
+    """Returns an error for each name that a schedule sets, if neither its kernels nor their schedules read the name."""
     errors: list[TileError] = []
     # A schedule of several kernels has an entry for each of them.
     schedules = {id(each): each for each in (*program.schedules.values(), *program.parts.values())}
@@ -429,7 +431,6 @@ def _set_by(line: ScheduleLine) -> list[ast.Name]:
 
 
 def _expressions(line: ScheduleLine) -> list[ast.Expr]:
-    """The expressions that a schedule line evaluates."""
     if isinstance(line, ast.Assign):
         return [line.value]
     if isinstance(line, ast.Contract):
@@ -445,15 +446,15 @@ STD = Path(__file__).parents[1] / "std"
 
 
 def packaged_files() -> list[str]:
-    """The paths of the compiler's own files, as they are written in `import "std/…"`."""
+    """Returns the paths of the compiler's own files, as they are written in `import "std/…"`."""
     return sorted(path.relative_to(STD.parent).as_posix() for path in STD.rglob("*.tile"))
 
 
 # The index uses only file names, since parsing the whole library to find one function would slow down every start.
 @lru_cache(maxsize=1)
 def _library_index() -> dict[str, str]:
-    """Maps each library function to its file. The name of a file lists its public functions, joined by '-'. The file's
-    other functions are private."""
+    """Maps each library function to its file. A file's name lists its public functions, joined by '-'. The file's other
+    functions are private."""
     return {name: path.name for path in LIBRARY.glob("*.tile") for name in path.stem.split("-")}
 
 
@@ -465,19 +466,20 @@ def _library_file(name: str) -> dict[str, ast.Def]:
 
 
 def library_names() -> frozenset[str]:
-    """The names of the library functions, which are written in the language itself."""
+    """Returns the names of the library functions, which are written in the language itself."""
     return frozenset(_library_index())
 
 
 def library_functions(name: str) -> dict[str, ast.Def]:
-    """All functions of the library file that defines `name`. The result is empty if no library file defines it."""
+    """Returns all functions of the library file that defines `name`. The result is empty if no library file defines
+    it."""
     file = _library_index().get(name)
     return {} if file is None else _library_file(file)
 
 
 def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.KernelDef]:
-    """The kernels that an example's launches may run. The result is all kernels of the program if `example` is
-    None."""
+    """Returns the kernels that an example's launches may run. If `example` is None, returns all kernels of the
+    program."""
     if example is None:
         return list(program.kernels.values())
     launches = [line for line in example.lines if isinstance(line, ast.Launch)]
@@ -486,7 +488,7 @@ def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.K
 
 
 def launched_kernels(program: Program, name: str) -> list[str]:
-    """The names of the kernels that a launch of `name` may run. `name` is a kernel or a dispatch."""
+    """Returns the names of the kernels that a launch of `name` may run. `name` is a kernel or a dispatch."""
     if name in program.kernels:
         return [name]
     launches = program.dispatches[name].launches if name in program.dispatches else []
@@ -494,8 +496,8 @@ def launched_kernels(program: Program, name: str) -> list[str]:
 
 
 def type_parameters(kernels: Iterable[ast.KernelDef]) -> dict[str, list[str]]:
-    """The type parameters of the kernels, and the alternatives of each. If several kernels declare a type parameter,
-    the first kernel's alternatives are used."""
+    """Maps the type parameters of the kernels to their alternatives. If several kernels declare a type parameter, the
+    first kernel's alternatives are used."""
     found: dict[str, list[str]] = {}
     for kernel in kernels:
         for constant in kernel.constants:

@@ -1,4 +1,4 @@
-"""Schedule words that version 0.2 renamed, and functions that replace the old words in a text.
+"""Lists the schedule words that version 0.2 renamed, and replaces the old words in a text.
 
 Error messages suggest the new word (`new_lines`). `python -m dsl.rename FILE …` rewrites files (`rewritten`). The next
 version will drop this module.
@@ -39,8 +39,8 @@ _KEY = re.compile(r"(?P<before>\b(?:choose|choice)\s+)(?P<kind>[a-z_]+)\b(?!\s*\
 
 
 def new_lines(name: str, said: str) -> list[str]:
-    """The lines that replace the line `NAME SAID` of an old property. The result is empty if `name` is not the name of
-    an old property."""
+    """Returns the lines that replace the line `NAME SAID` of an old property. The result is empty if `name` is not an
+    old property."""
     if name in PROPERTIES:
         return [f"{PROPERTIES[name]} {said}"]
     if name == "recompute":
@@ -49,13 +49,13 @@ def new_lines(name: str, said: str) -> list[str]:
 
 
 def new_option(of: str, option: str) -> str | None:
-    """The hint for an old option of a choice, or for an old word that follows a property. The result is None if the
-    word is not old."""
+    """Returns the hint for an old option of a choice, or for an old word after a property. Returns None if the word is
+    not old."""
     return hint(OPTIONS[of, option]) if (of, option) in OPTIONS else None
 
 
 def new_key(key: str) -> str | None:
-    """The new key of a choice whose kind was renamed. The result is None if the kind keeps its name."""
+    """Returns the new key of a choice whose kind was renamed, or None if the kind was not renamed."""
     kind, dot, subject = key.partition(".")
     return f"{KINDS[kind]}{dot}{subject}" if kind in KINDS else None
 
@@ -65,8 +65,8 @@ def hint(written: str) -> str:
 
 
 def rewritten(text: str) -> str:
-    """The text of a `.tile` file, rewritten with the new words. Schedule lines and keys of choices change. Comments
-    stay."""
+    """Replaces the old words in the text of a `.tile` file. Changes schedule lines and keys of choices, but not
+    comments."""
     lines: list[str] = []
     # The indentation of the current schedule's head. A line that is indented no deeper ends the schedule.
     block: int | None = None
@@ -90,7 +90,7 @@ def rewritten(text: str) -> str:
 
 
 def schedule_line(code: str) -> str:
-    """A schedule line, without its comment, rewritten with the new words."""
+    """Replaces the old words in a schedule line that has no comment."""
     match = _LINE.fullmatch(code)
     # A line such as `turns = 4` sets a constant and is not a property line, so it stays.
     if match is None or match[2] in {"choose", "expect", "tune"} or match[3].startswith("="):
@@ -104,13 +104,12 @@ def schedule_line(code: str) -> str:
 
 
 def _key(found: re.Match[str]) -> str:
-    """A choice's key and the rest of the line, rewritten with the new words."""
     kind = found["kind"]
     return f"{found['before']}{KINDS.get(kind, kind)}{_options_of(kind, found['behind'])}"
 
 
 def _options_of(kind: str, code: str) -> str:
-    """`code`, with the old options of `kind` replaced by the new ones."""
+    """Replaces the old options of `kind` in `code`."""
     for (of, option), new in OPTIONS.items():
         if of == kind:
             code = re.sub(rf"\b{option}\b", new, code)

@@ -48,8 +48,8 @@ COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 def fold_chain(reading: _Reading, items: list) -> ast.Expr:
-    """Converts a flat sequence of prefix tokens, operands and operator tokens to a tree by operator precedence. The
-    function uses one stack for operands and one stack for operators."""
+    """Converts a flat sequence of operands and operator tokens to a tree, by operator precedence. Uses one stack for
+    operands and one stack for operators."""
     operands: list = []
     operators: list[tuple[int, Token, bool]] = []  # (precedence, token, whether it is a prefix operator)
 
@@ -106,7 +106,7 @@ class _Parenthesis:
 
 
 class _Reading:
-    """The file that is being parsed, and the depth of each syntax-tree node, keyed by `id(node)`."""
+    """Stores the file that is being parsed, and the depth of each syntax-tree node, keyed by `id(node)`."""
 
     def __init__(self) -> None:
         self.begin(Source("", ""))
@@ -119,7 +119,7 @@ class _Reading:
 
     def nested(self, node: Any, *children: Any) -> Any:
         """Records the depth of `node` with the given children, and returns `node`. Raises TileError `limit` if the
-        depth exceeds MAX_NESTING. So recursive functions on the tree cannot overflow the stack."""
+        depth exceeds MAX_NESTING. The limit prevents a stack overflow in recursive functions on the tree."""
         depth = 1 + max((self.depths.get(id(c), 0) for c in children), default=0)
         if depth > ast.MAX_NESTING:
             what = "blocks" if isinstance(node, ast.If | ast.For | ast.While | ast.Def) else "expressions"
@@ -131,7 +131,7 @@ class _Reading:
         return Loc(self.source, token.start_pos or 0, token.end_pos or 0)
 
     def span(self, items: list) -> Loc:
-        """The source range from the first to the last of `items`. Items that are None are skipped."""
+        """Returns the source range from the first to the last of `items`. Items that are None are skipped."""
         placed = [c for c in items if c is not None]
         first, last = placed[0], placed[-1]
         start = self.at(first) if isinstance(first, Token) else first.loc
@@ -177,8 +177,8 @@ def _split_arguments(items: list | None) -> tuple[list[ast.Expr], dict[str, ast.
 
 
 def _contracts(pin: Token | None, condition: ast.Expr, on: Token | None) -> list[ast.Contract]:
-    """The contracts that a line states. A line about a choice is a single contract, whose option may consist of several
-    numbers."""
+    """Converts an `expect` line to contracts. A line such as `expect choice swizzle.s == 3, 4, 4` is a single contract,
+    whose option consists of several numbers."""
     device = None if on is None else str(on)[1:-1]
     items = _items(condition)
     if pin is None:
@@ -193,7 +193,8 @@ def _contracts(pin: Token | None, condition: ast.Expr, on: Token | None) -> list
 
 
 def _told_apart(lines: list) -> list:
-    """The lines of an example. Each `expect` line that begins with a term of contracts is converted to contracts."""
+    """Converts `expect` lines that begin with a term of contracts, as in `expect registers <= 128`, to contracts.
+    Returns all lines of the example."""
     assigned = [target for line in lines if isinstance(line, ast.Assign) for target in line.targets]
     bound = {target.id for target in assigned if isinstance(target, ast.Name)}
     out: list[Any] = []
@@ -209,7 +210,8 @@ def _told_apart(lines: list) -> list:
 
 
 def _lines(items: list) -> list:
-    """The lines of a block. A line that was parsed to a list, such as a line of contracts, becomes several lines."""
+    """Returns the lines of a block. A line that was parsed to a list, such as a line of contracts, becomes several
+    lines."""
     found = [x for x in items if x is not None and not isinstance(x, Token)]
     return [line for x in found for line in (x if isinstance(x, list) else [x])]
 
@@ -219,7 +221,7 @@ def _names(items: list | None) -> list[str]:
 
 
 def _alternatives(node: ast.Expr) -> list[str]:
-    """The names in an expression such as `f16|bf16|f32`."""
+    """Returns the names in an expression such as `f16|bf16|f32`."""
     if isinstance(node, ast.Binary) and node.op == "|":
         return _alternatives(node.left) + _alternatives(node.right)
     if isinstance(node, ast.Name):
@@ -228,7 +230,8 @@ def _alternatives(node: ast.Expr) -> list[str]:
 
 
 class _Builder(Transformer):
-    """Callbacks that Lark calls when it reduces a rule. Each callback is named after its rule and returns a node."""
+    """Builds the syntax tree. Lark calls the method that is named after a rule when it has parsed this rule. Each
+    method returns a node."""
 
     def __init__(self, reading: _Reading):
         super().__init__()
@@ -531,7 +534,7 @@ class _Indentation(Indenter):
 
 
 class _Parser:
-    """Lark's parser, together with the state of its callbacks. A lock ensures that the parser reads one file at a
+    """Lark's parser, together with the state of its callbacks. A lock ensures that only one file is parsed at a
     time."""
 
     def __init__(self) -> None:
@@ -559,8 +562,8 @@ _parser = cache(_Parser)
 
 @dataclass(slots=True)
 class Read:
-    """The result of parsing a file that may have errors. `file` holds the blocks without errors. `errors` holds the
-    errors of the other blocks. `broken` holds the names that these other blocks may define. `broken` is None if too
+    """The result of parsing a file that may have errors. `file` contains the blocks without errors. `errors` contains
+    the errors of the other blocks. `broken` contains the names that these other blocks may define. It is None if too
     little of the file parses to check names."""
 
     file: ast.File
@@ -577,8 +580,8 @@ def parse(text: str, name: str = "<text>") -> ast.File:
 
 
 def read(text: str, name: str = "<text>") -> Read:
-    """Parses a `.tile` text. The result holds the blocks that parse and the errors of the other blocks. Raises
-    TileError `limit` for a text that is too large."""
+    """Parses a `.tile` text. Returns the blocks that parse and the errors of the other blocks. Raises TileError `limit`
+    for a text that is too large."""
     source = Source(name, text)
     if len(text) > ast.MAX_BYTES:
         message = f"the file has {len(text)} characters; the limit is {ast.MAX_BYTES}"
@@ -609,7 +612,7 @@ def read(text: str, name: str = "<text>") -> Read:
 
 
 def _blocks(source: Source, text: str) -> tuple[list[Any] | None, TileError | None]:
-    """Parses a text. The result is (blocks, None) if the text is valid, and otherwise (None, the first error)."""
+    """Parses a text. Returns (blocks, None) if the text is valid, and otherwise (None, the first error)."""
     try:
         return _parser().blocks(source, text), None
     except UnexpectedInput as error:
@@ -623,8 +626,8 @@ def _blocks(source: Source, text: str) -> tuple[list[Any] | None, TileError | No
 
 
 def _others(source: Source, block: str, start: int, wrong: TileError | None) -> list[TileError]:
-    """Further errors in a block after its first error `wrong`. In each step, a valid line replaces the line with the
-    error, and the block is parsed again."""
+    """Returns the further errors in a block after its first error `wrong`. In each step, a valid line replaces the line
+    with the error, and the block is parsed again."""
     found: list[TileError] = []
     while wrong is not None and wrong.loc is not None and len(found) < MAX_BROKEN_LINES:
         rest = without_line(block, start, wrong.loc.start)

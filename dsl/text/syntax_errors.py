@@ -1,4 +1,4 @@
-"""Messages for syntax errors, and text edits with which the parser recovers after an error."""
+"""Makes messages for syntax errors, and edits the text so that the parser can continue after an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHARACTERS = {
 
 
 def explain(source: Source, error: UnexpectedInput) -> TileError:
-    """Converts Lark's error to a TileError, which describes the tokens in words and has a hint."""
+    """Converts Lark's error to a TileError with a hint. The TileError describes the tokens in words."""
     if isinstance(error, UnexpectedCharacters):
         return _character(source, error.pos_in_stream or 0)
     assert isinstance(error, UnexpectedToken)
@@ -81,7 +81,6 @@ def _character(source: Source, at: int) -> TileError:
 
 
 def _words(expected: set[str]) -> str:
-    """The expected tokens, in words."""
     first: list[str] = []
     if {b.upper() for b in BLOCKS} <= expected:
         first, expected = ["a block"], expected - {b.upper() for b in BLOCKS} - {"_NL", "$END"}
@@ -98,7 +97,7 @@ def _words(expected: set[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class _Unexpected:
     """An unexpected token. `kind` and `word` are the token's type and text, and `at` is the token's offset. `before` is
-    the text before the token on its line. `expected` holds the tokens that the grammar allows at this offset."""
+    the text before the token on its line. `expected` contains the tokens that the grammar allows at this offset."""
 
     source: Source
     kind: str
@@ -109,7 +108,7 @@ class _Unexpected:
 
     @property
     def first(self) -> str:
-        """The first word of the token's line. The result is empty if the token is the first word."""
+        """The first word of the token's line. It is empty if the token itself is the first word."""
         return self.before.split(None, 1)[0] if self.before.strip() else ""
 
     def is_in(self, block: str) -> bool:
@@ -158,8 +157,8 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
 
 
 def _bracket(source: Source, at: int, found: str) -> TileError | None:
-    """The error for the bracket that causes the syntax error at offset `at`. The bracket at fault is closed by a
-    bracket of another kind, or is still open several lines later. The result is None if no bracket is the cause."""
+    """Returns the error for a bracket that causes the syntax error at offset `at`. Such a bracket is closed by a
+    bracket of another kind, or is still open on a later line. Returns None if no bracket is the cause."""
     opened = _opened(source.text, at)
     if not opened:
         return None
@@ -182,7 +181,7 @@ def _bracket(source: Source, at: int, found: str) -> TileError | None:
 
 
 def _opened(text: str, at: int) -> list[int]:
-    """The offsets of the brackets that are open at offset `at`, the outermost first."""
+    """Returns the offsets of the brackets that are open at offset `at`, the outermost first."""
     # The search begins at the start of the block. A bracket that an earlier block left open is an error of the earlier
     # block.
     start = block_start(text, at)
@@ -199,8 +198,8 @@ _PIECE = re.compile(r'"[^"\n]*"|#[^\n]*|[()\[\]]|^[A-Za-z_]\w*', re.M)
 
 
 def block_starts(text: str) -> list[int]:
-    """The offsets at which blocks start. A block starts at an unindented line that begins with a block keyword. Outside
-    of brackets, a misspelt keyword counts as well."""
+    """Returns the offsets at which blocks start. A block starts at an unindented line that begins with a block keyword.
+    Outside of brackets, a misspelt keyword counts as well."""
     starts: list[int] = []
     depth = 0
     for match in _PIECE.finditer(text):
@@ -219,27 +218,27 @@ def _is_meant(word: str) -> bool:
 
 
 def block_of(text: str, at: int) -> tuple[int, int]:
-    """The start and end offsets of the block that contains offset `at`."""
+    """Returns the start and end offsets of the block that contains offset `at`."""
     starts = block_starts(text)
     later = [start for start in starts if start > at]
     return max((start for start in starts if start <= at), default=0), later[0] if later else len(text)
 
 
 def block_start(text: str, at: int) -> int:
-    """The start offset of the block that contains offset `at`."""
+    """Returns the start offset of the block that contains offset `at`."""
     return block_of(text, at)[0]
 
 
 def blank(text: str, start: int, end: int) -> str:
-    """`text`, with the characters from `start` to `end` replaced by spaces. Line breaks stay, so the locations of the
-    rest do not change."""
+    """Replaces the characters from `start` to `end` by spaces. Line breaks stay, so the locations of the rest do not
+    change."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
 def names_of_block(block: str) -> set[str]:
-    """The names that a block with syntax errors may define. The result holds the words before the parameters in the
-    block's first line. For a schedule, it also holds the constants that the schedule sets. For `kernelk(…)`, it
-    includes k."""
+    """Returns the names that a block with syntax errors may define. These are the words before the parameters in the
+    block's first line. For a schedule, they include the constants that the schedule sets. For `kernelk(…)`, they
+    include k."""
     words = re.findall(r"\w+", re.split(r"[(:\n]", block, maxsplit=1)[0])
     glued = {word.removeprefix(head) for word in words for head in BLOCKS}
     if block.startswith("schedule"):
@@ -249,9 +248,8 @@ def names_of_block(block: str) -> set[str]:
 
 
 def without_line(text: str, start: int, at: int) -> str | None:
-    """`text`, in which a valid line replaces the line of the error. The error is at offset `at`. Parsing the result
-    finds further errors in the block that begins at `start`. The result is None if the error may extend beyond its
-    line."""
+    """Returns `text` with a valid line in place of the wrong line, which contains offset `at`. Parsing the result finds
+    further errors in the block that begins at `start`. Returns None if the error may extend beyond its line."""
     first = text.rfind("\n", 0, at) + 1
     last = text.find("\n", at)
     last = len(text) if last < 0 else last
@@ -272,19 +270,20 @@ def without_line(text: str, start: int, at: int) -> str | None:
 
 
 def mismatched_indentation(source: Source, end: int) -> TileError:
-    """The error for the line at offset `end`, which is indented less than its block but aligned with no outer block."""
+    """Returns the error for the line at offset `end`. The line is indented less than its block, but is aligned with no
+    outer block."""
     loc = line_loc(source, source.position(end)[0])
     return TileError("syntax", loc, "this line's indentation fits no block above", "align it with a line above")
 
 
 def _line_before(source: Source, at: int) -> Loc:
-    """The location of the last line before offset `at` that is neither empty nor a comment."""
+    """Returns the location of the last line before offset `at` that is neither empty nor a comment."""
     *_, last = re.finditer(r"^[ \t]*[^\s#]", source.text[:at], re.M)
     return line_loc(source, source.position(last.end() - 1)[0])
 
 
 def line_loc(source: Source, line: int) -> Loc:
-    """The location of line number `line`, without its indentation."""
+    """Returns the location of line number `line`, without its indentation."""
     start = source.starts[min(line, len(source.starts)) - 1]
     text = source.line(min(line, len(source.starts)))
     return Loc(source, start + len(text) - len(text.lstrip()), start + len(text))

@@ -20,7 +20,7 @@ cut off piped output."""
 
 
 class Terminal(Console):
-    """A console that breaks long lines only on a terminal. A pipe gets whole lines. A closed pipe raises
+    """A console that breaks long lines only on a terminal. In a pipe, lines are not broken. A closed pipe raises
     BrokenPipeError, which the command handles."""
 
     def __init__(self) -> None:
@@ -46,8 +46,8 @@ class Terminal(Console):
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]] = (), left: int = 1) -> Table:
-    """A table with the headings `heads`. The first `left` columns hold text, and the others hold numbers. The last
-    column holds text if it has no heading. A narrow terminal wraps text but never numbers."""
+    """Makes a table with the headings `heads`. The first `left` columns contain text, and the others contain numbers.
+    The last column contains text if it has no heading. On a narrow terminal, text wraps but numbers never do."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(heads), header_style="bold")
     for at, head in enumerate(heads):
         is_text = at < left or (at == len(heads) - 1 and not head)
@@ -63,7 +63,8 @@ def add(made: Table, row: Iterable[object]) -> None:
 
 
 def lines(made: Table, width: int = WIDE) -> list[Text]:
-    """The lines of a table that is `width` columns wide. If this width would cut off text, the table is wider."""
+    """Draws a table `width` columns wide, and returns its lines. The table is wider if this width would cut off
+    text."""
     console = Console(file=io.StringIO(), width=WIDE, force_jupyter=False)
     for column in made.columns:
         # rich assumes that a heading of two words takes two lines, so the width that rich computes is too small. rich
@@ -76,5 +77,5 @@ def lines(made: Table, width: int = WIDE) -> list[Text]:
 
 
 def plain(made: Table) -> str:
-    """The text of a table, without styles."""
+    """Returns the text of a table, without styles."""
     return "".join(f"{line.plain.rstrip()}\n" for line in lines(made))

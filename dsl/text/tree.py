@@ -93,8 +93,8 @@ class WithSchedule:
 
 @node
 class Call:
-    """A call. `rest` is the location of the argument `...`. This argument passes on all other constants of the
-    caller."""
+    """A call. `rest` is the location of the argument `...`, or None. The argument `...` passes on all other constants
+    of the caller."""
 
     loc: Loc
     function: Expr
@@ -169,8 +169,8 @@ class Assert:
 
 @node
 class Shared:
-    """The declaration `shared names: dtype[ring R, extents …]`. With `ring`, the first extent is the ring's number of
-    stages."""
+    """The declaration `shared names: dtype[ring R, extents …]`. If `ring` is True, the tile is a ring buffer, and the
+    first extent is its number of stages."""
 
     loc: Loc
     names: list[str]
@@ -281,8 +281,8 @@ class Tune:
 
 @node
 class LayoutLine:
-    """A line such as `layout a, b.copy: vector [1, 8], lanes [1, 32]`. A name includes its suffix, as in `b.copy`. Each
-    key, such as `vector`, is mapped to its list."""
+    """A line such as `layout a, b.copy: vector [1, 8], lanes [1, 32]`. `names` include the suffix, as in `b.copy`.
+    `parts` maps each word, such as `vector`, to its list."""
 
     loc: Loc
     names: list[str]
@@ -292,7 +292,7 @@ class LayoutLine:
 @node
 class Property:
     """A property line such as `maxnreg 64` or `evict x: first`. `subject` comes before the colon, and `values` come
-    after it. Without a colon, there is no subject. `is_static` states that the values follow the word `static`."""
+    after it. Without a colon, there is no subject. `is_static` tells whether the word `static` precedes the values."""
 
     loc: Loc
     name: str
@@ -366,10 +366,10 @@ class Require:
 class When:
     """A branch of a dispatch. `condition` is None for `otherwise`. A caller can select the branch by `name`.
 
-    A branch that was expanded from a `match` has `bound`. `bound` maps the parameters of the matched choice to the
-    arguments of the `match`. The condition uses these parameters. A branch that was expanded from a call of another
-    dispatch has `guards`. `guards` are the conditions of the calling branch, which must hold as well. Branches that
-    were expanded from one branch whose launches name several schedules have the same `rivals`."""
+    In a branch that was expanded from a `match`, the condition uses the parameters of the matched choice. `bound` maps
+    these parameters to the arguments of the `match`. In a branch that was expanded from a call of another dispatch,
+    `guards` contains the calling branch's conditions. They must be true, too. If one branch was expanded to several,
+    one for each schedule of a launch, these have the same number `rivals`."""
 
     loc: Loc
     condition: Expr | None
@@ -405,7 +405,7 @@ class ChoiceBlock:
 
 @node
 class Arm:
-    """The line `NAMES: launches` of a `match`. An arm without names handles all remaining cases."""
+    """The line `NAMES: launches` of a `match`. An arm without names (`otherwise`) handles all remaining cases."""
 
     loc: Loc
     names: list[str]
@@ -483,13 +483,13 @@ class File:
 
 
 def is_none(node: Any) -> bool:
-    """Whether the node is the name `None`, which stands for a new axis of a tile or an omitted optional tensor."""
+    """Whether the node is the name `None`, which denotes a new axis of a tile or an omitted optional tensor."""
     return isinstance(node, Name) and node.id == "None"
 
 
 def choice_key(node: Expr) -> str:
-    """The text of a choice's key, such as `swizzle.s` or `vector.x.load[1]`. Raises TileError for an expression that is
-    not a key."""
+    """Formats a choice's key as text, such as `swizzle.s` or `vector.x.load[1]`. Raises TileError for an expression
+    that is not a key."""
     match node:
         case Name():
             return node.id
@@ -501,7 +501,7 @@ def choice_key(node: Expr) -> str:
 
 
 def rebuilt(part: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of a node, list, tuple or dict, made of what `change` returns for each of its parts. Any other value is
+    """Returns a copy of a node, list, tuple or dict, in which `change` was applied to each part. Any other value is
     returned unchanged."""
     # A location is a tuple as well, but no part of the tree.
     if isinstance(part, Loc):
@@ -528,7 +528,7 @@ def walk(tree: Any) -> Iterator[Any]:
 
 
 def names_in(node: Expr) -> set[str]:
-    """All names that an expression reads. The names of called functions are not included."""
+    """Returns all names that an expression reads. The names of called functions are not included."""
     found: set[str] = set()
     open_parts: list[Any] = [node]
     while open_parts:
@@ -545,7 +545,7 @@ def names_in(node: Expr) -> set[str]:
 
 
 def dotted(node: Expr) -> str | None:
-    """The text of a dotted name such as `a.b`. The result is None for any other expression."""
+    """Returns the text of a dotted name such as `a.b`, and None for any other expression."""
     if isinstance(node, Name):
         return node.id
     if isinstance(node, Attribute) and (base := dotted(node.value)) is not None:

@@ -1,6 +1,7 @@
-"""Offsets and masks of subscripts: `x[r : r + N, c]` becomes one tile of element offsets and one mask.
+"""Computes offsets and masks from subscripts: `x[r : r + N, c]` becomes one tile of element offsets and one mask.
 
-The compiler masks slices and scalars at both edges of their axis. An index tile is masked only by `mask=`.
+Accesses by slices and scalars are masked automatically at both edges of the axis. An index tile is masked only by
+`mask=`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dsl.values.linear_index import IndexTerm, joined
 
 @dataclass(slots=True)
 class Span:
-    """A slice, as its first element and its constant extent."""
+    """A slice, given by its first element and its constant extent."""
 
     start: Value | int
     extent: int
@@ -46,7 +47,7 @@ class Place:
 
 
 def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
-    """A subscript or the bound of a slice, checked to be an integer. The result is a number, a scalar or a tile."""
+    """Checks that a subscript or the bound of a slice is an integer. Returns it as a number, a scalar or a tile."""
     binding = builder.value_or_number(binding, loc)
     if isinstance(binding, bool | float):
         builder.error("type", loc, f"an index is an integer; this is {str(binding).lower()}")
@@ -56,8 +57,8 @@ def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
 
 
 def index_value(builder: Building, value: Value | int, loc: Loc) -> Value | int:
-    """An integer converted to type `index`. A wider integer is clamped first: without its upper bits, an out-of-bounds
-    number could become a valid index."""
+    """Converts an integer to type `index`. A wider integer is clamped first. Otherwise, without its upper bits, an
+    out-of-bounds number could become a valid index."""
     bits = builder.function.index_bits
     most = most_elements(bits)
     if isinstance(value, int):
@@ -72,7 +73,7 @@ def index_value(builder: Building, value: Value | int, loc: Loc) -> Value | int:
 
 
 def _held(builder: Building, value: Value, most: int) -> Value:
-    """`value` clamped to -most … most. No instruction is emitted for a limit that known facts already guarantee."""
+    """Clamps `value` to -most … most. No instruction is emitted for a limit that known facts already guarantee."""
     facts = builder.facts.of(value)
     ends = [("minimum", most, facts.high is not None and facts.high <= most)]
     ends.append(("maximum", -most, not value.dtype.is_signed or (facts.low is not None and facts.low >= -most)))
@@ -83,7 +84,7 @@ def _held(builder: Building, value: Value, most: int) -> Value:
 
 
 def stage_value(builder: Building, value: Value | int, stages: int, loc: Loc) -> Value | int:
-    """The stage number of a ring, converted to type `index`. A wider integer is reduced modulo `stages` first."""
+    """Converts a stage number of a ring buffer to type `index`. A wider integer is reduced modulo `stages` first."""
     if isinstance(value, int) or value.tile.shape or value.dtype is INDEX:
         return value if isinstance(value, int) else index_value(builder, value, loc)
     builder.place(loc)
@@ -95,8 +96,8 @@ def stage_value(builder: Building, value: Value | int, stages: int, loc: Loc) ->
 
 
 def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
-    """The subscripts of a tensor, shared tile or table, as ints, Values and Spans. An axis without a subscript gets a
-    Span over the whole axis."""
+    """Evaluates the subscripts of a tensor, shared tile or table to ints, Values and Spans. An axis without a subscript
+    gets a Span over the whole axis."""
 
     if isinstance(memory, Table):
         extents: list[Any] = [memory.length]
@@ -125,8 +126,8 @@ def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast
 
 
 def _check_number(builder: Building, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Raises an error for a literal index that is out of bounds, since the automatic mask would hide the mistake. Index
-    tiles are not checked here: `_check_tile` checks them."""
+    """Raises an error for a literal index that is out of bounds, since the automatic mask would hide the mistake.
+    `_check_tile` checks index tiles."""
     number = constant_of(index) if isinstance(index, Value) else index
     if not isinstance(number, int) or (isinstance(index, Value) and index.tile.shape):
         return
@@ -163,7 +164,7 @@ def _check_tile(builder: Building, index: Value, extent: int | Value, axis: int,
 
 def _is_literal(index: Value) -> bool:
     """Whether the tile is a constant, or an `arange` that is scaled and shifted by constants. Such a tile reaches both
-    ends of its known range, so it is certain to be out of bounds if that range exceeds the axis."""
+    ends of its known range. If the range exceeds the axis, an element is certainly out of bounds."""
     op = index.op
     if constant_of(index) is not None:
         return True
@@ -209,7 +210,7 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
 
 @dataclass(slots=True)
 class _Axis:
-    """One axis of an access. `number` is the axis of the memory. `beyond` is this axis's entry of
+    """One axis of an access. `number` is the index of the axis in the memory. `beyond` is this axis's entry of
     `SharedTile.windows`."""
 
     number: int
@@ -221,8 +222,8 @@ class _Axis:
 
 @dataclass(slots=True)
 class _Parts:
-    """Data that `resolve` collects from the axes of an access: summands of the offset, terms of index tiles, conditions
-    of the mask, and bounds that `strict_bounds` asserts."""
+    """What `resolve` collects from the axes of an access: summands of the offset, terms of index tiles, conditions of
+    the mask, and the bounds that `strict_bounds` asserts."""
 
     offsets: list[Value] = field(default_factory=list)
     terms: list[IndexTerm] = field(default_factory=list)
@@ -231,8 +232,8 @@ class _Parts:
 
 
 def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place:
-    """The offsets of an access, in elements, and the mask at the edges of its axes. The offsets have the shape of the
-    access. `is_masked` states that the user gave a mask."""
+    """Computes the offsets of an access, in elements, and the mask at the edges of its axes. The offsets have the shape
+    of the access. `is_masked` tells whether the user gave a mask."""
     ir, found = builder.ir, _Parts()
     builder.place(access.loc)
     stage, axes = _axes(builder, access, found)
@@ -258,8 +259,8 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
 
 
 def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | str | None:
-    """The subscripts of a tensor that TMA may copy. A str states why the subscripts form no TMA box. The result is None
-    if neither the schedule nor the compiler's plan requires TMA."""
+    """Returns the subscripts of a tensor that TMA may copy. If TMA cannot copy this part, returns a str that states
+    why. Returns None if neither the schedule nor the compiler's plan requires TMA."""
     memory, found, spans = access.memory, [], 0
     if not isinstance(memory, Tensor):
         return None
@@ -289,8 +290,8 @@ def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> 
 
 
 def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | None, list[_Axis]]:
-    """The stage that an access selects, and its axes. If the memory is a part of a shared tile, the offset and masks of
-    that part are added to `found`."""
+    """Returns the stage that an access selects, and the axes of the access. If the memory is a part of a shared tile,
+    adds the part's offset and masks to `found`."""
     memory, subs = access.memory, list(access.subscripts)
     if isinstance(memory, Table):
         return None, [_Axis(0, subs[0], memory.length, 1)]
@@ -310,8 +311,8 @@ def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | Non
 
 
 def _stage_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[Value]) -> Value:
-    """The stage that a scalar selects. The stage number of a ring wraps around. In a tile that is no ring, an
-    out-of-range stage is masked off."""
+    """Returns the stage that a scalar subscript selects. The stage number of a ring wraps around. In a tile that is no
+    ring, an out-of-range stage is masked off."""
     stage = _indexed(builder, axis.sub)
     if not tile.value.type.ring:  # type: ignore[union-attr]
         masks += _edges(builder, axis.sub, axis.extent)
@@ -319,8 +320,8 @@ def _stage_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[
 
 
 class _Form:
-    """The shape of an access, by numpy's rules. Each slice keeps its axis. All index tiles broadcast to one shape. The
-    broadcast shape replaces the index tiles if they are adjacent subscripts, and otherwise comes first."""
+    """The shape of an access, by numpy's rules. Each slice keeps its axis. All index tiles broadcast to one shape. If
+    the index tiles are adjacent subscripts, the broadcast shape replaces them. Otherwise it comes first."""
 
     def __init__(self, builder: Building, subs: list[Any], loc: Loc):
         tiles = [number for number, sub in enumerate(subs) if _is_tile(sub)]
@@ -336,11 +337,11 @@ class _Form:
             builder.error("limit", loc, f"a tile of {prod(self.shape)} elements; the limit is {MAX_TILE}")
 
     def place_of_span(self, number: int) -> int:
-        """The axis of the access's shape that belongs to slice `number`. Slices are counted from 0."""
+        """Returns the axis of the access's shape that belongs to slice `number`. Slices are counted from 0."""
         return number if number < len(self.before) else number + len(self.tile)
 
     def placed(self, builder: Building, tile: Value) -> Value:
-        """An index tile, reshaped to the rank of the access."""
+        """Reshapes an index tile to the rank of the access."""
         before, have = (1,) * len(self.before), tile.tile.shape
         behind = (1,) * (len(self.shape) - len(self.before) - len(self.tile))
         return builder.ir.reshape(tile, before + (1,) * (len(self.tile) - len(have)) + have + behind)
@@ -383,8 +384,8 @@ def _is_tile(sub: Any) -> bool:
 
 
 def _with_room(builder: Building, start: Value) -> Value:
-    """The start of a slice, clamped for the comparisons of the slice's mask. After clamping, start plus a position
-    within the slice does not overflow."""
+    """Clamps the start of a slice, so that adding a position within the slice does not overflow. The slice's mask
+    compares this sum."""
     facts, most = builder.facts.of(start), most_elements(builder.function.index_bits)
     if (facts.high is not None and facts.high <= most) or counts_elements(start):
         return start
@@ -392,7 +393,7 @@ def _with_room(builder: Building, start: Value) -> Value:
 
 
 def _aligned(index: Value, axis: int, rank: int, builder: Building) -> Value:
-    """A rank-1 tile reshaped to rank `rank`: its elements lie along `axis`, and the other extents are 1."""
+    """Reshapes a 1-D tile to rank `rank`. Its elements are then along `axis`, and the other extents are 1."""
     return builder.ir.reshape(index, (1,) * axis + index.tile.shape + (1,) * (rank - axis - 1))
 
 
@@ -404,8 +405,7 @@ def _scaled(builder: Building, index: Value, stride: int | Value) -> Value:
 
 
 def _sum(builder: Building, parts: list[Value]) -> Value:
-    """The sum of all summands. Small shapes are added first, so that scalars are added once and not for each
-    element."""
+    """Adds all summands. Small shapes are added first, so that scalars are added once and not for each element."""
     ir = builder.ir
     total: Value | None = None
     for part in sorted(parts, key=lambda p: p.tile.size if p.tile.shape else 0):
@@ -414,12 +414,12 @@ def _sum(builder: Building, parts: list[Value]) -> Value:
 
 
 def _edges(builder: Building, index: Value | int, extent: int | Value) -> list[Value]:
-    """The conditions `0 <= index` and `index < extent`. A condition that known facts prove is left out."""
+    """Builds the conditions `0 <= index` and `index < extent`. A condition that known facts prove is left out."""
     return [each for each in _both_edges(builder, index, extent) if each is not None]
 
 
 def _both_edges(builder: Building, index: Value | int, extent: int | Value) -> tuple[Value | None, Value | None]:
-    """The conditions `0 <= index` and `index < extent`. A condition that known facts prove is None."""
+    """Builds the conditions `0 <= index` and `index < extent`. A condition that known facts prove is None."""
     ir = builder.ir
     low, high = _bounds(builder, index)
     least, _ = _bounds(builder, extent)
@@ -435,7 +435,7 @@ def _both_edges(builder: Building, index: Value | int, extent: int | Value) -> t
 
 
 def _bounds(builder: Building, index: Value | int) -> tuple[int | None, int | None]:
-    """The least and the greatest value of an index. An unknown bound is None."""
+    """Returns the least and the greatest value of an index. An unknown bound is None."""
     if isinstance(index, int):
         return index, index
     facts = builder.facts.of(index)
@@ -450,13 +450,13 @@ def _indexed(builder: Building, index: Value | int) -> Value:
 
 
 def operands_of(place: Place, more: dict[str, Value | None]) -> dict[str, Value | None]:
-    """The operands of a memory operation by name: memory, stage, offset and the operands in `more`."""
+    """Returns the operands of a memory operation by name: memory, stage, offset and the operands in `more`."""
     return {"memory": place.memory, "stage": place.stage, "offset": place.offset} | more
 
 
 def join_masks(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
-    """The conjunction of the edge mask and the user's mask. With `strict_bounds`, the kernel asserts that each active
-    element is in bounds."""
+    """Returns the conjunction of the edge mask and the user's mask. With `strict_bounds`, the kernel asserts that each
+    active element is in bounds."""
     joined = _joined(builder, place, mask, loc)
     for axis, inside in place.bounds:
         builder.place(loc)
@@ -491,7 +491,7 @@ def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: st
 
 
 def _reshaped_hint(value: Value, shape: tuple[int, ...]) -> str:
-    """A hint that says how to give `value` the shape of the part of memory."""
+    """Returns a hint on how to give `value` the shape of the accessed part of memory."""
     op = value.op
     if op is not None and op.spec.algebra.unordered:
         whole, axis = op.operands[0].tile.shape, op.attrs["axis"]
@@ -511,7 +511,7 @@ def read(
     evict: str | None = None,
     is_masked: bool = False,
 ) -> Value:
-    """Emits the load of an access. `is_masked` allows out-of-bounds indices, as a user's mask does."""
+    """Emits the load for an access. `is_masked` allows out-of-bounds indices, as a user's mask does."""
     place = resolve(builder, access, is_masked or not (mask is None or mask is True))
     dtype = place.memory.dtype
     joined = join_masks(builder, place, mask, loc)
@@ -532,7 +532,8 @@ def read(
 
 @dataclass(slots=True)
 class PassedPart:
-    """A part of memory that is passed to a def. `value` is the result of a load at the start of the call."""
+    """A part of memory, such as `x[r : r + 8]`, that is an argument of a def. `value` is loaded at the start of the
+    call."""
 
     access: Access
     value: Value
@@ -550,8 +551,8 @@ class PassedPart:
 
 
 def read_for_def(builder: Building, access: Access, loc: Loc) -> PassedPart:
-    """Loads a part of memory that is passed to a def. If the def names only the memory and never the value,
-    `end_of_build` removes the load."""
+    """Loads a part of memory that is passed to a def. If the def uses the part only as memory and never reads the
+    value, `end_of_build` removes the load."""
     before = len(builder.ir.block.ops)
     value = read(builder, access, loc, is_masked=True)
     load, others = value.op, builder.ir.block.ops[before:]
@@ -563,8 +564,8 @@ def read_for_def(builder: Building, access: Access, loc: Loc) -> PassedPart:
 def _named_box(
     builder: Building, access: Access, place: Place, mask: Binding, windows: bool
 ) -> tuple[dict[str, Value | None], dict[str, object]]:
-    """The operands and attributes of an access's TMA box. If the access has no TMA box, the attribute `no_box` states
-    why."""
+    """Returns the operands and attributes of an access's TMA box. If the access has no TMA box, the attribute `no_box`
+    states why."""
     box = _box(builder, access, place, mask, windows)
     if isinstance(box, CopiedBox):
         return box.operands, box.attrs
@@ -572,8 +573,8 @@ def _named_box(
 
 
 def _box(builder: Building, access: Access, place: Place, mask: Binding, windows: bool) -> CopiedBox | str | None:
-    """The TMA box of an access that is masked only at the tensor's edges. A str states why there is no TMA box. The
-    result is None if neither the schedule nor the compiler's plan requires TMA."""
+    """Returns the TMA box of an access that is masked only at the tensor's edges. If there is no box, returns a str
+    that states why. Returns None if neither the schedule nor the compiler's plan requires TMA."""
     if place.subscripts is None or isinstance(place.subscripts, str):
         return place.subscripts
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
@@ -602,7 +603,7 @@ def write(
     evict: str | None = None,
     order: str | None = None,
 ) -> None:
-    """Emits the store to an access. `order="none"` promises that all such stores to a tensor write different
+    """Emits the store for an access. `order="none"` promises that all such stores to a tensor write different
     elements."""
 
     if isinstance(access.memory, Table):
@@ -623,8 +624,8 @@ def write(
 
 
 def policy(builder: Building, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
-    """The cache operator and the eviction priority of an access. If the call states neither, the schedule's lines for
-    the tensor decide."""
+    """Returns the cache operator and the eviction priority of an access. If the call states neither, the schedule's
+    lines for the tensor decide."""
     parameter = getattr(access.memory, "parameter", None)
     if parameter is None or cache or evict:
         return cache, evict
@@ -647,7 +648,7 @@ def stored_value(builder: Building, value: Binding, dtype: DType, place: Place, 
 
 
 def whole(builder: Building, tile: SharedTile, loc: Loc) -> Access:
-    """An access to all elements of a shared tile."""
+    """Returns an access to all elements of a shared tile."""
 
     for extent in tile.extents:
         builder.check_extent(extent, loc, "an extent")
@@ -655,8 +656,8 @@ def whole(builder: Building, tile: SharedTile, loc: Loc) -> Access:
 
 
 def narrow(builder: Building, access: Access) -> SharedTile:
-    """The accessed part of a shared tile, as a SharedTile of its own. A scalar subscript drops its axis, and a slice
-    keeps its axis."""
+    """Returns the accessed part of a shared tile as a SharedTile of its own. A scalar subscript drops its axis, and a
+    slice keeps its axis."""
 
     tile = access.memory
     assert isinstance(tile, SharedTile)
@@ -689,7 +690,7 @@ def narrow(builder: Building, access: Access) -> SharedTile:
 
 
 def _moved(builder: Building, index: Value | int, by: Value | int) -> Value | int:
-    """`index + by`. The sum is a Python number if both summands are."""
+    """Returns `index + by`. The sum is a Python number if both summands are."""
     if isinstance(index, int) and isinstance(by, int):
         return index + by
     return builder.ir.value("add", *builder.ir.same_shape([_indexed(builder, by), _indexed(builder, index)]))
@@ -702,8 +703,8 @@ def _holds(builder: Building, size: int, start: Value | int, extent: int) -> boo
 
 
 def _outside_edges(builder: Building, index: Value | int, windows: tuple[tuple[Value | int, int], ...]) -> list[Value]:
-    """The conditions that an index of a part is within bounds of each shared tile in `windows`. An entry of `windows`
-    holds the part's first index in a shared tile, and the extent of the tile."""
+    """Builds the conditions that an index of a part is in bounds of each enclosing shared tile. An entry of `windows`
+    contains the part's first index in an enclosing tile, and this tile's extent."""
     return [edge for at, extent in windows for edge in _edges(builder, _moved(builder, index, at), extent)]
 
 
@@ -711,8 +712,8 @@ NO_ADDRESS = "elements of a register tile have no address: use where, reduce or 
 
 
 def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
-    """The result of subscripts on a tile in registers. `t[:, None]` adds an axis of extent 1. `t[:, 16:32]` and `t[3]`
-    take a part of the tile."""
+    """Applies subscripts to a tile in registers. `t[:, None]` adds an axis of extent 1. `t[:, 16:32]` and `t[3]` select
+    a part of the tile."""
     axes = list(tile.tile.shape)
     rank = len(axes)
     if sum(not ast.is_none(sub) for sub in node.subscripts) > rank:
@@ -743,8 +744,8 @@ def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
 
 
 def _constant_part(builder: Building, sub: Any, extent: int, axis: int, loc: Loc) -> tuple[int, int]:
-    """(start, size) of a slice or index into a register tile. Both numbers are constants, since they select registers.
-    `start` must be a multiple of `size`."""
+    """Returns (start, size) of a slice or index into a register tile. Both must be constants, since they select
+    registers. `start` must be a multiple of `size`."""
     bounds = (sub.start, sub.stop) if isinstance(sub, ast.Slice) else (sub, None)
     numbers: list[int] = []
     for bound, default in zip(bounds, (0, extent), strict=True):

@@ -12,7 +12,8 @@ Number = int | float | bool
 
 
 class ConstantError(ValueError):
-    """An operation on constants that has no result. The message is for the user. `hint` says what to write instead."""
+    """The error for an operation on constants that has no result. The message is shown to the user. `hint` states what
+    to write instead."""
 
     def __init__(self, message: str, hint: str | None = None):
         super().__init__(message)
@@ -76,7 +77,7 @@ INFIX: dict[str, Callable[[Any, Any], Number]] = {
 
 
 def infix(op: str, a: Number, b: Number) -> Number:
-    """The result of `a op b`. Raises ConstantError if the operation has no result."""
+    """Computes `a op b`. Raises ConstantError if the operation has no result."""
     if op not in INFIX:
         raise ConstantError(f"'{op}' takes tiles, not constants")
     if op in ("&", "|", "^", "<<", ">>") and (isinstance(a, float) or isinstance(b, float)):
@@ -111,7 +112,7 @@ def prefix(op: str, a: Number) -> Number:
 
 
 def next_pow2(n: int) -> int:
-    """The least power of two that is at least n. The result is 1 for n below 1.
+    """Returns the least power of two that is at least n, and 1 for n below 1.
 
     >>> next_pow2(1000)
     1024
@@ -120,7 +121,7 @@ def next_pow2(n: int) -> int:
 
 
 def pow2_divisor(n: int) -> int:
-    """The greatest power of two that divides n. The result is 2**30 for n = 0.
+    """Returns the greatest power of two that divides n, and 2**30 for n = 0.
 
     >>> pow2_divisor(1000)
     8
@@ -145,8 +146,8 @@ def log2(n: Number) -> Number:
 
 
 def extreme(pick: Callable) -> Callable[..., Number]:
-    """A function that returns the least or the greatest of its arguments, as `pick` does. As at run time, the result is
-    NaN if an argument is NaN, and -0 is less than 0."""
+    """Returns a function of several numbers that returns the least or the greatest of them. `pick` is `min` or `max`.
+    As at run time, the result is NaN if an argument is NaN, and -0 is less than 0."""
 
     def of_two(a: Number, b: Number) -> Number:
         if a != a or b != b:
@@ -166,7 +167,7 @@ def clamp(x: Number, low: Number, high: Number) -> Number:
 
 
 def sign(x: Number) -> Number:
-    """-1 or 1, in the Python type of `x`. Zeros and NaN are returned unchanged."""
+    """Returns -1 or 1, in the Python type of `x`. Zeros and NaN are returned unchanged."""
     return x if x == 0 or x != x else type(x)(math.copysign(1, x))
 
 
@@ -175,7 +176,7 @@ def rsqrt(x: Number) -> Number:
 
 
 def call(name: str, function: Callable[..., Number], args: list[Any]) -> Number:
-    """The result of `function(*args)` on numbers. Raises ConstantError, with `name` in its message, if there is no
+    """Computes `function(*args)` on numbers. Raises ConstantError, with `name` in its message, if there is no
     result."""
     try:
         return limited(function(*args))

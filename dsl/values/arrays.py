@@ -1,4 +1,5 @@
-"""Evaluation with numbers and numpy arrays: for `example`, for `dispatch` and for the `def`s that they call.
+"""Evaluates expressions on numbers and numpy arrays. Such expressions are in examples, in dispatches and in the `def`s
+that these call.
 
 Expressions are never run as Python. An expression may use operators, functions of the table (`table.py`), `ref.NAME`
 and the file's top-level `def`s. numpy is imported when the first array or random number is made.
@@ -27,9 +28,9 @@ MAX_STEPS = 1_000_000
 class Arrays(Host):
     """Evaluates expressions of numbers, types and arrays with the bindings in `names`.
 
-    Arrays of other frameworks than numpy give only their shape and size. The caller may add to `names` between lines,
-    since each lookup reads the mapping. `functions` holds the file's top-level `def`s. `Host` describes `seed`. Errors
-    are TileErrors with a source location.
+    An array of another framework than numpy has only a shape and a size here. The caller may add entries to `names` at
+    any time. `functions` contains the file's top-level `def`s. `seed` initializes the random generator. Errors are
+    TileErrors with a source location.
     """
 
     def __init__(self, names: Mapping[str, Any], functions: Mapping[str, ast.Def], seed: int = 0):
@@ -67,8 +68,8 @@ class Arrays(Host):
         return on_arrays.logic(self, "and", left, right, loc)
 
     def expectation(self, node: ast.Expr) -> Any:
-        """The value of an `expect` condition. Arrays that `expect` compares must have the same shape. Other conditions
-        do not require this."""
+        """Evaluates the condition of an `expect`. Arrays in its comparisons must have the same shape. In other
+        conditions, arrays may broadcast."""
         # Broadcasting would compare a result of shape [n, 1] with [n] as n × n elements.
         if isinstance(node, ast.Compare):
             values = [self.expr(o) for o in node.operands]
@@ -155,7 +156,7 @@ class Arrays(Host):
             self.error("constant", node.condition.loc, node.message or "the assertion is false")
 
     def truth(self, node: ast.Expr, what: str) -> bool:
-        """The truth value of a condition. Raises an error unless the condition is a single number or boolean."""
+        """Evaluates a condition to True or False. Raises an error unless its value is a single number or boolean."""
         value = self.expr(node)
         if not isinstance(value, bool | int | float):
             hint = "where(…) chooses by element; all(…) or any(…) give one" if is_array(value) else None

@@ -15,7 +15,7 @@ from dsl.values.table import Builtin
 
 
 class Suppressed(TileError):
-    """An error caused by an error that was already reported. It is never shown."""
+    """An error that only follows from an error already reported. It is never shown."""
 
 
 class _Poison:
@@ -27,9 +27,9 @@ POISON = _Poison()
 
 @dataclass(slots=True)
 class Tensor:
-    """A tensor parameter or a view of it. `dims` and `strides` give each axis's extent and its stride in elements.
+    """A tensor parameter or a view of it. `dims` and `strides` contain each axis's extent and its stride in elements.
 
-    `in_order` states that the strides are row-major. `axes` maps each axis of the view to an axis of the parameter, or
+    `in_order` is True if the strides are row-major. `axes` maps each axis of the view to an axis of the parameter, or
     to None for an added axis of extent 1. If `axes` skips an axis of the parameter, the view merges that axis with the
     next one. For example, `reshape(y, [n, p * q, k])` merges p with q. `axes` is None if the view's axes have no such
     mapping."""
@@ -97,7 +97,7 @@ Binding = (
 
 
 def elements(binding: Binding, most: int) -> int:
-    """The number of bindings in a tuple, including nested tuples. Counting stops shortly after it exceeds `most`."""
+    """Counts the bindings in a tuple, including nested tuples. Counting stops shortly after it exceeds `most`."""
     count, left = 0, [binding]
     # `t = (t, t)` in a loop of n iterations makes a small graph with 2^n paths, so an unbounded count would never end.
     while left and count <= most:
@@ -126,5 +126,5 @@ _IN_WORDS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
 
 
 def describe(binding: Binding) -> str:
-    """A binding in words, for error messages."""
+    """Describes a binding in words, for error messages."""
     return next((said(binding) for kind, said in _IN_WORDS if isinstance(binding, kind)), "this")

@@ -1,4 +1,4 @@
-"""Helpers for functions that build a kernel: literals, operand types, checks and errors."""
+"""Helpers for the functions that build a kernel's IR: literals, operand types, checks and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAST_PART = 16
 
 
 class Building(Walk):
-    """Evaluates a kernel's values: values of the IR, tensors and parts of tensors. Compile-time numbers stay Python
+    """Evaluates a kernel's expressions to IR values, tensors and parts of tensors. Compile-time numbers stay Python
     numbers as long as possible."""
 
     domain = "tiles"
@@ -61,7 +61,8 @@ class Building(Walk):
     # ---- literals and values ----
 
     def literal(self, value: int | float | bool, dtype: DType, loc: Loc) -> Value:
-        """A literal converted to a value of `dtype`. Raises an error if `dtype` cannot hold the literal."""
+        """Converts a literal to an IR value of type `dtype`. Raises an error if `dtype` cannot represent the
+        literal."""
         if isinstance(value, bool):
             if dtype is I1 or dtype.is_int:
                 return self.ir.constant(value if dtype is I1 else int(value), dtype)
@@ -80,7 +81,7 @@ class Building(Walk):
         return self.ir.constant(value, dtype)
 
     def float_literal(self, value: int | float, dtype: DType, loc: Loc) -> Value:
-        """A number rounded once to the float type `dtype`. Raises an error for a finite number that would become
+        """Rounds a number once to the float type `dtype`. Raises an error for a finite number that would become
         infinite."""
         near = nearest_number(value, dtype)
         if isinf(near) and abs(value) != inf:
@@ -97,11 +98,11 @@ class Building(Walk):
         return self.ir.constant(near if isinstance(value, int) else value, dtype)
 
     def natural(self, value: int | float | bool, loc: Loc) -> Value:
-        """A literal as a value, where no other operand determines its type. The type is i1, index or f32."""
+        """Converts a literal to an IR value if no other operand determines its type. The type is i1, index or f32."""
         return self.literal(value, I1 if isinstance(value, bool) else F32 if isinstance(value, float) else INDEX, loc)
 
     def value(self, node: ast.Expr, like: DType | None = None) -> Value:
-        """The run-time value of an expression. A literal takes the type `like`."""
+        """Evaluates an expression to an IR value. A literal gets the type `like`."""
         return self.as_value(self.expr(node), node.loc, like)
 
     def as_value(self, binding: Binding, loc: Loc, like: DType | None = None) -> Value:
@@ -114,7 +115,7 @@ class Building(Walk):
         self.error("type", loc, f"{describe(binding)} is no value")
 
     def value_or_number(self, binding: Binding, loc: Loc) -> Value | int | float | bool:
-        """An operand of arithmetic, as a value or a number. An access is read from memory."""
+        """Converts an operand of arithmetic to an IR value or a number. An access is read from memory."""
         if isinstance(binding, OPERANDS):
             return binding
         if isinstance(binding, SharedTile | Tensor):
@@ -126,8 +127,8 @@ class Building(Walk):
         return self.ir.value("cast", value, to=to, saturate=saturate, rounding=rounding)
 
     def agree(self, operands: list[Value | int | float | bool], loc: Loc) -> list[Value]:
-        """The operands, converted to one type and shape. Literals take the type of the other operands. If s32 and index
-        are mixed, the result is index."""
+        """Converts operands to one type and shape. Literals get the type of the other operands. If s32 and index are
+        mixed, the result is index."""
         typed = [o for o in operands if isinstance(o, Value)]
         dtype = typed[0].dtype
         for other in typed[1:]:
@@ -166,11 +167,12 @@ class Building(Walk):
         return super().whole(value if number is None else number, loc, what)
 
     def constant(self, node: ast.Expr, what: str) -> int | float | bool:
-        """The value of an expression that must be known at compile time."""
+        """Evaluates an expression that must be known at compile time."""
         return self.known(self.expr(node), node.loc, what)
 
     def known(self, binding: Binding, loc: Loc, what: str) -> int | float | bool:
-        """A binding as a compile-time number. Raises TileError `constant` if the binding is known only at run time."""
+        """Returns a binding as a compile-time number. Raises TileError `constant` if the binding is known only at run
+        time."""
         number = constant_of(binding) if isinstance(binding, Value) and not binding.tile.shape else binding
         if isinstance(number, bool | int | float):
             return number
@@ -178,8 +180,8 @@ class Building(Walk):
         self.error("constant", loc, f"{what} must be a constant; this is {describe(binding)}", hint)
 
     def extent(self, node: ast.Expr, what: str = "an extent") -> int:
-        """The value of an expression as the extent of a tile in registers. Raises an error unless the value is a valid
-        constant extent."""
+        """Evaluates an expression that is the extent of a tile in registers. Raises an error unless the value is a
+        valid constant extent."""
         return self.extent_of(self.expr(node), node.loc, what)
 
     def extent_of(self, binding: Binding, loc: Loc, what: str) -> int:
@@ -194,7 +196,7 @@ class Building(Walk):
         self, number: int, loc: Loc, what: str, written: str | None = None, remedy: str = "use it with a mask"
     ) -> None:
         """Raises an error unless `number` is a valid extent. `written` is the source text of the extent. `remedy` is
-        the hint's advice on how to use the next power of two."""
+        advice in the hint on how to use the next power of two instead."""
         label = f"{written} = {number}" if written else str(number)
         if number < 1:
             self.error("extent", loc, f"{what} is at least 1; this is {label}")
@@ -210,9 +212,9 @@ class Building(Walk):
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")
 
     def has_parts(self, extent: int) -> bool:
-        """Whether a directive may split a tile of this extent into powers of two. The candidates are the directives in
-        the schedule, and `subtile` for accumulators. If no directive can split the tile after all, a later pass reports
-        the error."""
+        """Whether a directive, such as `loop` or `subtile`, may split a tile of this extent into powers of two. The
+        candidates are the schedule's directives, and `subtile` for accumulators. If no directive can split the tile
+        after all, a later pass reports the error."""
         several = [part for _, part, _ in self.function.by_subject("loop", tuple).values()]
         several += [part for each in self.function.by_subject("subtile", tuple).values() for part in each]
         if self.multiplies and extent % LEAST_PART == 0:
@@ -227,11 +229,11 @@ class Building(Walk):
     # ---- the budget ----
 
     def spend(self, steps: int, loc: Loc) -> None:
-        """Takes `steps` from the budget of build steps. Raises TileError `limit` if the budget is exhausted."""
+        """Subtracts `steps` from the budget of build steps. Raises TileError `limit` if the budget is exhausted."""
         self.ir.budget.spend_steps(steps, loc, self.caller)
 
     def tuple_of(self, parts: Iterable[Binding], loc: Loc) -> tuple[Binding, ...]:
-        """A tuple of the given bindings. Each element, including those of nested tuples, costs one step of the
+        """Makes a tuple of the given bindings. Each element, including those of nested tuples, costs one step of the
         budget."""
         made = tuple(parts)
         self.spend(elements(made, self.ir.budget.steps), loc)

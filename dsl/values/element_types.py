@@ -1,4 +1,4 @@
-"""numpy arrays of the language's element types: creation, widening for arithmetic, and narrowing of results."""
+"""Makes numpy arrays of the language's element types, widens them for arithmetic, and narrows the results."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _ELSEWHERE = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"
 
 
 def numpy_type(dtype: DType) -> np.dtype:
-    """The numpy dtype of an element type."""
+    """Returns the numpy dtype of an element type."""
     return _NUMPY[dtype.name]
 
 
 def element_type(array: np.ndarray) -> DType | None:
-    """The language's element type of a numpy array. The result is None if the language has no such type."""
+    """Returns the language's element type for a numpy array, or None if the language has no such type."""
     name = _ELSEWHERE.get(array.dtype.name) or _OURS.get(array.dtype)
     return None if name is None else DTYPES[name]
 
 
 def widen(array: np.ndarray) -> np.ndarray:
-    """The same values as float64, int64 or bool. The result is uint64 if a value does not fit in int64. Raises
+    """Converts an array to float64, int64 or bool. The result is uint64 if a value does not fit in int64. Raises
     TypeError for an array whose type the language lacks."""
     if array.dtype == BF16:
         with np.errstate(invalid="ignore"):  # Converting a signalling NaN would warn.
@@ -66,8 +66,8 @@ def widen(array: np.ndarray) -> np.ndarray:
 def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarray:
     """Converts widened values to elements of `dtype`.
 
-    Floats round to nearest even. A float that becomes an integer loses its fraction and is clamped, and NaN becomes 0.
-    An integer that does not fit wraps around. With `saturate` it is clamped."""
+    Floats round to nearest even. A float that is converted to an integer loses its fraction and is clamped, and NaN
+    becomes 0. An integer that does not fit wraps around, or is clamped with `saturate`."""
     to = numpy_type(dtype)
     if dtype.kind == "bool":
         return values != 0
@@ -92,7 +92,7 @@ def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarr
 
 
 def fill(shape: tuple[int, ...], dtype: DType, draw: Any) -> np.ndarray:
-    """A new array. `draw(n)` returns the next n elements in row-major order, as float64 or integers."""
+    """Makes an array. `draw(n)` returns the next n elements in row-major order, as float64 or integers."""
     out = np.empty(prod(shape), numpy_type(dtype))
     for start in range(0, out.size, CHUNK):
         part = out[start : start + CHUNK]
@@ -101,8 +101,8 @@ def fill(shape: tuple[int, ...], dtype: DType, draw: Any) -> np.ndarray:
 
 
 def poisoned(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """A new array filled with values that mark unwritten elements: NaN for floats, true for i1, and bytes of 0xA5 for
-    integers."""
+    """Makes an array filled with values that mark unwritten elements: NaN for floats, true for i1, and bytes of 0xA5
+    for integers."""
     out = np.empty(shape, numpy_type(dtype))
     if dtype.kind == "bool":
         out[...] = True

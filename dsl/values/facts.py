@@ -19,7 +19,8 @@ cycles. At other multiples of 16 bytes, it takes 3.45 to 4.7 cycles (H200, docs/
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """What a dispatch knows about an array argument. The address of the array is a multiple of `align` bytes."""
+    """The facts about an array argument that a dispatch can use. The address of the array is a multiple of `align`
+    bytes."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -43,15 +44,14 @@ class ArrayFacts:
 
     @property
     def neighbours(self) -> int | None:
-        """The last axis with stride 1, along which elements are contiguous. The result is None if there is no such
-        axis."""
+        """The last axis with stride 1, along which elements are contiguous, or None if there is no such axis."""
         strides = self.strides or row_major(self.shape)
         return max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
 
     @property
     def rows_are_aligned(self) -> bool:
-        """Whether the array and each of its rows begin at a multiple of 16 bytes. A row runs along the axis of stride
-        1."""
+        """Whether the array and each of its rows begin at a multiple of 16 bytes. Here, a row is along the axis of
+        stride 1."""
         near, strides = self.neighbours, self.strides or row_major(self.shape)
         pitches = [stride * DTYPES[self.dtype].bits // 8 for axis, stride in enumerate(strides) if axis != near]
         return near is not None and self.align % ROW == 0 and all(pitch % ROW == 0 for pitch in pitches)
@@ -71,7 +71,8 @@ class ArrayFacts:
 
 @dataclass(frozen=True, slots=True)
 class CallArray(ArrayFacts):
-    """An array argument of a call, as the dispatch's expressions use it. `argument` is its name in the dispatch."""
+    """The facts about an array argument of a call, for the dispatch's expressions. `argument` is its name in the
+    dispatch."""
 
     argument: str = field(default="", kw_only=True)
 
@@ -88,8 +89,8 @@ UNKNOWN = Unknown()
 
 
 def widened(*sides: Any) -> Any:
-    """The facts of the result of host arithmetic on arrays and numbers. If an array has floats, the result is f64 and
-    has the broadcast shape. Otherwise the result is UNKNOWN."""
+    """Returns the facts about the result of host arithmetic on arrays and numbers. If an array has float elements, the
+    result has type f64 and the broadcast shape. Otherwise returns UNKNOWN."""
     arrays = [side for side in sides if isinstance(side, ArrayFacts)]
     numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
     if len(arrays) + len(numbers) < len(sides) or not any(DTYPES[a.dtype].is_float for a in arrays):

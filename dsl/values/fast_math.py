@@ -3,8 +3,8 @@
 The relative error of `exp.approx` is at most 2^-22 + |x| 2^-24. The relative error of `exp` is 2^-23. `exp.approx`
 takes 2 instructions, and `exp` takes 15. On an H200, a softmax of f16 runs at 0.98 of a copy's rate with the
 approximation, and at 0.67 to 0.89 without it. Rounding to 16 bits hides the error. By default, a kernel therefore uses
-the approximation if all its floats in memory have 16 bits or fewer. Library functions always call the exact functions,
-since the library's error bounds depend on them.
+`exp.approx` if all its floats in memory have 16 bits or fewer. Library functions always call the exact functions, since
+the library's error bounds depend on them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def is_fast(function: Function, name: str, loc: Loc) -> bool:
 
 
 def void_uncalled(function: Function) -> None:
-    """Marks `math` lines as void if this variant does not call their function. Such lines are no error, since another
-    variant may call the function."""
+    """Marks a schedule's `math` lines as having no effect if this variant does not call their function. Such lines are
+    no error, since another variant may call the function."""
     asked = function.choices.keyed()
     uncalled = [each for each in function.lines.items() if each[0][0] == "math" and f"math.{each[0][1]}" not in asked]
     function.void += [(name, loc) for (_, name), loc in uncalled]

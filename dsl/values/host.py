@@ -1,4 +1,5 @@
-"""Evaluation on the host: a walk that also limits memory, draws random numbers and describes arrays in messages."""
+"""Evaluates expressions on the host. In addition to walking the tree, it limits memory, draws random numbers and
+describes arrays in messages."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Shaped:
 
 
 class Host(Walk):
-    """Evaluates numbers and arrays. `seed` initializes the generator that randn, uniform and randint share."""
+    """Evaluates expressions on numbers and arrays. `seed` initializes the random generator that randn, uniform and
+    randint share."""
 
     domain = "arrays"
     runs_library = True

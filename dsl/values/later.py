@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class Later:
-    """A stand-in for a module. The stand-in imports the module when an attribute is first used."""
+    """A proxy for a module. The module is imported when one of its attributes is first used."""
 
     def __init__(self, name: str):
         self._name = name

@@ -1,7 +1,7 @@
-"""Simplifies the offsets of accesses by index tiles.
+"""Simplifies the offsets of accesses by index tiles, such as `y[spot // q, spot % q]`.
 
-If the first axis's stride is q times the last axis's stride, the offset of `y[spot // q, spot % q]` is `spot` times the
-last axis's stride. Computing this offset needs no division.
+If the first axis's stride is q times the last axis's stride, this offset is `spot` times the last axis's stride. So no
+division is needed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class IndexTerm:
 
 
 def joined(b: Builder, terms: list[IndexTerm]) -> list[IndexTerm]:
-    """Terms with the same sum. If two terms index by the quotient and the remainder of one number, a single term that
-    indexes by the number replaces them."""
+    """Returns terms with the same sum. A single term with the index n replaces two terms with the indices `n // q` and
+    `n % q`."""
     # Only one pair is joined. If the indices of images were joined with the indices of pixels as well, all stores of a
     # thread would use one pointer, and ptxas would take 188 registers instead of 142 (int8 1 x 1 convolution, 64 to 256
     # channels: 131 us instead of 95).
@@ -50,8 +50,8 @@ def _whole(b: Builder, high: IndexTerm, low: IndexTerm) -> IndexTerm | None:
 
 
 def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
-    """Returns the operands (number, divisor) if `index` is the result of operation `name` on them, and None
-    otherwise."""
+    """If `index` is the result of the operation `name`, returns its operands (number, divisor). Otherwise returns
+    None."""
     while (
         index.op is not None and index.op.spec.elements.reshapes and index.op.operands[0].tile.size == index.tile.size
     ):
@@ -63,7 +63,7 @@ def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
 
 
 def _one(value: Value) -> Value | None:
-    """The scalar that all elements of a tile repeat. The result is None if the tile is not a broadcast scalar."""
+    """If a tile is a broadcast scalar, returns this scalar. Otherwise returns None."""
     while value.op is not None and value.op.spec.elements.reshapes:
         value = value.op.operands[0]
     return None if value.tile.shape else value

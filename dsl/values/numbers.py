@@ -1,4 +1,4 @@
-"""Evaluation of expressions of numbers and types: in schedules, defaults, literal dims and options."""
+"""Evaluates expressions of numbers and types, which are in schedules, defaults, literal dims and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic on numpy arrays and numbers, for examples, dispatch and the `def`s that they call.
+"""Arithmetic on numpy arrays and numbers, for examples, dispatches and the `def`s that these call.
 
 Float arithmetic uses float64. Integer arithmetic is exact, and a result that may not fit in 64 bits is an error. Each
 function takes `host`, whose `error` method raises, and `loc`, the source location for messages.
@@ -31,7 +31,8 @@ def plain(value: Any) -> Any:
 
 
 def wide(host: Host, loc: Loc, value: Any, what: str = "an operand") -> np.ndarray:
-    """A number or array as an array of float64, int64, uint64 or bool. A number becomes an array without axes."""
+    """Converts a number or array to an array of float64, int64, uint64 or bool. A number becomes an array without
+    axes."""
     if isinstance(value, np.ndarray):
         host.room(loc, 0 if value.dtype in (np.float64, np.int64, np.bool_) else value.size * 8)
         try:
@@ -50,8 +51,8 @@ def wide(host: Host, loc: Loc, value: Any, what: str = "an operand") -> np.ndarr
 
 
 def together(host: Host, loc: Loc, values: list) -> list[np.ndarray]:
-    """The widened values. If one value is float64, all become float64. Raises an error if a result of their common
-    shape would exceed the memory limit."""
+    """Converts values by `wide`. If one result is float64, all become float64. Raises an error if an array of their
+    broadcast shape would exceed the memory limit."""
     arrays = [wide(host, loc, v) for v in values]
     shape = common_shape(host, loc, arrays)
     host.room(loc, math.prod(shape) * 8)
@@ -68,13 +69,13 @@ def common_shape(host: Host, loc: Loc, arrays: list[np.ndarray]) -> tuple[int, .
 
 
 def bounds(array: np.ndarray) -> tuple[int, int]:
-    """The least and the greatest element of an array of integers. The result is (0, 0) for an empty array."""
+    """Returns the least and the greatest element of an array of integers, and (0, 0) for an empty array."""
     return (int(array.min()), int(array.max())) if array.size else (0, 0)
 
 
 def fitting(host: Host, loc: Loc, low: int, high: int, what: str) -> type:
-    """The 64-bit integer type that holds low … high. Raises an error, with `what` in its message, if no type holds
-    both."""
+    """Returns a 64-bit integer type that can represent low … high. Raises an error, with `what` in its message, if
+    there is none."""
     if low >= -(1 << 63) and high < 1 << 63:
         return np.int64
     if low >= 0 and high < 1 << 64:
@@ -84,7 +85,7 @@ def fitting(host: Host, loc: Loc, low: int, high: int, what: str) -> type:
 
 
 def joint_type(host: Host, loc: Loc, arrays: Sequence[np.ndarray], what: str) -> type:
-    """The 64-bit integer type that holds all elements of these arrays."""
+    """Returns a 64-bit integer type that can represent all elements of these arrays."""
     ends = [end for array in arrays for end in bounds(array)]
     return fitting(host, loc, min(ends), max(ends), what)
 
@@ -101,7 +102,7 @@ _BITS: dict[str, Callable] = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.b
 
 
 def infix(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
-    """The result of `left op right`, where at least one side is an array."""
+    """Computes `left op right`, where at least one side is an array."""
     if op == "@":
         return product(host, loc, left, right)
     a, b = together(host, loc, [left, right])
@@ -148,7 +149,7 @@ def _integers(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np
 
 
 def _quotient(host: Host, loc: Loc, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The quotient `x / y` of integers. Raises TileError if a quotient is not an integer, as for Python numbers."""
+    """Divides integers exactly. Raises TileError if a quotient is not an integer, as for Python numbers."""
     quotient = np.floor_divide(x, y)
     rest = quotient * y != x
     if rest.any():
@@ -183,7 +184,7 @@ function returns."""
 
 
 def product(host: Host, loc: Loc, left: Any, right: Any) -> Any:
-    """The matrix product `left @ right` over the last two axes."""
+    """Computes the matrix product `left @ right` over the last two axes."""
     a, b = wide(host, loc, left), wide(host, loc, right)
     if a.ndim < 1 or b.ndim < 1:
         host.error("shape", loc, "'@' takes arrays, not numbers")
@@ -205,7 +206,7 @@ def product(host: Host, loc: Loc, left: Any, right: Any) -> Any:
 
 
 def prefix(host: Host, op: str, value: Any, loc: Loc) -> Any:
-    """The result of a prefix operator on an array."""
+    """Applies a prefix operator to an array."""
     x = wide(host, loc, value)
     if op == "not":
         if x.dtype.kind != "b":
@@ -221,7 +222,7 @@ def prefix(host: Host, op: str, value: Any, loc: Loc) -> Any:
 
 
 def logic(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
-    """The elementwise result of `and` or `or`, where at least one side is an array."""
+    """Computes `and` or `or` elementwise, where at least one side is an array."""
     a, b = together(host, loc, [left, right])
     for side in (a, b):
         if side.dtype.kind != "b":
@@ -233,7 +234,7 @@ def logic(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
 
 
 def shaped(host: Host, loc: Loc, value: Any, name: str) -> tuple[DType, tuple[int, ...]]:
-    """The type and shape that an argument such as f32[m, n] states. Raises an error if such an array would exceed the
+    """Returns the type and shape in an argument such as `f32[m, n]`. Raises an error if such an array would exceed the
     memory limit."""
     loc = host.place_of(0, loc)
     if isinstance(value, DType):
@@ -245,7 +246,8 @@ def shaped(host: Host, loc: Loc, value: Any, name: str) -> tuple[DType, tuple[in
 
 
 def made(host: Host, array: np.ndarray) -> Any:
-    """A new array, counted against the memory limit until it is freed. An array without axes becomes a number."""
+    """Counts a new array against the memory limit until it is freed, and returns it. An array without axes becomes a
+    number."""
     if array.ndim == 0:
         return plain(array)
     host.hold(array)
@@ -253,7 +255,7 @@ def made(host: Host, array: np.ndarray) -> Any:
 
 
 def constant(host: Host, loc: Loc, name: str, given: Any, value: Any) -> Any:
-    """A new array whose elements all have one value. `given` states the type and the shape."""
+    """Makes an array whose elements all have one value. `given` is the type and shape."""
     dtype, shape = shaped(host, loc, given, name)
     if isinstance(value, np.ndarray) or not isinstance(value, bool | int | float):
         host.error("type", host.place_of(1, loc), f"{name} takes a number")
@@ -276,7 +278,7 @@ def fits(value: int, dtype: DType) -> bool:
 
 
 def drawn(host: Host, loc: Loc, given: Any, name: str, draw: Callable[[int], np.ndarray]) -> Any:
-    """A new array of random floats. `draw(n)` returns the next n floats."""
+    """Makes an array of random floats. `draw(n)` returns the next n floats."""
     dtype, shape = shaped(host, loc, given, name)
     if not dtype.has_fractions:
         hint = f"randint({dtype}[…], low, high)"
@@ -285,7 +287,7 @@ def drawn(host: Host, loc: Loc, given: Any, name: str, draw: Callable[[int], np.
 
 
 def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> Any:
-    """A new array of random integers that are at least `least` and below `most`."""
+    """Makes an array of random integers that are at least `least` and below `most`."""
     dtype, shape = shaped(host, loc, given, "randint")
     ends = enumerate((least, most), 1)
     low, high = (host.whole(v, host.place_of(i, loc), "a bound of randint") for i, v in ends)
@@ -293,7 +295,7 @@ def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> A
         host.error("constant", loc, f"randint from {low} to below {high} has no values")
     if dtype.is_int and not (fits(low, dtype) and fits(high - 1, dtype)):
         host.error("type", loc, f"{low} to below {high} is beyond {dtype}")
-    # `endpoint=True` is used, since `high` may be 2^64, which no 64-bit type holds.
+    # `endpoint=True` is used, since `high` may be 2^64, which no 64-bit type can represent.
     type_ = fitting(host, loc, low, high - 1, "a bound of randint")
     return made(host, fill(shape, dtype, lambda n: host.random.integers(low, high - 1, n, dtype=type_, endpoint=True)))
 
@@ -302,14 +304,14 @@ def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> A
 
 
 def floats(host: Host, loc: Loc, apply: Callable, *values: Any) -> Any:
-    """The result of `apply`, a function of float64 arrays."""
+    """Calls `apply`, a function of float64 arrays, with the values."""
     arrays = together(host, loc, list(values))
     with np.errstate(all="ignore"):
         return plain(apply(*(x.astype(np.float64, copy=False) for x in arrays)))
 
 
 def whole(host: Host, loc: Loc, apply: Callable, of_integers: Callable, value: Any) -> Any:
-    """The result of `apply` for floats, or of `of_integers` for an array of integers."""
+    """Calls `of_integers` for an array of integers, and `apply` for any other value."""
     (x,) = together(host, loc, [value])
     if x.dtype.kind not in "iu":
         return floats(host, loc, apply, x)
@@ -318,7 +320,7 @@ def whole(host: Host, loc: Loc, apply: Callable, of_integers: Callable, value: A
 
 
 def either(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
-    """The result of `left op right` on arrays or numbers. Raises an error for an operand of another kind."""
+    """Computes `left op right` on arrays or numbers. Raises an error for an operand of another kind."""
     for side in (left, right):
         if not isinstance(side, bool | int | float | np.ndarray):
             host.error("type", loc, f"an operand is {host.describe(side)}, not a number or an array")
@@ -326,7 +328,7 @@ def either(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
 
 
 def extreme(host: Host, loc: Loc, values: Sequence[Any], name: str) -> Any:
-    """The elementwise least or greatest of the values. `name` is numpy's `minimum` or `maximum`."""
+    """Returns the elementwise least or greatest of the values. `name` is numpy's `minimum` or `maximum`."""
     pick = getattr(np, name)
     arrays = together(host, loc, list(values))
     if arrays[0].dtype.kind != "f" and not all(a.dtype.kind == "b" for a in arrays):
@@ -356,7 +358,7 @@ def where(host: Host, loc: Loc, condition: Any, yes: Any, no: Any) -> Any:
 
 
 def absolute(host: Host, loc: Loc, value: Any) -> Any:
-    """The elementwise absolute value."""
+    """Computes the elementwise absolute value."""
     x = wide(host, loc, value)
     if x.dtype.kind == "i":
         x = x.astype(fitting(host, loc, min(0, bounds(x)[0]), abs_max(x) if x.size else 0, "abs"), copy=False)
@@ -367,7 +369,7 @@ WHOLE = {"nearest": np.rint, "zero": np.trunc, "up": np.ceil, "down": np.floor}
 
 
 def convert(host: Host, loc: Loc, value: Any, dtype: DType, saturate: bool, rounding: str | None) -> Any:
-    """The result of `value.to(TYPE)`. A sequence of numbers, as in `[0, 64].to(s32)`, becomes an array."""
+    """Computes `value.to(TYPE)`. A sequence of numbers, as in `[0, 64].to(s32)`, becomes an array."""
     if isinstance(value, list | tuple) and value:
         x = np.stack(together(host, loc, list(value)))
     else:
@@ -389,8 +391,7 @@ KINDS = {"numbers": "biuf", "integers": "iu", "i1": "b"}
 def reduced(
     host: Host, loc: Loc, value: Any, axis: Any, keepdims: Any, name: str, apply: Callable, takes: str, empty: bool
 ) -> Any:
-    """The result of the reduction that `apply` computes. `empty` states whether the reduction is defined for zero
-    elements."""
+    """Reduces an array by the function `apply`. `empty` tells whether the reduction is defined for zero elements."""
     if isinstance(axis, np.ndarray):
         hint = f"{name}imum(a, b) joins two arrays" if name in ("max", "min") else f"{name}(array, axis=1)"
         host.error("call", loc, f"{name} reduces one array", hint)
@@ -419,7 +420,7 @@ def reduced(
 def running(
     host: Host, loc: Loc, value: Any, name: str, ufunc: np.ufunc, axis: Any = None, reverse: Any = False
 ) -> Any:
-    """The running reduction (scan) of an array by `ufunc`, numpy's function of two values."""
+    """Computes the running reduction (scan) of an array. `ufunc` is the numpy function that combines two values."""
     x = wide(host, loc, value)
     along = _along(host, loc, name, x.ndim, axis)
     terms = x.shape[along]
@@ -451,7 +452,7 @@ def sort(host: Host, loc: Loc, value: Any, axis: Any = None, reverse: Any = Fals
 
 
 def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """A reduction by the user's `function`. Each step combines adjacent pairs in one call on whole arrays, so there are
+    """Reduces by the user's `function`. Each step combines adjacent pairs in one call on whole arrays, so there are
     about log2(extent) calls."""
     tiles, many = _joined(host, loc, value, "reduce")
     keep = host.flag(keepdims, loc, "keepdims")
@@ -474,8 +475,8 @@ def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, ke
 
 
 def scan(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, reverse: Any = False) -> Any:
-    """An inclusive scan by the user's `function`. Each step combines elements at twice the previous distance. A step is
-    one call on whole arrays, so there are about log2(extent) calls."""
+    """Computes an inclusive scan by the user's `function`. Each step combines elements at twice the previous distance.
+    A step is one call on whole arrays, so there are about log2(extent) calls."""
     tiles, many = _joined(host, loc, value, "scan")
     along = _along(host, loc, "scan", tiles[0].ndim, axis)
     backwards = host.flag(reverse, loc, "reverse")
@@ -522,7 +523,7 @@ def extents(host: Host, loc: Loc, value: Any) -> tuple[int, ...]:
 
 
 def alike(host: Host, loc: Loc, values: Sequence[Any], broadcast: bool) -> list[np.ndarray]:
-    """The values as arrays of one type. The values stay unchanged if their types agree, and are widened otherwise.
+    """Converts values to arrays of one type. If their types agree, they stay unchanged, and otherwise they are widened.
     Raises an error if the arrays would exceed the memory limit."""
     arrays = [v if isinstance(v, np.ndarray) else wide(host, loc, v) for v in values]
     host.room(loc, sum(a.size for a in arrays) * 8)
@@ -534,7 +535,7 @@ def alike(host: Host, loc: Loc, values: Sequence[Any], broadcast: bool) -> list[
 
 
 def subscript(host: Host, node: ast.Index, value: np.ndarray) -> Any:
-    """The result of subscripts on an array, such as `x[i, a : b, None, indices]`. The subscripts mean the same as in
+    """Applies subscripts to an array, as in `x[i, a : b, None, indices]`. The subscripts have the same meaning as in
     numpy."""
     keys: list[Any] = []
     axes = 0
@@ -583,7 +584,7 @@ def transpose(host: Host, loc: Loc, value: Any, order: Any = None) -> Any:
 
 
 def turned(host: Host, loc: Loc, value: Any) -> np.ndarray:
-    """The transposed array `value.T`."""
+    """Returns the transposed array `value.T`."""
     x = array(host, loc, value, ".T")
     if x.ndim != 2:
         host.error("shape", loc, f".T takes an array of rank 2; this has rank {x.ndim}")
@@ -610,7 +611,7 @@ def concatenate(host: Host, loc: Loc, values: Sequence[Any], axis: Any = 0) -> A
 
 
 def _each(values: Sequence[Any]) -> Sequence[Any]:
-    """The items of `values`, or the items of its only item if that item is a sequence."""
+    """Returns the items of `values`. If the only item is itself a sequence, returns the items of this sequence."""
     return values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
 
 
@@ -627,7 +628,7 @@ def broadcast(host: Host, loc: Loc, value: Any, given: Any) -> Any:
 
 
 def refer(host: Host, loc: Loc, name: str, values: Sequence[Any], named: dict[str, Any]) -> Any:
-    """The result of `ref.NAME(…)`, where `name` is NAME."""
+    """Computes `ref.NAME(…)`, where `name` is NAME."""
     given = [wide(host, loc, v) if isinstance(v, np.ndarray) else v for v in values]
     more = {k: wide(host, loc, v) if isinstance(v, np.ndarray) else v for k, v in named.items()}
     arrays = [a for a in (*given, *more.values()) if isinstance(a, np.ndarray)]

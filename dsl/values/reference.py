@@ -1,7 +1,8 @@
 """The reference functions `ref.NAME(…)` that examples compare with.
 
-The functions compute in float64, or in int64 if all inputs are integers. All functions take and return arrays of
-float64, int64 or bool. Layouts and formulas are PyTorch's. Unsuitable arguments raise ValueError.
+The functions compute in float64. Those that are exact on integers, such as `sum` and `matmul`, compute in int64 if all
+inputs are integers. All functions take and return arrays of float64, int64 or bool. Layouts and formulas are PyTorch's.
+Unsuitable arguments raise ValueError.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def erf(x: Array) -> np.ndarray:
 
 
 def erfc(x: Array) -> np.ndarray:
-    """1 - erf(x). The result is accurate where it is small, too."""
+    """1 - erf(x). The relative error is small even if the result is near 0."""
     return np.asarray(_erfc(_floats(x)), np.float64)
 
 
@@ -136,7 +137,7 @@ def logsumexp(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray
 
 
 def sort(x: Array, axis: int = -1) -> np.ndarray:
-    """The elements in ascending order along an axis. NaNs come last."""
+    """Sorts the elements in ascending order along an axis. NaNs come last."""
     return np.sort(x, axis=axis)
 
 
@@ -149,7 +150,7 @@ def min(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
 
 
 def argmax(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
-    """The first index of the greatest element. A NaN counts as greater than every number."""
+    """Returns the first index of the greatest element. A NaN counts as greater than every number."""
     return np.argmax(x, axis=axis, keepdims=keepdims)
 
 
@@ -167,8 +168,8 @@ def cumsum(x: Array, axis: int = -1) -> np.ndarray:
 
 
 def matmul(a: Array, b: Array) -> np.ndarray:
-    """a[…, m, k] @ b[…, k, n]. A product of integers is exact. Raises ValueError if a product of integers may not fit
-    in 64 bits."""
+    """Computes a[…, m, k] @ b[…, k, n]. The result is exact for integers. Raises ValueError if a result of integers may
+    not fit in 64 bits."""
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim < 1 or b.ndim < 1:
         raise ValueError("a product takes arrays, not numbers")
@@ -186,7 +187,7 @@ def matmul(a: Array, b: Array) -> np.ndarray:
 
 
 def abs_max(x: np.ndarray) -> int:
-    """The greatest magnitude of the elements of `x`, a nonempty array of integers."""
+    """Returns the greatest magnitude of the elements of `x`, a nonempty array of integers."""
     low, high = int(x.min()), int(x.max())
     return high if high >= -low else -low
 
@@ -200,7 +201,7 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> np.ndarray:
-    """The convolution of x[N, C, H, W] with weight[K, C / groups, R, S]. The result has the shape [N, K, P, Q].
+    """Convolves x[N, C, H, W] with weight[K, C / groups, R, S]. The result has the shape [N, K, P, Q].
 
     Filters are not flipped. `stride`, `pad` and `dilation` are numbers or pairs (height, width). `pad` adds zeros on
     both sides of an axis.

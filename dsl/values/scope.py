@@ -1,4 +1,4 @@
-"""Scopes, which bind names to values, and `def`s as values."""
+"""Scopes, which bind names to values, and closures, which are `def`s as values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MISSING = object()
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one block. The mapping's owner may add entries to `names` later."""
+    """The names of one block, with their bindings. The creator of `names` may add entries later."""
 
     parent: Scope | None
     names: MutableMapping[str, Any] = field(default_factory=dict)
 
     def find(self, name: str, default: Any = None) -> Any:
-        """The binding of `name` in this scope or the nearest outer scope that has it. Returns `default` if no scope has
-        the name."""
+        """Returns the binding of `name` in this scope, or in the nearest outer scope that has it. Returns `default` if
+        no scope has the name."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.names.get(name, MISSING)
@@ -48,15 +48,15 @@ class Closure:
 
 
 def scope_of(functions: dict[str, ast.Def]) -> Scope:
-    """The outermost scope of a file. The scope holds the file's `def`s, and each `def` can call all others."""
+    """Makes the outermost scope of a file. It contains the file's `def`s, and each `def` can call all others."""
     top = Scope(None)
     top.names.update({name: Closure(node, top) for name, node in functions.items()})
     return top
 
 
 def library_closure(name: str) -> Closure | None:
-    """The library function `name`, written in the language, or None. The function resolves names in its own file, not
-    in the user's file."""
+    """Returns the library function `name`, written in the language, or None. The function resolves names in its own
+    file, not in the user's file."""
     definitions = library_functions(name)
     found = scope_of(definitions).names[name] if name in definitions else None
     assert found is None or isinstance(found, Closure)

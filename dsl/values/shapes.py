@@ -1,5 +1,5 @@
-"""Evaluation before a run, when only numbers and the types and shapes of arrays are known. This module does not load
-numpy."""
+"""Evaluates expressions before a run. At this time, only numbers and the types and shapes of arrays are known. This
+module does not import numpy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dsl.values.walk import Walk, are_numbers
 
 
 class Shapes(Walk):
-    """Evaluates numbers exactly and arrays as ArrayFacts. Any other expression gives UNKNOWN, but its names are still
-    checked."""
+    """Evaluates numbers exactly, and arrays as ArrayFacts. The value of any other expression is UNKNOWN, but its names
+    are still checked."""
 
     domain = "shapes"
     home = "arrays"

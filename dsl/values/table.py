@@ -1,8 +1,9 @@
-"""The table of the language's functions. Each function has one row, which holds its meaning in each domain.
+"""The table of the language's functions. Each function has one row, which contains its implementation in each domain
+(kernels, schedules, launches, examples). An implementation is called a meaning.
 
-The files of `dsl/values/functions/` add rows with the `row(…)` that `rows(group)` returns. The same files add a row for
-each operation of `dsl/lowering/ops/elementwise/`. Only a row's `usage` states the number of arguments, their names and
-their words. Calls are checked against `usage`, and hints and docs/functions.md show it.
+The files of `dsl/values/functions/` add the rows. They also add a row for each operation of
+`dsl/lowering/ops/elementwise/`. A row's `usage` states the number of arguments, their names and their literal words.
+Calls are checked against `usage`, and hints and docs/functions.md show it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ PLACES = {"tiles": "kernels", "numbers": "schedules", "trees": "launches", "arra
 class Form:
     """The arguments of a function, as in `name(a, [b], [axis=], …, mode=one|two, [block|warp])`.
 
-    An argument in brackets is optional. `…` allows more arguments like the one before it. `a=` is passed by name.
-    `[a=]` is passed by name or by position. Words after `=`, between bars or in quotes are literal."""
+    An argument in brackets is optional. `…` allows more arguments like the one before it. `a=` is optional and passed
+    by name. `[a=]` is passed by name or by position. Words after `=`, between bars or in quotes are literal."""
 
     name: str
     least: int
@@ -35,8 +36,8 @@ class Form:
     words: dict[str | int, tuple[str, ...]]
 
     def misfit(self, given: int, keywords: Iterable[str]) -> tuple[str, str | None] | None:
-        """The error and the hint for a call with `given` positional arguments and the keyword arguments `keywords`. The
-        result is None if the call is valid.
+        """Returns (error, hint) for a wrong call with `given` positional arguments and the keyword arguments
+        `keywords`. Returns None if the call is valid.
 
         >>> form("wait(groups)").misfit(0, [])
         ('wait takes 1 argument; got 0', None)
@@ -57,7 +58,7 @@ class Form:
 
 
 def form(usage: str) -> Form:
-    """Parses a usage into a Form.
+    """Parses a usage to a Form.
 
     >>> form("barrier([block|warp])").words
     {0: ('block', 'warp')}
@@ -89,17 +90,18 @@ class Builtin:
     """A function of the language.
 
     The documentation shows `usage`, `means`, `types` and `error`. Calls are also checked against `usage`. `of_numbers`
-    is the usage of a call with numbers only, if it differs.
+    is the usage for calls with numbers only, if it differs.
 
-    Each domain has its own meaning of the function. `numbers` takes only Python numbers and is the same in every
-    domain. `trees` builds the header's expressions, which a launch evaluates. `arrays` takes numpy arrays and computes
-    in float64 and 64-bit integers. `shapes` takes facts about arrays before a run. `tiles` takes bindings of kernels.
-    `always` serves every domain. A meaning takes the domain (a Walk), the location of the call and the arguments.
-    `numbers` and `trees` take only the arguments.
+    Each domain has its own implementation, called a meaning. `numbers` takes only Python numbers, and is the same in
+    every domain. `trees` builds the header's expressions, which a launch evaluates. `arrays` takes numpy arrays and
+    computes in float64 and 64-bit integers. `shapes` takes facts about arrays before a run. `tiles` takes bindings of
+    kernels. `always` is used in every domain without a meaning of its own. A meaning takes the domain (a Walk), the
+    location of the call and the call's arguments. `numbers` and `trees` take only the call's arguments.
 
-    With `unread`, the meaning takes the call expression, and the arguments are not evaluated. `memory` lists the
-    arguments that name memory. A part of a tensor is not read for these arguments. `shared` lists the arguments that
-    may name shared memory. A part of a tensor is read for these arguments.
+    With `unread`, the meaning takes the call expression instead, and the arguments are not evaluated. `memory` lists
+    the positions of arguments that name memory. If such an argument is a part of a tensor, it is not loaded. `shared`
+    lists the positions of arguments that may name shared memory. If such an argument is a part of a tensor, it is
+    loaded.
     """
 
     usage: str
@@ -142,8 +144,8 @@ class Builtin:
         return re.sub(r"=[\w|]+", "=", self.usage)
 
     def meaning(self, domain: str) -> Meaning | None:
-        """The function's meaning in `domain`, or None. The field `numbers` is not returned, since callers use it
-        directly."""
+        """Returns the function's implementation in `domain`, or None. The field `numbers` is not returned, since
+        callers use it directly."""
         return (None if domain == "numbers" else getattr(self, domain)) or self.always
 
     def stands_in(self, domain: str) -> bool:
@@ -170,7 +172,7 @@ def rows(group: str) -> Callable[..., Builtin]:
 
 
 def find(name: str) -> Builtin | None:
-    """The function with the full name `name`, or None."""
+    """Returns the function with the full name `name`, or None."""
     found = ROWS.get(name)
     if found is None:
         for prefix, member in FAMILIES.items():
@@ -180,5 +182,5 @@ def find(name: str) -> Builtin | None:
 
 
 def named(domain: str) -> list[str]:
-    """The names of all functions that have a meaning in `domain`."""
+    """Returns the names of all functions that have an implementation in `domain`."""
     return [name for name, each in ROWS.items() if each.stands_in(domain)]

@@ -47,7 +47,8 @@ FOREIGN = {
 
 
 class Tiles(Building):
-    """Evaluates the names and expressions of one variant of a kernel. `functions` holds the file's top-level `def`s."""
+    """Lowers the names and expressions of a kernel, for given types and constants. `functions` contains the file's
+    top-level `def`s."""
 
     runs_library = True
 
@@ -109,7 +110,7 @@ class Tiles(Building):
         super().unknown_member(root, dotted, loc)
 
     def closure_named(self, name: str) -> Closure:
-        """The file's top-level function `name`, or else the library's function of that name."""
+        """Returns the file's top-level function `name`, or else the library's function of that name."""
         found = self.top.names.get(name) or library_closure(name)
         assert isinstance(found, Closure)
         return found
@@ -150,8 +151,8 @@ class Tiles(Building):
         return self.ir.value(self._OPS[op], a, b)
 
     def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
-        """The value of `left ** right`. A small constant integer exponent gives multiplications. Otherwise the
-        library's `pow` is inlined."""
+        """Computes `left ** right`. If the exponent is a small constant integer, multiplications are built. Otherwise
+        the library's `pow` is inlined."""
         exponent = constant_of(right) if isinstance(right, Value) else right
         number = None
         if exponent is not None and abs(exponent) <= MAX_MULTIPLIED and float(exponent).is_integer():
@@ -190,7 +191,7 @@ class Tiles(Building):
         return self.tuple_of((self.expr(i) for i in node.items), node.loc)
 
     def _index(self, node: ast.Index) -> Binding:
-        """The value of `x[…]`. If x is memory, it is read once by this expression, however often the value is used."""
+        """Evaluates `x[…]`. If x is memory, this expression loads from it once, however often the value is used."""
         found = self.part(node)
         return self.read(found, node.loc) if isinstance(found, Access) else found
 
@@ -208,8 +209,8 @@ class Tiles(Building):
         return access if access is not None and isinstance(access.memory, SharedTile) else found
 
     def passed(self, node: ast.Expr) -> Binding:
-        """The value of an argument of a `def`. An argument `x[…]` is read from memory when the call begins. If the body
-        of the `def` uses the parameter as memory, the parameter names that part of x."""
+        """Evaluates an argument of a `def`. An argument `x[…]` is loaded when the call begins. If the body of the `def`
+        uses the parameter as memory, the parameter refers to that part of x."""
         found = self.part(node) if isinstance(node, ast.Index) else self.expr(node)
         if not isinstance(found, Access):
             return found
@@ -225,8 +226,8 @@ class Tiles(Building):
                 part.check(self)
 
     def part(self, node: ast.Index) -> Binding:
-        """The result of `x[…]`: an Access if x is memory, and otherwise a value. The caller decides whether the Access
-        is read."""
+        """Evaluates `x[…]` to an Access if x is memory, and otherwise to a value. The caller decides whether to read
+        the Access."""
         base = self.memory(node.value)
         if isinstance(base, Access):
             narrows = isinstance(base.memory, SharedTile) and not any(map(ast.is_none, node.subscripts))
@@ -250,8 +251,7 @@ class Tiles(Building):
         return Access(base, subscripts(self, base, node), node.loc)
 
     def tile_type(self, dtype: DType, node: ast.Index) -> Shaped:
-        """The type and shape that an expression such as `f32[M, N]` states. `zeros` and `full` take such an
-        argument."""
+        """Evaluates an expression such as `f32[M, N]` to its type and shape. It is an argument of `zeros` or `full`."""
         if any(isinstance(sub, ast.Slice) for sub in node.subscripts):
             self.error("shape", node.loc, "an extent, not a slice")
         made = Shaped(dtype, tuple(self.extent(sub) for sub in node.subscripts if not isinstance(sub, ast.Slice)))
@@ -271,7 +271,8 @@ class Tiles(Building):
         return super().of(function, values, keywords, loc, node)
 
     def meaning(self, function: Builtin, loc: Loc) -> Callable[..., Any]:
-        """The meaning of a function. In user code, a schedule may replace the function by its approximation."""
+        """Returns the implementation of a function. In user code, a schedule may replace the function by its
+        approximation."""
         exact = super().meaning(function, loc)
         if function.name not in FAST or self.in_library:
             return exact

@@ -17,9 +17,9 @@ KNOWN = "dims, constants, scalar parameters and 'sms' are known to a launch"
 
 
 def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]) -> Any:
-    """An expression as a JSON tree. `names` holds the names that the launch knows. A name whose value is None stays a
-    name in the tree, and any other name becomes its value. The entry `given(x)` tells whether the optional tensor x is
-    passed."""
+    """Converts an expression to a JSON tree. `names` contains the names that the launch knows. A name whose value is
+    None stays a name in the tree, and any other name is replaced by its value. The entry `given(x)` tells whether the
+    caller passes the optional tensor x."""
     tree = Trees(names, types).operand(node, "a launch")
     if (limit := beyond(tree)) is not None:
         raise TileError("limit", node.loc, f"what a launch evaluates {limit}", "a constant, or a shorter expression")
@@ -27,8 +27,7 @@ def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]
 
 
 def beyond(tree: Any) -> str | None:
-    """The limit of header expressions that a tree exceeds, in words. The result is None if the tree is within all
-    limits."""
+    """Returns, in words, the limit on header expressions that a tree exceeds. Returns None if it exceeds none."""
     from dsl.runtime.expressions import MAX_DEPTH, MAX_NODES
 
     # A shared subtree counts once for each use, since it is written out each time. A chain of definitions that use the

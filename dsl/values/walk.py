@@ -1,8 +1,9 @@
-"""Evaluation of the syntax tree: names, operators, calls and `def`s. A subclass, called a domain, defines the values.
+"""Evaluates the syntax tree: names, operators, calls and `def`s. A subclass, called a domain, defines the kind of
+values, such as numpy arrays or IR values.
 
-Numbers are the same in all domains, so this class computes operators and functions whose operands are all numbers.
-The domain's methods `joined`, `both` and `prefixed` compute operators with other operands. For a call of a function,
-the walk looks up the meaning for its domain in the function's row (`table.py`).
+Numbers are the same in all domains, so this class computes operators and functions whose operands are all numbers. The
+domain's methods `joined`, `both` and `prefixed` compute operators with other operands. For a call of a function, the
+walk looks up the implementation for its domain in the function's row (`table.py`).
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Walk:
         return loc.under(self.caller)
 
     def describe(self, value: Any) -> str:
-        """A value in words, for error messages."""
+        """Describes a value in words, for error messages."""
         if isinstance(value, bool | int | float):
             return str(value).lower() if isinstance(value, bool) else str(value)
         if isinstance(value, str):
@@ -124,8 +125,8 @@ class Walk:
         self.error("syntax", node.loc, "this has no value here")
 
     def check_used(self, node: ast.ExprStatement, value: Any) -> None:
-        """Raises an error for a line that is an expression with an unused value. A string is allowed as a comment. A
-        call of a `def` without a return value, which gives (), is also allowed."""
+        """Raises an error for a line that is only an expression, since its value is not used. A string is allowed as a
+        comment. A call of a `def` without a return value is also allowed."""
         asked = node.value
         call = asked if isinstance(asked, ast.Call) else None
         if value is None or isinstance(value, str) or (call is not None and isinstance(value, tuple) and not value):
@@ -153,8 +154,8 @@ class Walk:
         return self.function_of(node.id, node.loc) or self.unknown("name", node.id, node.loc)
 
     def function_of(self, name: str, loc: Loc) -> Builtin | None:
-        """The language's function `name`, or None if there is no such function. Raises an error if the function has no
-        meaning in this domain."""
+        """Returns the language's function `name`, or None if there is no such function. Raises an error if the function
+        exists but cannot be used in this domain."""
         found = table.find(name)
         if found is not None and not found.stands_in(self.home) and not (self.runs_library and name in library_names()):
             places = [place for domain, place in PLACES.items() if found.stands_in(domain)]
@@ -189,7 +190,7 @@ class Walk:
             self.error("name", loc, f"unknown {what} '{dotted}'", closest(dotted, family) or ", ".join(family))
 
     def member(self, node: ast.Attribute, value: Any) -> Any:
-        """The value of `value.name`. `.T` is the only such member."""
+        """Evaluates `value.name`. The only member is `.T`."""
         found = table.find(f".{node.name}")
         meaning = None if found is None or found.form.most else found.meaning(self.domain)
         if meaning is None:
@@ -199,7 +200,7 @@ class Walk:
     # ---- operators ----
 
     def operand(self, node: ast.Expr, op: str) -> Any:
-        """The value of an operand: a number, or another value that this domain's operators take."""
+        """Evaluates an operand of `op`: a number, or another value that this domain's operators accept."""
         return self.side(self.expr(node), node, op)
 
     def side(self, value: Any, node: ast.Expr, op: str) -> Any:
@@ -208,7 +209,7 @@ class Walk:
         return value
 
     def joins(self, value: Any) -> bool:
-        """Whether this domain's operators take `value`, which is not a number."""
+        """Whether this domain's operators accept `value`, which is not a number."""
         return False
 
     def _unary(self, node: ast.Unary) -> Any:
@@ -226,7 +227,7 @@ class Walk:
         return self.joined(op, left, right, loc)
 
     def logic(self, node: ast.Binary, side: Callable[[ast.Expr], Any]) -> Any:
-        """The value of `and` or `or`. If the left side is a number and decides the result, the right side is not
+        """Evaluates `and` or `or`. If the left side is a number and decides the result, the right side is not
         evaluated."""
         left = side(node.left)
         if isinstance(left, NUMBERS) and bool(left) == (node.op == "or"):
@@ -240,7 +241,7 @@ class Walk:
         return self.compared(node, [self.expr(o) for o in node.operands])
 
     def compared(self, node: ast.Compare, values: list[Any]) -> Any:
-        """The value of a chain such as `a < b < c`: each adjacent pair is compared, and `and` joins the results."""
+        """Evaluates a chain such as `a < b < c`: compares each adjacent pair, and joins the results by `and`."""
         if not any(isinstance(value, self.NAMED) for value in values):
             values = [self.side(v, n, node.ops[0]) for v, n in zip(values, node.operands, strict=True)]
         result: Any = True
@@ -256,8 +257,7 @@ class Walk:
         return result
 
     def alike(self, op: str, a: Any, b: Any, loc: Loc) -> bool | None:
-        """The result of `==` or `!=` on types, words and functions. The result is None if neither side is such a
-        value."""
+        """Computes `==` or `!=` on types, words and functions. Returns None if neither side is such a value."""
         if not isinstance(a, self.NAMED) and not isinstance(b, self.NAMED):
             return None
         if op not in ("==", "!="):
@@ -267,19 +267,19 @@ class Walk:
     NAMED: ClassVar[tuple[type, ...]] = (DType, str, Closure, Builtin)
 
     def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
-        """The result of a prefix operator on a value that is not a number."""
+        """Applies a prefix operator to a value that is not a number."""
         raise NotImplementedError
 
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
-        """The result of an operator where at least one operand is not a number."""
+        """Applies an infix operator, where at least one operand is not a number."""
         raise NotImplementedError
 
     def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
-        """The result of `and` or `or` where the left operand is not a number."""
+        """Computes `and` or `or`, where the left operand is not a number."""
         raise NotImplementedError
 
     def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:
-        """The conjunction of two comparisons of a chain, neither of which is a number."""
+        """Joins two comparisons of a chain by `and`. Neither of them is a number."""
         raise NotImplementedError
 
     # ---- calls ----
@@ -315,7 +315,7 @@ class Walk:
         return self.of(function, values, keywords, node.loc, node)
 
     def callee(self, node: ast.Expr) -> Any:
-        """The function that a call expression calls."""
+        """Returns the function that a call expression calls."""
         if isinstance(node, ast.Name):
             found = self.scope.find(node.id, MISSING)
             if isinstance(found, Closure):
@@ -325,8 +325,8 @@ class Walk:
         return self.expr(node)
 
     def argument_at(self, function: Builtin, place: int, node: ast.Expr) -> Any:
-        """The positional argument number `place` of a call. The function's row says whether it is a word, memory or a
-        value."""
+        """Evaluates the positional argument number `place` of a call. The function's row determines whether the
+        argument is a word, memory or a value."""
         if place in function.form.words:
             return self.word(function, node, function.form.words[place])
         if place in function.shared:
@@ -334,16 +334,16 @@ class Walk:
         return self.memory(node) if place in function.memory else self.expr(node)
 
     def memory(self, node: ast.Expr) -> Any:
-        """An argument that names memory. The result is the access itself, not the value stored there."""
+        """Evaluates an argument that names memory. Returns the access itself, not the value stored there."""
         return self.expr(node)
 
     def shared_memory(self, node: ast.Expr) -> Any:
-        """An argument that may name shared memory. For shared memory, the result is the access itself. For other
-        memory, it is the value stored there."""
+        """Evaluates an argument that may name shared memory. For shared memory, returns the access itself. For other
+        memory, returns the value stored there."""
         return self.expr(node)
 
     def word(self, function: Builtin, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
-        """An argument that must be one of the words in `known`, as in `cache=global`."""
+        """Returns an argument that must be one of the words in `known`, as in `cache=global`."""
         said = node.id if isinstance(node, ast.Name) else node.value if isinstance(node, ast.String) else None
         if said not in known:
             what = f"{function.name} takes {' or '.join(known)} here"
@@ -355,7 +355,7 @@ class Walk:
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        """The result of calling a function of the language. `node` is the call expression, if there is one."""
+        """Calls a function of the language. `node` is the call expression, if there is one."""
         if function.numbers is not None and values and not keywords and are_numbers(values):
             self.check(function, function.form_of_numbers, len(values), keywords, loc)
             return call(function.name, function.numbers, values)
@@ -365,7 +365,8 @@ class Walk:
         return self.meaning(function, loc)(self, loc, *values, **keywords)
 
     def place_of(self, argument: int | str, loc: Loc) -> Loc:
-        """The source location of an argument of the current call, or `loc` if the call does not have that argument."""
+        """Returns the source location of an argument of the current call, or `loc` if the call does not have that
+        argument."""
         parts = () if self.node is None else self.node.args if isinstance(argument, int) else self.node.keywords
         try:
             return parts[argument].loc  # type: ignore[index, call-overload]
@@ -407,13 +408,13 @@ class Walk:
         return self.inlined(closure, values, keywords, node.loc)
 
     def passed(self, node: ast.Expr) -> Any:
-        """The value that a def receives for an argument expression."""
+        """Evaluates an argument of a call to the value that the `def` receives."""
         return self.expr(node)
 
     def rest(self, loc: Loc, definition: ast.Def, count: int, keywords: dict[str, Any]) -> dict[str, Any]:
-        """The arguments that `...` stands for after the first `count` arguments. Each parameter or constant without a
-        keyword takes the caller's value of the same name. Raises an error if the caller has no such name and there is
-        no default."""
+        """Returns the arguments that `...` passes after the first `count` arguments. Each remaining parameter or
+        constant without a keyword gets the caller's value of the same name. Raises an error if the caller has no such
+        name and there is no default."""
         defaults = {c.name: c.default for c in definition.constants}
         wanted = [name for name in (*definition.params[count:], *defaults) if name not in keywords]
         found = {name: value for name in wanted if (value := self.scope.find(name)) is not None}
@@ -424,7 +425,7 @@ class Walk:
         return found
 
     def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Any:
-        """The return value of a `def` for these arguments, or () if the `def` has no `return`."""
+        """Evaluates a `def` with these arguments. Returns its return value, or () if the `def` has no `return`."""
         bound = self.bound(closure.node, values, keywords, loc)
         if self.calls >= MAX_CALLS:
             message = f"calls of '{closure.node.name}' are nested more than {MAX_CALLS} deep"
@@ -449,7 +450,8 @@ class Walk:
             self.calls -= 1
 
     def bound(self, definition: ast.Def, values: list[Any], keywords: dict[str, Any], loc: Loc) -> dict[str, Any]:
-        """The arguments of a call, keyed by the def's parameter names. Constants that have defaults may be missing."""
+        """Returns the arguments of a call, keyed by the `def`'s parameter names. Constants that have defaults may be
+        missing."""
         names = [*definition.params, *(c.name for c in definition.constants)]
         if len(values) > len(definition.params):
             count = len(definition.params)
@@ -480,7 +482,7 @@ class Walk:
     # ---- for statements of all domains ----
 
     def range_of(self, node: ast.For) -> ast.Call:
-        """The call `range(…)` that a loop iterates over."""
+        """Returns the call `range(…)` over which a loop iterates."""
         found = node.iterable
         if not (isinstance(found, ast.Call) and isinstance(found.function, ast.Name) and found.function.id == "range"):
             self.error("syntax", found.loc, "a loop runs over range(stop) or range(start, stop[, step])")
@@ -489,8 +491,8 @@ class Walk:
         return found
 
     def parts(self, value: Any, count: int, loc: Loc) -> tuple[Any, ...]:
-        """The `count` values that are assigned to `count` names. Raises TileError `shape` if `value` holds another
-        number of values."""
+        """Returns the `count` values that are assigned to `count` names. Raises TileError `shape` if `value` contains
+        another number of values."""
         if not isinstance(value, tuple | list) or len(value) != count:
             have = f"{len(value)} values" if isinstance(value, tuple | list) else self.describe(value)
             self.error("shape", loc, f"{count} names for {have}")
@@ -499,8 +501,8 @@ class Walk:
     # ---- checks of arguments, for meanings ----
 
     def whole(self, value: Any, loc: Loc, what: str) -> int:
-        """`value` as a Python integer. Raises an error if the value is not an integer or is not known at compile
-        time."""
+        """Returns `value` as a Python integer. Raises an error if the value is not an integer or is not known at
+        compile time."""
         if isinstance(value, bool) or not isinstance(value, int):
             self.error("constant", loc, f"{what} is an integer; this is {self.describe(value)}")
         return value
@@ -528,7 +530,7 @@ class Walk:
         return self.whole(self.expr(node), node.loc, what)
 
     def argument(self, node: ast.Expr) -> Any:
-        """The value of a launch argument. `None` in the source omits an optional tensor."""
+        """Evaluates a launch argument. `None` in the source omits an optional tensor."""
         return None if ast.is_none(node) else self.expr(node)
 
     _KINDS: ClassVar[dict[type, str]] = {

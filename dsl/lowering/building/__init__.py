@@ -1,1 +1,1 @@
-"""Construction and verification of IR, linear forms of loop-carried values, and copies of iterations."""
+"""Builds and verifies the IR, computes linear forms of loop-carried values, and copies loop iterations."""

@@ -17,8 +17,8 @@ from dsl.lowering.ops import OPS, Mismatch
 
 
 def attribute_key(attrs: dict[str, Any]) -> tuple:
-    """Attributes as a hashable key. Floats are represented by their `repr`, because 0.0 and -0.0 are equal numbers but
-    different attributes."""
+    """Returns the attributes as a hashable key. Floats are replaced by their `repr`, because 0.0 == -0.0, but the two
+    are different attributes."""
 
     if not attrs:
         return ()
@@ -31,12 +31,12 @@ def attribute_key(attrs: dict[str, Any]) -> tuple:
 
 
 def made_as(op: Op) -> tuple:
-    """What equal operations have in common, apart from their operands."""
+    """Returns a key of name, operand count and attributes. Equal operations have equal keys."""
     return op.name, len(op.operands), attribute_key(op.attrs)
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Whether two values are the same, or equal pure operations compute them from equal operands."""
+    """Whether two values are the same object, or are computed by equal pure operations from equal operands."""
     todo, seen = [(a, b)], set[tuple[Value, Value]]()
     while todo:
         pair = todo.pop()
@@ -60,10 +60,10 @@ the time of a step."""
 
 
 class Builder:
-    """Appends operations to `block`. If an equal pure operation exists in the block or an enclosing block, its result
-    is reused.
+    """Appends operations to `block`. If an equal pure operation already exists in the block or an enclosing block, the
+    builder reuses its result.
 
-    If `facts` is given, the builder also folds operations whose result follows from ranges and divisors.
+    If `facts` is given, the builder also folds operations whose result follows from known ranges and divisors.
     """
 
     def __init__(self, loc: Loc, facts: Analysis | None = None):
@@ -86,8 +86,8 @@ class Builder:
 
     @contextmanager
     def region(self, block: Block) -> Iterator[Block]:
-        """A context in which operations are appended to `block`. Raises TileError `limit` for too many nested
-        regions."""
+        """A context manager that appends new operations to `block`. Raises TileError `limit` if regions are nested too
+        deeply."""
         if self.depth > MAX_REGIONS:
             message = f"branches and loops are nested more than {MAX_REGIONS} deep, functions inlined"
             raise TileError("limit", self.loc, message, "one 'if' can test several conditions with 'and'")
@@ -103,8 +103,8 @@ class Builder:
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """A context in which operations are appended to the function's own block, before the loops and branches that
-        are under construction."""
+        """A context manager that appends new operations to the function's outermost block, before the loop or branch
+        that is being built."""
         inner, self.block = self.block, self.outermost
         try:
             yield
@@ -130,7 +130,7 @@ class Builder:
         return self.op(name, list(given.values()), has=list(given), **attrs)
 
     def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
-        """The result of a pure operation. The operation is folded, reused or appended."""
+        """Returns the result of a pure operation, which is folded, reused or appended."""
         key = (name, operands, attribute_key(attrs))
         known = self._shared[-1].get(key)
         if known is None:
@@ -142,7 +142,7 @@ class Builder:
         return known
 
     def own(self, value: Value) -> Value:
-        """A value equal to `value` that is used nowhere else. If `value` has just been built, it is returned, otherwise
+        """Returns a value that equals `value` and is used nowhere else: `value` itself if it was just built, otherwise
         a copy."""
         op = value.op
         if op is None or not op.spec.pure:
@@ -159,15 +159,15 @@ class Builder:
         return value
 
     def spare(self, op: Op, others: Sequence[Op] = ()) -> None:
-        """Lets `leave_out_unused` remove an operation and `others` if nothing uses the operation."""
+        """Allows `leave_out_unused` to remove `op` and `others` if nothing uses the results of `op`."""
         self._spare.append((op, list(others)))
 
     def leave_out_unused(self, body: Block) -> set[Op]:
-        """Removes unused operations of `spare` and returns them.
+        """Removes the unused operations that were passed to `spare`, and returns them.
 
-        `p, q = dot(x, y), dot(x, z)` builds both products before they have names. `own` therefore copies the products,
-        and without the removal directives would find four products. The load of a memory slice is also removed if a
-        `def` only stores to the slice.
+        For example, `p, q = dot(x, y), dot(x, z)` builds both products before it names them. `own` therefore copies
+        both. Without the removal, schedule directives would find four products. If a `def` only stores to a memory
+        slice, the load of the slice is also removed.
         """
         users, gone = uses(body), set[Op]()
         for op, others in reversed(self._spare):
@@ -189,7 +189,7 @@ class Builder:
         return self.constant(value, INDEX)
 
     def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """`value` broadcast to `shape` by the rules of numpy: new axes come first."""
+        """Broadcasts `value` to `shape` as numpy does: new axes come first."""
         have = value.tile.shape
         if have == shape:
             return value
@@ -207,12 +207,12 @@ class Builder:
         return self.value("reshape", value, shape=shape)
 
     def cdiv(self, number: Value, divisor: Value) -> Value:
-        """The quotient of two numbers, rounded up."""
+        """Returns `number / divisor`, rounded up."""
         less = self.value("sub", divisor, self.constant(1, divisor.dtype))
         return self.value("floordiv", self.value("add", number, less), divisor)
 
     def same_shape(self, values: Sequence[Value]) -> list[Value]:
-        """The values broadcast to their common shape. Raises TileError `shape` if the values have no common shape."""
+        """Broadcasts the values to their common shape. Raises TileError `shape` if the values have no common shape."""
         shapes = {value.tile.shape for value in values}
         if len(shapes) == 1:
             return list(values)

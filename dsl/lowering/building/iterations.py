@@ -1,4 +1,4 @@
-"""Copies of loop iterations, and loop-carried values."""
+"""Copies loop iterations, and adds loop-carried values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.lowering.ops import OPS
 
 
 def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: int) -> Block:
-    """A loop body in which one iteration does the work of `factor` iterations of `op`."""
+    """Returns a loop body that does `factor` iterations of the loop `op` at once."""
     main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
     values = main.args[1:]
     for i in range(factor):
@@ -28,7 +28,7 @@ def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: i
 
 
 def copied_region(region: Block) -> Block:
-    """A copy of a region, such as that of a reduction."""
+    """Returns a copy of a region, for example of the function that a reduction applies."""
     made = Block([Value(a.type, name=a.name) for a in region.args])
     results = clone(region, made.args, made.ops)
     made.ops.append(Op(region.ops[-1].spec, results, [], {}, (), region.ops[-1].loc))
@@ -36,7 +36,7 @@ def copied_region(region: Block) -> Block:
 
 
 def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | None]) -> list[Value]:
-    """Makes values loop-carried in nested loops. `loops` starts with the outermost loop. Returns the values as
+    """Adds loop-carried values with the initial values `states` to nested loops, outermost loop first. Returns the new
     arguments of the innermost body. The caller must then call `hand_on` to set the values for the next iteration."""
     for loop in loops:
         args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
@@ -48,15 +48,15 @@ def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | No
 
 
 def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
-    """Sets the next values for the last `carry`. `following` contains the values at the end of an iteration of the
-    innermost loop."""
+    """Completes `carry`: passes the values `following` to the next iteration. `following` is computed in the innermost
+    loop."""
     for loop in reversed(loops):  # the results of an inner loop are the next values of the enclosing loop
         loop.regions[0].ops[-1].operands += following
         following = loop.results[len(loop.results) - len(following) :]
 
 
 def known_iterations(loop: Op) -> int | None:
-    """The number of iterations of a loop. Returns None if the number is not constant."""
+    """Returns the number of iterations of a loop, or None if it is not constant."""
     start, stop, step = (constant_of(v) for v in loop.operands[:3])
     if start is None or stop is None or not step:
         return None

@@ -1,9 +1,9 @@
 """Describes loop-carried scalars as linear forms of iteration numbers.
 
-If each iteration adds the same number to a carried value, the value is start + step · iteration. After the loop, the
-value is start + step · number of iterations. These forms make counters and several kinds of stage numbers comparable:
-for example, those that continue from tile to tile, and those that run ahead. The comparison does not depend on names,
-on the nesting of loops, or on unrolling.
+If each iteration adds the same number to a carried value, its value is start + step · iteration. After the loop, its
+value is start + step · number of iterations. With these forms, the compiler can compare loop counters and pipeline
+stage numbers, even if a stage number continues from tile to tile or runs ahead. The result does not depend on names, on
+the nesting of loops, or on unrolling.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def plus(a: Form, b: Form, times: int = 1) -> Form:
 
 
 def reduced(form: Form, modulus: int) -> Form:
-    """The form, reduced modulo `modulus`."""
+    """Reduces the factors and the constant of a form modulo `modulus`."""
     if modulus == EXACT:
         return form
     return {v: k % modulus for v, k in form[0].items() if k % modulus}, form[1] % modulus
 
 
 def substituted(form: Form, forms: dict[int, Form]) -> Form:
-    """The form after replacement of values by their forms in `forms`."""
+    """Replaces each value of a form with its form in `forms`, if there is one."""
     out: Form = number(form[1])
     for value, factor in form[0].items():
         out = plus(out, forms.get(value, ({value: 1}, 0)), factor)
@@ -49,22 +49,22 @@ def substituted(form: Form, forms: dict[int, Form]) -> Form:
 
 
 def iterations_of(start: int, stop: int, step: int) -> int:
-    """The number of iterations of a loop with constant bounds. `len(range(…))` would fail from 2^63 on."""
+    """Counts the iterations of a loop with constant bounds. `len(range(…))` would fail for 2^63 iterations or more."""
     return max(0, -(-(stop - start) // step))
 
 
 def remainder(value: Value) -> tuple[Value, int | None]:
-    """Returns (i, n) for an index `i % n` or `i & (n - 1)`. Both operations round down. Returns (value, None) for other
-    values."""
+    """Returns (i, n) for an index `i % n` or `i & (n - 1)`, which agree also for negative i. Returns (value, None) for
+    other values."""
     rule = value.op.spec.elements.remainder if value.op is not None else None
     return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A loop-carried integer, or the loop's iteration number. `start` is its form in the first iteration, `inside` its
-    identity in the body, `behind` its form after the loop, and `next` its form in the next iteration, modulo
-    `modulus`."""
+    """A loop-carried integer, or the loop's iteration number. `start` is its form in the first iteration, and `behind`
+    its form after the loop. `inside` is the `id` of its value in the body. `next` is its form in the next iteration,
+    which is correct modulo `modulus`."""
 
     start: Form
     inside: int
@@ -75,7 +75,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class _Scalar:
-    """The values of a loop-carried scalar."""
+    """The IR values of one loop-carried scalar."""
 
     start: Value
     inside: list[Value]  # in each region of the loop
@@ -85,12 +85,12 @@ class _Scalar:
 
 @dataclass(slots=True)
 class LoopForms:
-    """The forms of one function's scalars.
+    """The linear forms of the loop-carried scalars of one function.
 
-    `forms` maps the identity of a value to (form in terms of iterations, modulus of this form). `carried` maps a loop
-    to its iteration number, followed by the carried values that have no entry in `forms`. `names` maps a loop to two
-    values made for this analysis: the iteration number and the number of iterations. `values` maps the identities in
-    forms to the values.
+    `forms` maps the `id` of a value to its form in iteration numbers, and the modulus for which this form is correct.
+    `carried` maps a loop to a list: first its iteration number, then the carried values without an entry in `forms`.
+    `names` maps a loop to two placeholder values: its iteration number and its number of iterations. `values` maps each
+    `id` in a form to its value.
     """
 
     analysis: Analysis
@@ -100,13 +100,13 @@ class LoopForms:
     values: dict[int, Value] = field(default_factory=dict)
 
     def form(self, value: Value) -> Form:
-        """A scalar integer as a form. Sums and products with constants are expanded."""
+        """Returns the form of a scalar integer. Sums and products with constants are expanded."""
         terms, constant = linear(value)
         self.values.update((id(v), v) for v in terms)
         return {id(v): k for v, k in terms.items()}, constant
 
     def canonical(self, form: Form, modulus: int = EXACT) -> Form:
-        """The form after replacement of all values by their entries in `forms`, reduced modulo `modulus`."""
+        """Replaces the values of a form by their entries in `forms`, and reduces the result modulo `modulus`."""
         while True:
             known = {v: found for v in form[0] if (found := self._told(v, modulus)) is not None}
             if not known:
@@ -115,8 +115,8 @@ class LoopForms:
         return reduced(form, modulus)
 
     def _told(self, value: int, modulus: int) -> Form | None:
-        """The form of a value modulo `modulus`, from `forms`, or after removal of a remainder operation. Returns None
-        if there is no such form."""
+        """Returns the entry of a value in `forms`, or the form of `i` if the value is `i % n` and `modulus` divides n.
+        Returns None otherwise."""
         form, under = self.forms.get(value, (None, EXACT))
         if form is not None and holds(under, modulus):
             return form
@@ -127,7 +127,7 @@ class LoopForms:
         return self.canonical(self.form(value), modulus)
 
     def enter(self, block: Block) -> None:
-        """Finds the forms of loop-carried values in a block, inner loops first."""
+        """Computes the forms of all loop-carried values in a block, inner loops first."""
         for op in block.ops:
             for region in op.regions:
                 self.enter(region)
@@ -174,7 +174,7 @@ class LoopForms:
             self.forms[id(scalar.behind)] = behind, modulus
 
     def _following(self, scalar: _Scalar) -> tuple[Form, int]:
-        """The form of a scalar in the next iteration, and the modulus of this form."""
+        """Returns the form of a scalar in the next iteration, and the modulus for which this form is correct."""
         inside = id(scalar.inside[-1])
         if isinstance(scalar.following, int):
             return ({inside: 1}, scalar.following), EXACT
@@ -192,7 +192,7 @@ class LoopForms:
         return exact, EXACT
 
     def _total(self, loop: Op) -> Form | None:
-        """The number of iterations as a linear form. Returns None if the number is not linear."""
+        """Returns the number of iterations as a linear form, or None if it is not linear."""
         if not loop.spec.control.counters:
             return None
         start, stop = loop.operands[:2]
@@ -226,7 +226,7 @@ def holds(modulus: int, wanted: int) -> bool:
 
 
 def _scalars(loop: Op) -> Iterator[_Scalar]:
-    """The scalar integers of a loop. The counter comes first if the loop has one."""
+    """Yields the counter of a loop, if it has one with a constant step, and then its loop-carried scalar integers."""
     if loop.spec.control.counters:
         step = constant_of(loop.operands[2])
         if step is not None:

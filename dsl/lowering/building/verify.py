@@ -14,7 +14,7 @@ from dsl.lowering.ops.kinds import flaw_of_kinds
 
 
 class Malformed(Exception):
-    """A bug of the compiler. The message states the operation, the violated requirement, and the pass."""
+    """Raised for a bug in the compiler. The message contains the operation, the violated requirement, and the pass."""
 
 
 Known = dict[Op, list[object]]
@@ -22,11 +22,11 @@ Known = dict[Op, list[object]]
 
 
 def verify(function: Function, after: str = "", known: Known | None = None) -> None:
-    """Raises Malformed if an operand is used before its definition, if arities or types do not match the rows of the
-    operations, or if a region has a wrong last operation.
+    """Raises Malformed if an operand is used before its definition, or if a region has a wrong last operation. Also
+    raises Malformed if operand counts or types contradict the operation's entry in `OPS`.
 
-    `known` contains the operations that were correct before, and is updated. A pass leaves most operations unchanged.
-    Unchanged operations are not checked again, which saves two thirds of the time.
+    `known` contains the operations that an earlier call found correct, and is updated. Operations that have not changed
+    since are not checked again, which saves two thirds of the time.
     """
     with_layouts = any(isinstance(r.type, TileType) and r.tile.layout for op in function.body.ops for r in op.results)
     _block(function.body, set(function.body.args), after, with_layouts, {} if known is None else known)
@@ -50,7 +50,7 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool, kn
 
 
 def parts_of(op: Op, with_layouts: bool) -> list[object]:
-    """Lists all objects that can cause a flaw in an operation without regions."""
+    """For an operation without regions, lists all objects that the checks read."""
     parts: list[object] = [with_layouts, op.spec, op.name, *op.operands, None, *op.results]
     parts += [value.type for value in op.operands]
     parts += [value.type for value in op.results]
@@ -62,14 +62,14 @@ def parts_of(op: Op, with_layouts: bool) -> list[object]:
 
 
 def are_same(before: Sequence[object], now: Sequence[object]) -> bool:
-    """Whether two lists contain the same objects. Equality is not sufficient: 1 == 1.0, but 1.0 would be wrong as an
-    extent."""
+    """Whether two lists contain the same objects. Compares them by identity, because 1 == 1.0, but an extent must not
+    be 1.0."""
     return len(before) == len(now) and all(map(is_, before, now))
 
 
 def flaw(op: Op, with_layouts: bool) -> str | None:
-    """Describes the flaw of a single operation. Returns None if there is none. If `with_layouts` is true, tiles must
-    have layouts."""
+    """Describes what is wrong with one operation. Returns None if nothing is wrong. If `with_layouts` is true, tiles
+    must have layouts."""
     spec, count = op.spec, len(op.operands)
     if op.name != spec.name:
         return f"its row is that of '{spec.name}'"
@@ -110,7 +110,8 @@ def flaw_of_layouts(op: Op) -> str | None:
 
 
 def flaw_of_picks(op: Op) -> str | None:
-    """Describes the flaw in the layouts of an operation that only renames registers. Returns None if there is none."""
+    """Describes the flaw of an operation that only renames registers: a thread does not hold the operand elements of
+    its results. Returns None if there is none."""
     picks = op.spec.placement.picks
     if picks is None:
         return None
@@ -121,8 +122,8 @@ def flaw_of_picks(op: Op) -> str | None:
 
 
 def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
-    """Describes the flaw of an operation's regions: a wrong last operation, or wrong values that pass through. Returns
-    None if there is none."""
+    """Describes a flaw of an operation's regions: a wrong last operation, or a wrong value that enters or leaves a
+    region. Returns None if there is none."""
     for number, region in enumerate(op.regions):
         end = "condition" if op.spec.control.loops and not op.spec.control.counters and not number else "yield"
         if not region.ops or region.ops[-1].name != end:
@@ -141,7 +142,8 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
 
 
 def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
-    """Describes the flaw in the values that pass through an operation's regions. Returns None if there is none."""
+    """Describes a flaw in the values that enter and leave an operation's regions, or in the loop bounds. Returns None
+    if there is none."""
     for region in op.regions:
         counters = region.args[: op.spec.control.counters] if op.spec.control.loops else []
         counted = op.operands[: len(counters)]
@@ -168,12 +170,13 @@ def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
 
 
 def plain(type: Type) -> Type:
-    """A type without its layout."""
+    """Returns a type without its layout."""
     return type.with_layout(None) if isinstance(type, TileType) else type
 
 
 def flaw_of_result(op: Op, result: Value, type: Type, with_layouts: bool) -> str | None:
-    """Describes the flaw of a result. `type` is the type that `infer` returned. Returns None if there is no flaw."""
+    """Describes the flaw of a result. `type` is the type that `spec.infer` returned for it. Returns None if there is no
+    flaw."""
     own = result.type
     if not isinstance(own, TileType):
         return None if own == type else f"the result is {own}, its rule says {type}"

@@ -4,17 +4,17 @@
     top = max(v)                    →     top = maximum(max(v), max(w))
     y[start + c] = v - top, c < n         y[first + p] = v - top, p < whole         y[…] = w - top
 
-The body of a row begins at the row's first multiple of 8 elements and ends at its last multiple. Edges of fewer than 8
-elements are in front of the body and behind it. Both edges together are accessed as one more part. A reduction joins
-each thread's elements of the edges with its elements of the body. The rewrite covers all accesses whose offsets equal
-those of the first access, and `arange` along the row. With `loop`, the body is computed in parts. Rows that are known
-to begin at multiples of 8 elements are not changed.
+The body of a row begins at the row's first address that is a multiple of 8 elements, and ends at its last such address.
+The edges are in front of the body and behind it, with fewer than 8 elements each. One extra access covers both edges
+(`w` above). In a reduction, each thread combines its elements of the edges with its elements of the body. The rewrite
+changes all accesses whose offsets equal those of the first access, and each `arange` along the row. With a `loop` line,
+the body is computed in parts. Rows that are known to begin at multiples of 8 elements are not changed.
 
-Each column of the tile occurs once. This includes columns past the end of the row, because a kernel may use them. A
-part may have positions without a column. Reductions mask out such positions. No mask is needed if the values there do
-not change the result, such as -∞ in a maximum.
+Body and edges together contain each column of the tile exactly once, even columns past the end of the row, because a
+kernel may use them. The last parts may have more positions than there are columns left. Reductions mask out these
+positions, unless the values there cannot change the result, such as -∞ in a maximum.
 
-By default, rows that are reduced are accessed 16 bytes at a time.
+By default, the compiler aligns rows that a kernel reduces, and accesses them 16 bytes at a time.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from dsl.lowering.ir.targets import Target
 from dsl.lowering.plan.tile_loads import is_load
 
 LEAST = 32
-"""The minimum number of elements of a row that is aligned by default."""
+"""By default, only rows of at least this many elements are aligned."""
 WAYS = {"as they begin": False, "at multiples": True}
 
 
 class _RowSubject(WideSubject):
-    """A value whose rows the schedule aligns."""
+    """The value of an `align` line, with the location of the line for error messages."""
 
     def refused(self, message: str, hint: str) -> TileError:
         return TileError("schedule", self.loc, f"rows of '{self.name}' cannot be aligned: {message}", hint)
 
 
 def align(function: Function, target: Target) -> None:
-    """Aligns the rows that the schedule names, and by default rows that are reduced. Raises TileError `name` or
-    `schedule` for a value whose rows cannot be aligned."""
+    """Aligns the rows of the values in `align` lines. By default, also aligns rows that the kernel reduces. Raises
+    TileError `name` for an unknown value, and `schedule` for a value whose rows cannot be aligned."""
     for name, step in function.by_subject("align", int).items():
         about = _RowSubject(name, 0, function.lines.get(("align", name)))
         if step & (step - 1):
@@ -77,9 +77,9 @@ def align(function: Function, target: Target) -> None:
 
 
 def _by_itself(function: Function, target: Target) -> None:
-    """Aligns reduced rows that no line of the schedule names, where that is possible."""
-    # A softmax of 64 × 1023 f16 elements takes 23,808 warp instructions with aligned rows. With accesses element by
-    # element, it takes 33,152.
+    """Aligns, where possible, the rows that the kernel reduces and that no `align` line names."""
+    # A softmax of 64 × 1023 f16 elements executes 23,808 warp instructions with aligned rows. With one access per
+    # element, it executes 33,152.
     wide = [op for op in walk(function.body) if is_load(op) and op.result.shape[-1] >= LEAST]
     if not wide or not any(is_join(op) for op in walk(function.body)):
         return
@@ -105,7 +105,8 @@ def _by_itself(function: Function, target: Target) -> None:
 
 
 def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows, because: str) -> None:
-    """Aligns the rows of a region, unless all rows begin at multiples of `rows.step`."""
+    """Rewrites `region` with aligned rows. Does nothing if all rows already begin at multiples of `rows.step` elements,
+    or if the choice `align` is "as they begin"."""
     about = region.about
     if is_aligned(function, rows):
         return
@@ -120,7 +121,8 @@ def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows
 
 
 def _line(function: Function, region: WideRegion) -> str | None:
-    """The value whose `loop` line computes this region in parts. Returns None if there is no such line."""
+    """Finds the `loop` line of the schedule that splits this region. Returns the name of the line's value, or None if
+    no line splits the region."""
     lines = function.by_subject("loop", tuple)
     for value, axis in region.axes.items():
         line = lines.get(value.name or "")
@@ -130,7 +132,7 @@ def _line(function: Function, region: WideRegion) -> str | None:
 
 
 def _part(function: Function, region: WideRegion) -> int:
-    """Number of elements of a part, from the region's `loop` line or from the default."""
+    """Returns the number of elements in a part: that of the region's `loop` line, or the default of `usual_part`."""
     name, usual = _line(function, region), usual_part(region.extent)
     part: int = usual if usual > 1 else region.extent
     return part if name is None else function.by_subject("loop", tuple)[name][1]
@@ -139,8 +141,9 @@ def _part(function: Function, region: WideRegion) -> int:
 def _parts(
     function: Function, target: Target, region: WideRegion, rows: AnyRows
 ) -> tuple[int, bool, list[Kept]] | None:
-    """How the bodies of rows are computed: the number of elements of a part, whether parts are unrolled, and the values
-    that stay in shared memory. Returns None if a choice excludes every way."""
+    """Decides how to compute the bodies of the rows. A body is computed in parts. Returns the number of elements of
+    each part, whether the loop over the parts is unrolled, and the values that stay in shared memory. Returns None if
+    the rows cannot be computed in the chosen way."""
     name, lines = _line(function, region), function.by_subject("loop", tuple)
     if name is None:
         wrong = out_of_order(region, True)

@@ -1,4 +1,4 @@
-"""Numbers that a kernel computes at positions past the end of a row, where the loads are masked off."""
+"""Finds the numbers that a kernel computes past the end of a row, where its loads are masked off."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from dsl.lowering.ops import operand
 
 
 class MostOfRow:
-    """The greatest element of a row. This element is -∞ only if all elements are -∞. In that case, -∞ minus this
-    element is NaN at all positions."""
+    """Represents the maximum of a row, as an abstract value. The maximum is -∞ only if all elements of the row are -∞.
+    Then -∞ minus the maximum is NaN at all positions, in the row and past its end. Otherwise it is -∞."""
 
 
 Told = float | int | bool | MostOfRow
 MOST = MostOfRow()
 EXACT = {*range(-128, 128), float("inf"), float("-inf")}
-"""Results that have the same value in each type, because no type rounds them. Integers of 8 bits represent -128 to
-127."""
+"""Numbers that all float types of at least 16 bits represent exactly, without rounding."""
 
 
 class Beyond(Forms[Told]):
-    """The values that a region computes at positions past the end of a row. `inside` has the flags that are true for
-    positions in the row."""
+    """Finds the values that a region computes at positions past the end of a row. `inside` contains the flags that are
+    true exactly at the positions in the row."""
 
     def __init__(self, region: WideRegion, inside: set[Value]):
         self.region, self.inside = region, inside
         self.known: dict[Value, Told | None] = {}
 
     def of(self, value: Value) -> Told | None:
-        """The number that `value` has at positions past the end of a row. Returns None if the number is unknown."""
+        """Returns the number in `value` at positions past the end of a row, or None if it is unknown."""
         if value not in self.known:
             self.known[value] = self._of(value)
         return self.known[value]
@@ -52,7 +51,8 @@ class Beyond(Forms[Told]):
         return self._computed(op) if found is None and op.spec.elementwise else found
 
     def _computed(self, op: Op) -> Told | None:
-        """The result of an operation on known numbers. Returns None if the result may depend on the type."""
+        """Computes the result of `op` from the numbers of its operands. Returns None if an operand is unknown, or if
+        the result may depend on the type."""
         numbers = [self.of(each) for each in op.operands]
         if any(number is None or isinstance(number, MostOfRow) for number in numbers):
             return None
@@ -68,7 +68,7 @@ class Beyond(Forms[Told]):
         return None
 
     def leaves(self, sink: Op) -> bool:
-        """Whether positions past the end of a row leave the result of a reduction unchanged."""
+        """Whether the reduction `sink` returns the same result with and without the positions past the end of a row."""
         number = starts_with(sink)
         return number is not None and self.of(sink.operands[0]) == number
 

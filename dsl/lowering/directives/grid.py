@@ -1,31 +1,31 @@
-"""`l2_group 8`, `persistent 1`, `cluster 2`, and the order of tiles: which tiles blocks take, and when.
+"""`l2_group 8`, `persistent 1`, `cluster 2` and the tile order: which tiles each block computes, and when.
 
-**l2_group.** Blocks start in the order of the grid's first axis. The blocks that run at once cover all rows of tiles
-and few columns, so together these blocks read nearly all of one operand. With groups of 8 rows of tiles, the blocks
-read about equally much of both operands, and the L2 cache has room for that. Groups are the default if an operand of an
-MMA in a loop depends on `block(0)` and not on `block(1)`, and another operand depends on `block(1)` alone.
+**l2_group.** The device starts blocks in the order of the grid's first axis. The blocks that run at the same time then
+compute all tile rows, but few tile columns. Together they read nearly all of one operand, which may not fit in the L2
+cache. In groups of 8 tile rows, the blocks read about as much of one operand as of the other, and both parts fit. Tiles
+are grouped by default if one operand of an MMA in a loop depends only on `block(0)`, and another only on `block(1)`.
 
-**tile_order** (a choice). Blocks start in the order of their numbers, and the device waits for the last one.
-`descending` assigns the greatest `block(0)` to the first block. Descending order is the default if the trip count of a
-loop grows with `block(0)`, as in causal attention. The longest blocks then start first, and no long block runs alone at
-the end. Descending order is refused if blocks may wait for other blocks.
+**tile_order** (a choice). The device starts blocks in the order of their numbers, and a launch ends with its last
+block. `descending` assigns the greatest `block(0)` to the first block. Descending order is the default if the trip
+count of a loop grows with `block(0)`, as in causal attention. The longest blocks then start first, and no long block
+runs alone at the end. Descending order is an error if blocks wait for other blocks.
 
-**tile_columns** (a choice). In descending order each column of tiles (`block(1)`, such as a head) begins with its
-longest blocks. The longest blocks of the last column would then still run when all other blocks are done. So blocks
-take 4 columns side by side, and the longest tiles of all 4 columns start first.
+**tile_columns** (a choice). In descending order, each tile column (one `block(1)`, such as a head) starts with its
+longest blocks. The longest blocks of the last column start late, and would still run when all other blocks are done. So
+the order interleaves 4 columns: the longest tiles of all 4 columns start first.
 
-**persistent.** The launch has only as many blocks as run at once, N on each SM. Block i of B blocks takes tiles i, i +
-B, … in a loop around the whole kernel, and copies of `pipeline` continue from tile to tile. By default, a kernel is
-persistent only if TMA can copy all loaded operands of its wgmma. Tiles are assigned statically. If trip counts differ
-along a column, each block gets pairs of tiles (choice `deal`). A pair consists of the longest and the shortest tile
-that are left in a group of columns.
+**persistent.** `persistent N` launches only as many blocks as run at the same time, N on each SM. A loop around the
+whole kernel computes tiles i, i + B, … in block i of B. The copies of `pipeline` continue from tile to tile. By
+default, a kernel is persistent only if TMA can copy all loaded operands of its wgmma. If trip counts differ along a
+column, each block computes pairs of tiles (choice `deal`). The first pair in a group of columns is the longest and the
+shortest tile, the next pair the second longest and the second shortest, and so on. No tile is assigned at run time.
 
-**cluster.** With TMA copies, the blocks of a cluster take neighbouring tiles along the first axis at the same time, or
-along the first two axes. So each block may copy for others of the cluster (`multicast.py`). Tiles are assigned to
-clusters, and each block takes the tile that corresponds to its rank in the cluster. All blocks of a cluster must have
-the same iterations. So a block past the last tile along an axis repeats that tile, and does not store it.
+**cluster.** With TMA copies, the blocks of a cluster compute neighbouring tiles at the same time, along one or two grid
+axes. So a block can copy data for other blocks of its cluster (`multicast.py`). All blocks of a cluster must execute
+the same iterations. So a block whose tile would be outside the grid repeats the last tile, without storing it.
 
-In the kernel's code, `block(i)` and `grid(i)` keep their meaning: they are recomputed from the number of the tile.
+In the kernel, `block(i)` is still the position of the tile, and `grid(i)` the number of tiles: the compiler recomputes
+both.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from dsl.lowering.plan.products import are_nested, flaw_of_loops, has_wgmma, is_
 from dsl.lowering.plan.tile_loads import feeds_product, is_load, place_of, row_bytes
 
 USUAL, USUAL_OF_WGMMA, ABREAST = 8, 16, 4
-"""Defaults: the number of rows in a group without wgmma, the number of rows in a group with wgmma, and the number of
-columns that go side by side."""
-# Attention with 64 causal heads of 4096 keys has 2048 blocks for 132 SMs. If columns follow one another, the last block
-# ends at 1.06 times an equal share of the work. With four columns side by side it ends at 1.00 times that share. More
+"""Defaults: the tile rows of a group without wgmma, the tile rows of a group with wgmma, and the interleaved tile
+columns."""
+# Attention with 64 causal heads of 4096 keys has 2048 blocks for 132 SMs. An equal share of the work per SM is time 1.
+# If the blocks start column by column, the last block ends at 1.06. With four interleaved columns it ends at 1.00. More
 # columns use more of the L2 cache.
 TILE = "tile"
 """Name of the loop counter over the tiles of a block, as in `pipeline tile: 2`."""
@@ -68,7 +68,8 @@ ORDERS = {"ascending": False, "descending": True}
 
 
 def grid(function: Function) -> None:
-    """Changes which tile each block takes. Raises TileError `schedule` if a line cannot be honoured."""
+    """Changes which tile each block computes. Raises TileError `schedule` if a line of the schedule is impossible for
+    this kernel."""
     cluster = _cluster(function)
     blocks = prod(cluster)
     if function.cluster[1] > 1 and blocks == 1:
@@ -89,7 +90,8 @@ def grid(function: Function) -> None:
 
 
 def may_deal(function: Function) -> bool:
-    """Whether this pass may change which tiles blocks take. `dsl verify` then compares the results of all blocks."""
+    """Whether the pass `grid` may change which tile a block computes. If so, `dsl verify` compares the results of all
+    blocks."""
     is_named = bool(function.number("persistent", 0)) or _wished(function, "tile_columns") is not None
     may_order = _growth(function) < 0 or _may_group(function) or _may_descend(function)
     return is_named or may_order or prod(_cluster(function)) > 1
@@ -99,8 +101,8 @@ def may_deal(function: Function) -> bool:
 
 
 def _rows_of_group(function: Function) -> int:
-    """Number of tile rows in a group. The number is 1 if tiles are not grouped. Raises TileError `schedule` if the
-    kernel's grid does not have two axes."""
+    """Returns the number of tile rows in a group, or 1 without groups. Raises TileError `schedule` if the schedule
+    requests groups, but the kernel does not read both `block(0)` and `block(1)`."""
     named, loc = function.number("l2_group", 0), _line(function, "l2_group")
     if named > 1 and not _reads_both(function):
         message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
@@ -123,7 +125,7 @@ def _rows_of_group(function: Function) -> int:
 
 
 def _columns_of_group(function: Function, falls: bool) -> int:
-    """Number of tile columns that go side by side. The number is 1 if one column follows the other."""
+    """Returns the number of interleaved tile columns, or 1 if the blocks start column by column."""
     wished = _wished(function, "tile_columns")
     if wished is not None and wished.option != "1":
         _check_order(function, wished, {0, 1})
@@ -138,12 +140,12 @@ def _columns_of_group(function: Function, falls: bool) -> int:
 
 
 def _may_go_abreast(function: Function, falls: bool) -> bool:
-    """Whether each column of tiles begins with its longest blocks, so that columns should go side by side."""
+    """Whether the first blocks of each tile column are its longest, so that interleaved columns help."""
     return _growth(function) == (1 if falls else -1) and _reads_both(function) and not _asks(function)
 
 
 def _deals_pairs(function: Function, falls: bool) -> bool:
-    """Whether a persistent block takes a long and a short tile alternately."""
+    """Whether a persistent block computes long and short tiles alternately."""
     if not _may_go_abreast(function, falls):
         return False
     why = "trip counts differ from tile to tile: each pair of a long and a short one has about as many"
@@ -152,12 +154,13 @@ def _deals_pairs(function: Function, falls: bool) -> bool:
 
 
 def _no_group(value: Any) -> str:
-    """The error in a plug-in's number of rows or columns. The result is "" if there is no error."""
+    """Checks the number of rows or columns that a plug-in chose. Returns an error message, or "" if the number is
+    valid."""
     return "" if type(value) is int and 1 <= value <= MOST else f"a group has 1 to {MOST} of them"
 
 
 def _descends(function: Function) -> bool:
-    """Whether blocks take the tiles along the first axis in descending order."""
+    """Whether `block(0)` descends from the first block to the last."""
     if not _may_descend(function):
         return False
     grows, wished = _growth(function) > 0 and not _asks(function), _wished(function, "tile_order")
@@ -170,13 +173,13 @@ def _descends(function: Function) -> bool:
 
 
 def _wished(function: Function, kind: str) -> Forced | None:
-    """The option that the user forces for the choice `kind` of the grid, or None. A forced option is taken even where
+    """Returns the option that the user forces for the grid's choice `kind`, or None. A forced option applies even if
     the default rule would not consider it."""
     return function.choices.wished(kind, "grid")
 
 
 def _check_order(function: Function, wished: Forced, axes: set[int]) -> None:
-    """Raises TileError `schedule` if blocks cannot take tiles in another order along `axes` of the grid."""
+    """Raises TileError `schedule` if the tile order cannot change along these grid `axes`."""
     loc, bond = wished.loc or function.loc, _bond(function)
     if not axes <= _axes_read(function):
         read = " and ".join(f"block({axis})" for axis in sorted(axes))
@@ -188,21 +191,22 @@ def _check_order(function: Function, wished: Forced, axes: set[int]) -> None:
 
 
 def _may_descend(function: Function) -> bool:
-    """Whether there is a choice of tile order along the first axis."""
+    """Whether the choice `tile_order` exists for this kernel: the user forces it, or a trip count grows with
+    `block(0)`."""
     return _wished(function, "tile_order") is not None or (_growth(function) > 0 and not _asks(function))
 
 
 def _growth(function: Function) -> int:
-    """Returns 1 if some trip count grows with `block(0)` and none shrinks. Returns -1 in the opposite case, otherwise
-    0."""
+    """Returns 1 if some trip count grows with `block(0)` and none shrinks. Returns -1 if some trip count shrinks and
+    none grows, and 0 in all other cases."""
     known = _Slopes()
     slopes = {known.of_iterations(op) for op in walk(function.body) if op.spec.control.counters} - {0, None}
     return slopes.pop() or 0 if len(slopes) == 1 else 0
 
 
 class _Slopes(ScalableForms[int]):
-    """The sign of a scalar's slope in `block(0)`: 1, -1, or 0 if the scalar does not depend on `block(0)`. An unknown
-    sign is None."""
+    """Computes how a scalar changes if `block(0)` grows: 1 if it grows, -1 if it shrinks, 0 if it stays the same. None
+    means unknown."""
 
     def __init__(self) -> None:
         self.known: dict[Value, int | None] = {}
@@ -259,7 +263,7 @@ def _line(function: Function, name: str) -> Loc | None:
 
 
 def _may_group(function: Function) -> bool:
-    """Whether blocks may take tiles in groups of rows."""
+    """Whether tile rows may be grouped, because of a line of the schedule or by default."""
     return _reads_both(function) and ("l2_group" in function.attrs or (_crosses(function) and not _asks(function)))
 
 
@@ -268,13 +272,13 @@ def _reads_both(function: Function) -> bool:
 
 
 def _axes_read(function: Function) -> set[int]:
-    """The grid axes along which the kernel reads its block number."""
+    """Returns the axes i for which the kernel reads `block(i)`."""
     return {op.attrs["axis"] for op in walk(function.body) if op.spec.elements.of_grid == "block"}
 
 
 def _crosses(function: Function) -> bool:
-    """Whether MMAs in loops have one operand that depends on axis 0 of the grid alone, and another operand that depends
-    on axis 1 alone."""
+    """Whether loops load two tiles for MMAs, one that depends only on `block(0)`, and one that depends only on
+    `block(1)`."""
     users = uses(function.body)
     hang: set[frozenset[int]] = set()
     for loop in walk(function.body):
@@ -286,14 +290,14 @@ def _crosses(function: Function) -> bool:
 
 
 def _axes_of(values: list[Value]) -> set[int]:
-    """The grid axes whose block number affects `values`."""
+    """Returns the axes i for which some value of `values` depends on `block(i)`."""
     makers = [value.op for value in reached(values, lambda value: value.op.operands if value.op is not None else ())]
     return {op.attrs["axis"] for op in makers if op is not None and op.spec.elements.of_grid == "block"}
 
 
 def _bond(function: Function) -> str | None:
-    """The operation by which blocks wait for other blocks, or signal that they are done. Returns None if there is no
-    such operation."""
+    """Finds an operation that waits for other blocks, or that signals the end of a block. Returns its name and line for
+    messages, or None if there is no such operation."""
     for op in walk(function.body):
         if any(e.kind in BONDS for e in op.spec.access.effects(op)):
             return f"'{op.name}'{in_line(op)}"
@@ -301,10 +305,10 @@ def _bond(function: Function) -> str | None:
 
 
 def _asks(function: Function) -> bool:
-    """Whether a block may wait for another block. If so, only a line of the schedule can change which block starts
-    first."""
-    # A block that polls the flag of the block before it must not start first. On a full GPU it would wait forever for a
-    # block that has no room to start. Blocks poll flags by volatile loads, or by atomics whose result is used.
+    """Whether a block may wait for another block. If so, the defaults keep the order in which blocks start."""
+    # A block that polls a flag of an earlier block must not start before that block. On a full GPU, it would wait
+    # forever for a block that has no room to start. Blocks poll flags by volatile loads, or by atomics whose result is
+    # used.
     users = uses(function.body)
     return _bond(function) is not None or any(
         (op.attrs.get("cache") == "volatile" and op.spec.access.kind == "read" and space_of(op.operands[0]) == "global")
@@ -314,16 +318,16 @@ def _asks(function: Function) -> bool:
 
 
 def _cluster(function: Function) -> tuple[int, int]:
-    """The numbers of blocks along two axes that take neighbouring tiles together, or 1 and 1 if each block takes tiles
-    by itself."""
-    # Without TMA copies, blocks of a cluster share no copies. Blocks that wait for other blocks need a tile each.
+    """Returns the extents of a cluster along two grid axes. Returns (1, 1) if the blocks of a cluster do not compute
+    neighbouring tiles."""
+    # Only TMA copies can be shared within a cluster. Blocks that wait for other blocks must keep their own tiles.
     is_tma = TMA in function.by_subject("stage", str).values() or _boxes_feed_wgmma(function)
     reads = {axis for axis, blocks in enumerate(function.cluster) if blocks > 1} <= _axes_read(function)
     return function.cluster if is_tma and reads and _bond(function) is None else (1, 1)
 
 
 def _boxes_feed_wgmma(function: Function) -> bool:
-    """Whether the function has wgmma, and TMA can copy all loaded operands of wgmma."""
+    """Whether the function uses wgmma, and TMA can copy each loaded operand of wgmma."""
     products = [op for op in walk(function.body) if is_wgmma(op)]
     loads = [ops[-1] for op in products for value in op.operands[:2] if (ops := chain(value)) and is_load(ops[-1])]
     copying = [op for op in walk(function.body) if op.spec.control.counters and set(loads) & set(op.regions[0].ops)]
@@ -334,16 +338,16 @@ def _boxes_feed_wgmma(function: Function) -> bool:
 
 
 def may_persist(function: Function) -> bool:
-    """Whether blocks are persistent by default. Producer warps then copy operands of the next tile while consumer warps
-    store the current one."""
+    """Whether blocks are persistent by default. In a persistent block, producer warps copy the next tile's operands
+    while consumer warps store the current tile."""
     is_whole = all(parts == 1 for parts in function.by_subject("split", int).values())
     may_stay = is_whole and function.number("blocks_per_sm", 0) < 2 and _boxes_feed_wgmma(function)
     return may_stay and bool(_axes_read(function)) and not _asks(function)
 
 
 def _blocks_at_once(function: Function, blocks: int) -> int:
-    """Number of blocks per SM of a persistent kernel. The number is 0 if the launch has one block for each tile. Raises
-    TileError `schedule` if a requested `persistent` is impossible."""
+    """Returns the number of blocks per SM of a persistent kernel, or 0 for a launch with one block per tile. Raises
+    TileError `schedule` if the schedule requests `persistent`, but the kernel cannot be persistent."""
     named, loc = function.number("persistent", 0), _line(function, "persistent")
     is_named = "persistent" in function.attrs
     if not named and (is_named or not may_persist(function)):
@@ -372,7 +376,7 @@ def _blocks_at_once(function: Function, blocks: int) -> int:
 
 
 def _make_ordered(function: Function, order: TileOrder, cluster: tuple[int, int]) -> None:
-    """Renumbers the tiles at the start of the kernel. Each block still computes one tile."""
+    """Inserts code at the start of the kernel that selects the block's tile. Each block still computes one tile."""
     b, head, blocks = Builder(located(function, function.body.ops[0])), Block(), prod(cluster)
     with b.region(head):
         rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
@@ -398,15 +402,16 @@ def _make_ordered(function: Function, order: TileOrder, cluster: tuple[int, int]
 
 
 def _clusters(b: Builder, tiles: Value, blocks: int) -> Value:
-    """Number of clusters for `tiles` tiles along an axis, of which each cluster takes `blocks`."""
+    """Returns the number of clusters along an axis with `tiles` tiles. Each cluster computes `blocks` of these
+    tiles."""
     return tiles if blocks == 1 else b.cdiv(tiles, b.index(blocks))
 
 
 def _take_ranks(
     b: Builder, function: Function, tile: list[Value], sizes: list[Value], cluster: tuple[int, int]
 ) -> None:
-    """Replaces the position of the block's cluster by the tile of the block, along each axis of `tile`. `sizes` has the
-    numbers of tiles. A block past the end repeats the last tile, and does not store it."""
+    """Converts `tile`, the position of a cluster, to the position of the block's own tile. `sizes` contains the number
+    of tiles along each axis. A block outside the grid repeats the last tile, without storing it."""
     found: Value | None = None
     for axis, blocks in enumerate(cluster):
         if blocks == 1:
@@ -424,7 +429,7 @@ def _take_ranks(
 
 
 def _check_effects(function: Function) -> None:
-    """Raises TileError `schedule` if the kernel has visible effects that no mask can disable."""
+    """Raises TileError `schedule` if the kernel has a visible effect that no mask can disable, such as a print."""
     for op in walk(function.body):
         spec = op.spec
         of_program = spec.control.flows or spec.control.ends or spec.orders or spec.allocates or spec.acts == "checks"
@@ -434,7 +439,7 @@ def _check_effects(function: Function) -> None:
 
 
 def _write_where(function: Function, there: Value) -> None:
-    """Adds the condition `there` to the masks of all accesses to tensors that the kernel writes."""
+    """Adds the condition `there` to the mask of each access to a tensor that the kernel writes."""
     written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
     for block in blocks_of(function.body):
         for op in list(block.ops):
@@ -454,8 +459,8 @@ def _write_where(function: Function, there: Value) -> None:
 
 
 def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: tuple[int, int]) -> None:
-    """Puts a loop over tiles around the kernel. Each block starts at the tile of its own number, and steps by the
-    number of blocks. Clusters, if there are any, do the same."""
+    """Puts a loop over tiles around the kernel. The loop starts at the block's own number, and its step is the number
+    of blocks. With clusters, it uses the cluster's number and the number of clusters instead."""
     body, blocks = function.body, prod(cluster)
     b = Builder(located(function, body.ops[0]))
     before, inside = Block(), Block()
@@ -493,8 +498,8 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
 
 
 def replace_grid(function: Function, numbers: Mapping[int, Value], sizes: Mapping[int, Value]) -> None:
-    """Replaces the kernel's reads of the grid. Along the axes that they contain, `numbers` replaces the block number,
-    and `sizes` replaces the number of blocks."""
+    """Replaces `block(i)` by `numbers[i]` and `grid(i)` by `sizes[i]` in the kernel. Axes without an entry stay as they
+    are."""
     made = {}
     for op in walk(function.body):
         known = {"block": numbers, "blocks": sizes}.get(op.spec.elements.of_grid, {})
@@ -504,12 +509,12 @@ def replace_grid(function: Function, numbers: Mapping[int, Value], sizes: Mappin
 
 
 IN_IR = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "min": "minimum", "max": "maximum"}
-"""Maps the operators of launch expressions to operations on indices."""
+"""Maps each operator of a grid expression to the IR operation on indices."""
 
 
 def in_ir(b: Builder, function: Function, tree: Any, loc: Loc | None) -> Value:
-    """An extent of the grid, computed by the kernel. Raises TileError `schedule` at `loc` if a term is known only at
-    the launch."""
+    """Builds operations that compute the grid expression `tree` within the kernel. Raises TileError `schedule` at `loc`
+    if a term is known only at the launch."""
     if isinstance(tree, str):
         tree = function.constants.get(tree, tree)
     if isinstance(tree, int) and not isinstance(tree, bool):

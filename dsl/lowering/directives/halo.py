@@ -1,13 +1,14 @@
-"""Overlapping TMA boxes of one iteration become one box: a tile of pixels with a halo, which all taps of a filter read.
+"""Merges the overlapping TMA boxes of one iteration into one box: a tile of pixels with a halo, read by all filter
+taps.
 
     copy sx, x[i - 1 : i + 7, j - 1 : j + 7]         copy sx, x[i - 1 : i + 9, j - 1 : j + 9]
     copy sx2, x[i - 1 : i + 7, j : j + 8]        →
     …                                                … load sx[0 : 8, 0 : 8] … load sx[0 : 8, 1 : 9] …
 
-Without a halo, the nine taps of a 3 x 3 filter read nine tiles from the L2. A tile of 8 x 8 pixels with its halo has
-100 rows instead of 64, and is read once. Such a tile with its halo is one TMA box, whose rows are contiguous in shared
-memory. In the box, the rows of each tap start at a different offset, and skip the halo at the end of each row of
-pixels."""
+Without a halo, the nine taps of a 3 x 3 filter read nine tiles from the L2. A tile of 8 x 8 pixels is a matrix of 64
+rows, one row of channels for each pixel. With its halo, the tile has 10 x 10 pixels, so 100 rows, and is read only
+once. One TMA box copies all 100 rows to contiguous shared memory. Each tap reads its 64 rows from a different offset of
+the box. After every 8 pixels, it skips 2 pixels of the halo."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ from dsl.lowering.known.forms import linear
 
 @dataclass(frozen=True, slots=True)
 class Halo:
-    """A box that covers several windows. In `box`, the columns of the tile come first, then the axes along its rows.
-    `starts` has the start of each window along the axes of the rows. `extents` has the extents of a window along the
-    same axes."""
+    """A box that covers several windows, one window for each tap. The first axes of `box` are the columns of the tile.
+    The other axes are its row axes, such as image row and image column. `starts` contains the start of each window
+    along the row axes. `extents` contains the extents of a window along the row axes."""
 
     box: CopiedBox
     starts: tuple[tuple[int, ...], ...]
@@ -41,7 +42,7 @@ class Halo:
         return tuple(axis for axis in self.box.axes if axis.along == 0)
 
     def row(self, b: Builder, number: int) -> Value:
-        """A tile that maps each row of window `number` to its row in the box."""
+        """Builds an index tile that maps each row of window `number` to the corresponding row of the box."""
         total, step = b.broadcast(b.index(0), (prod(self.extents),)), 1
         counted = b.value("arange", extent=prod(self.extents))
         for axis, start, extent in zip(self._along_rows, self.starts[number], self.extents, strict=True):
@@ -53,8 +54,9 @@ class Halo:
         return total
 
     def window(self, number: int) -> tuple[int, int] | None:
-        """The first row of a window, and the distance from a group of eight rows to the next group. Returns None if the
-        distance is not constant. A wgmma descriptor can express only these two numbers."""
+        """Returns the first row of window `number` in the box, and the distance in rows from one group of eight rows to
+        the next. A wgmma descriptor can express only these two numbers. Returns None if the distance is not
+        constant."""
         axes = self._along_rows
         first = sum(start * axis.step for axis, start in zip(axes, self.starts[number], strict=True))
         if len(axes) == 1:
@@ -63,8 +65,8 @@ class Halo:
 
 
 def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
-    """The box that covers all windows with their halo. Returns None if there is no such box, or if all windows together
-    have no more rows than the box."""
+    """Merges `boxes`, one for each window, into a box that covers all windows. Returns None if no box covers them, or
+    if the merged box would not have fewer rows than the windows together."""
     first = boxes[0]
     rows = [i for i, axis in enumerate(first.axes) if axis.along == 0]
     is_plain = len(boxes) > 1 and rows and not any(box.walks for box in boxes)
@@ -87,7 +89,8 @@ def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
 
 
 def are_adjacent(boxes: Sequence[CopiedBox]) -> bool:
-    """Whether the boxes lie one behind the other along their outermost axis, and are one box together."""
+    """Whether each box starts where the previous box ends along the outermost axis, so that one box can cover them
+    all."""
     first, place = boxes[0], boxes[0].outermost
     extent, distances = first.axes[place].extent, _all_distances(boxes)
     behind = [[number * extent * (i == place) for i in range(len(first.axes))] for number in range(len(boxes))]
@@ -95,22 +98,23 @@ def are_adjacent(boxes: Sequence[CopiedBox]) -> bool:
 
 
 def widened(box: CopiedBox, count: int) -> CopiedBox:
-    """The box of `count` adjacent boxes, of which `box` is the first."""
+    """Returns the box that covers `count` adjacent boxes. `box` is the first of them."""
     axes, place = list(box.axes), box.outermost
     axes[place] = replace(axes[place], extent=axes[place].extent * count)
     return replace(box, axes=tuple(axes))
 
 
 def _all_distances(boxes: Sequence[CopiedBox]) -> list[list[int]]:
-    """The distance of each box from the first box, along each axis. The list is empty if some distance is unknown."""
+    """Returns the distance from the first box to each box, along each axis. Returns an empty list if a distance is
+    unknown."""
     found = [_distances(boxes[0], box) for box in boxes]
     known = [each for each in found if each is not None]
     return known if len(known) == len(found) else []
 
 
 def _distances(first: CopiedBox, box: CopiedBox) -> list[int] | None:
-    """The distance of `box` from `first` along each axis. Returns None if a distance is not constant, or the boxes have
-    different axes."""
+    """Returns the distance from `first` to `box` along each axis. Returns None if a distance is not constant, or if the
+    two boxes have different axes."""
     found = []
     if len(first.axes) != len(box.axes):
         return None

@@ -1,15 +1,15 @@
-"""The accumulators of a loop, and the ways to combine their partial results from several blocks.
+"""Finds the accumulators of a loop, and how partial results from several blocks are combined.
 
-An accumulator is a sum if each iteration only adds to the accumulator's previous value. The additions may be `dot`,
-`+`, `maximum` and similar operations, and they may be in inner loops and branches. Any other accumulation needs a
-reduction after the loop. The function (`def`) of that reduction must combine two elements in the same way as an
-iteration combines the carried values with a new element.
+An accumulator is called a sum if each iteration only adds to its previous value. "Add" means `dot`, `+`, `maximum` and
+similar operations, also in inner loops and branches. An accumulator that is no sum needs a reduction after the loop.
+The function of the reduction must combine two elements in the same way as an iteration combines the accumulator with a
+new element:
 
     v, k = first(v, k, load(…), i)                 the iteration
     best, at = reduce(first, (v, k), axis=0)       the reduction after the loop
 
-If only such a reduction reads the result of the loop, each block does the reduction before it stores its part. Parts
-are then as small as the results of the reduction.
+If only this reduction reads the loop's result, each block reduces its own part first, and stores only the reduced
+numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dsl.lowering.ops.control import handed_on
 
 
 class Unsplit(Exception):
-    """The reason why a loop cannot be split, and a hint."""
+    """Raised if the iterations of a loop cannot be divided among blocks. Contains the reason and a hint."""
 
     def __init__(self, message: str, hint: str):
         super().__init__(message)
@@ -38,11 +38,10 @@ class Unsplit(Exception):
 
 @dataclass(slots=True)
 class PartialSums:
-    """Results of a loop for which each block computes a part.
-
-    `values` are results of the loop, or of the reductions after it. `join` is a region that combines two parts, as in a
-    reduction. `name` is the name of the first value. `alone` has the operations that each block applies to its own
-    sums, such as a reduction after the loop.
+    """A group of loop results, each divided into one partial result per block. `values` contains the results of the
+    loop, or of reductions after the loop. `join` is the IR region that combines two partial results, as in a `reduce`.
+    `name` is the name of the first value. `alone` contains the operations that each block applies to its own partial
+    results, such as a reduction after the loop.
     """
 
     values: list[Value]
@@ -52,7 +51,8 @@ class PartialSums:
 
 
 def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
-    """All carried values of an outermost loop, as sums. Raises Unsplit if a carried value is no sum."""
+    """Groups the carried values of an outermost loop into partial sums. Raises Unsplit if several blocks cannot compute
+    a carried value together."""
     if not loop.results:
         raise Unsplit("it carries no sum", "acc = acc + … in each iteration")
     ops = function.body.ops
@@ -69,8 +69,8 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
                 raise wrong
             found.append(group)
     for each in found:
-        # If each block reduces its own part, 2^17 f32 elements in 64 parts (8 warps) take 16,546 sectors instead of
-        # 32,834.
+        # If each block reduces its own part, a reduction of 2^17 f32 elements in 64 parts (8 warps) accesses 16,546
+        # sectors instead of 32,834.
         while (reduction := _reduction_of(each, behind, users)) is not None:
             each.alone += [*_read_by(reduction, behind), reduction]
             each.values = list(reduction.results)
@@ -78,8 +78,8 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
 
 
 def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[Op]]) -> Op | None:
-    """The only reader of these sums, if it is a reduction that combines elements in the same way. Returns None if there
-    is no such reduction."""
+    """Returns the only reader of `sums`, if it is a reduction after the loop that combines elements as `sums.join`
+    does. Otherwise returns None."""
     readers = {op for value in sums.values for op in users.get(value, ())}
     op = next(iter(readers), None)
     if op is None or len(readers) > 1 or op not in behind or not is_join(op) or op.operands != sums.values:
@@ -89,7 +89,7 @@ def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[O
 
 
 def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
-    """The operations after the loop that the region of a reduction depends on. These operations compute scalars."""
+    """Returns the operations of `behind` that the region of `reduction` depends on. They compute scalars."""
     return slice_of(behind, {v for op in inside(reduction) for v in op.operands})
 
 
@@ -98,10 +98,9 @@ def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
 
 @dataclass(slots=True)
 class LoopSum:
-    """A carried value that each iteration adds to. `join` is the operation that combines two parts of the value.
-
-    `values` has all values through which the sum passes in an iteration. `uses` has the operations that read these
-    values, each with the index of the operand.
+    """A carried value that each iteration adds to. `join` is the name of the operation that combines two partial sums,
+    such as "add". `values` contains each intermediate value of the sum in an iteration. `uses` contains the allowed
+    reads of these values, as pairs of operation and operand index.
     """
 
     name: str
@@ -118,8 +117,8 @@ class LoopSum:
         self.join = join
 
     def follow(self, value: Value, first: Value) -> None:
-        """Records all values between `first` and `value`. Raises Unsplit if `value` is no sum that starts
-        from `first`."""
+        """Walks from `value` back to `first`, the value at the start of an iteration, and records all values on the
+        way. Raises Unsplit if `value` is not `first` plus additions."""
         self.values |= {value, first}
         if value is first:
             return
@@ -141,7 +140,7 @@ class LoopSum:
         raise Unsplit(message, f"{known}; others as the reduce after the loop combines them")
 
     def _through(self, op: Op, number: int, first: Value) -> None:
-        """Follows a sum through a loop or a branch."""
+        """Continues `follow` inside a loop or branch `op`, whose result `number` is the sum."""
         if op.spec.control.loops:
             place = op.spec.control.leading + number
             self.uses.add((op, place))
@@ -158,7 +157,8 @@ def _leads(value: Value, first: Value) -> bool:
 
 
 def _sum_of(loop: Op, number: int) -> PartialSums:
-    """The sum that a loop carries at index `number`. Raises Unsplit if the carried value is no sum."""
+    """Returns the carried value `number` of a loop as a sum. Raises Unsplit if this value is no sum, does not start at
+    the neutral number, or is read inside the loop."""
     body, result, start = loop.regions[0], loop.results[number], loop.operands[3 + number]
     end = body.ops[-1]
     found = LoopSum(result.name or "a value")
@@ -168,7 +168,7 @@ def _sum_of(loop: Op, number: int) -> PartialSums:
         raise Unsplit(f"nothing is added to '{found.name}'", "carry sums alone")
     join = OPS[found.join]
     neutral = None if join.algebra.starts is None else join.algebra.starts(start.dtype)
-    # Every block adds the start value. With `maximum`, `minimum`, `&` and `|`, a repeated start value changes nothing.
+    # Every block adds the start value. For `maximum`, `minimum`, `&` and `|`, adding it several times changes nothing.
     if not join.algebra.idempotent and constant_of(start) != neutral:
         shown = abs(neutral or 0)  # without the sign of -0.0
         message = f"'{found.name}' does not start at {shown:g}, and each block would add its start"
@@ -186,7 +186,7 @@ def _read_inside(name: str, op: Op) -> Unsplit:
 
 
 def region_of(name: str, value: Value) -> Block:
-    """A region that combines two elements by the operation `name`."""
+    """Builds an IR region that combines two elements of the type of `value` by the operation `name`."""
     type = TileType((), value.dtype)
     region = Block([Value(type), Value(type)])
     made = Op(OPS[name], region.args, [type])
@@ -198,8 +198,8 @@ def region_of(name: str, value: Value) -> Block:
 
 
 class RegionMatch:
-    """Checks whether operations compute values in the same way as a region computes its results. `args` maps the
-    region's arguments to the matching values found so far. `ops` has the matching operations.
+    """Checks whether operations outside a region compute the same as the region. `args` maps each argument of the
+    region to its matching outside value. `ops` contains the matching outside operations.
     """
 
     def __init__(self, region: Block):
@@ -208,8 +208,8 @@ class RegionMatch:
         self.ops: set[Op] = set()
 
     def of(self, values: Sequence[Value], first: Sequence[Value]) -> bool:
-        """Whether the region computes `values` if the first half of its arguments are `first`. The other half may be
-        any values."""
+        """Whether `values` are computed exactly as the region computes its results. The first half of the region's
+        arguments must be `first`, and the second half may be any values."""
         end = self.region.ops[-1].operands
         if len(values) != len(end) or len(first) * 2 != len(self.region.args):
             return False
@@ -242,8 +242,9 @@ class RegionMatch:
 def _joined_as_behind(
     loop: Op, result: Value, behind: list[Op], users: dict[Value, list[Op]], loc: Loc
 ) -> PartialSums | None:
-    """The carried values, including `result`, that an iteration combines in the same way as a reduction after the loop.
-    Returns None if there is no such reduction. Raises Unsplit if an iteration uses these values in any other way."""
+    """Finds a reduction after the loop that reads `result` and combines elements as an iteration of the loop does.
+    Returns all carried values that it reads, or None if there is no such reduction. Raises Unsplit if an iteration uses
+    these values in another way."""
     body = loop.regions[0]
     for op in users.get(result, ()):
         if op not in behind or not is_join(op) or not all(v in loop.results for v in op.operands):
@@ -270,8 +271,7 @@ def _joined_as_behind(
 
 
 def _needed(body: Block) -> list[Op]:
-    """The operations of a body that have effects, or whose results are used. The operation at the end of the body is
-    excluded."""
+    """Returns the operations of `body` that have effects or whose results are needed, without the last operation."""
     ops = walk(body)
     wanted, found = set(ops[-1].operands), []
     for op in reversed(ops[:-1]):
@@ -282,7 +282,7 @@ def _needed(body: Block) -> list[Op]:
 
 
 def joins_once(region: Block, loc: Loc) -> bool:
-    """Whether every value stays the same when it is combined with itself."""
+    """Whether `region`, applied to a value and itself, returns that value: max(x, x) is x."""
     # The builder folds during the build: `where(take, w, v)` with equal sides becomes v.
     first = region.args[: len(region.args) // 2]
     found = joined(Builder(loc), region, first, first)
@@ -296,8 +296,8 @@ def joined(
     right: Sequence[Value],
     now: Callable[[Value], Value] = lambda value: value,
 ) -> list[Value]:
-    """Combines two parts element by element, with the region of a reduction. `now` maps a value from outside the region
-    to its current value."""
+    """Combines the tiles `left` and `right` element by element, with the `region` of a reduction. `now` maps a value
+    that the region reads from outside to its replacement."""
     table: dict[Value, Value] = dict(zip(region.args, (*left, *right), strict=True))
     shape, place = left[0].shape, b.place
 

@@ -1,9 +1,9 @@
-"""`stage v: shared` of a value that is computed in parts: it stays in shared memory between the loops over its parts.
+"""`stage v: shared` for a value that `loop` computes in parts: the value stays in shared memory from loop to loop.
 
-A loaded value is kept in the type of the tensor, before conversions. If at least 4 aligned bytes are contiguous,
-asynchronous copies bring the data, and all copies start before the first part is read. A computed value may replace a
-load if the value depends on that load and has the same type. Copies then bring the loaded data, and the first loop
-overwrites the data with the value.
+A loaded value has the type of the tensor in shared memory: conversions follow later. If at least 4 aligned bytes are
+contiguous, `cp.async` copies the data to shared memory. All copies start before the first part is read. If a computed
+value `v` depends on a load of the same type and shape, `cp.async` copies the loaded data into the memory of `v`. The
+first loop then overwrites the data with `v`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 
 @dataclass(slots=True)
 class Kept:
-    """A value that stays in shared memory. `source` is the load whose data arrives by copies. This load is the value
-    itself, or a load that the value replaces. `full` states that all parts have been written."""
+    """A value that stays in shared memory. `source` is the result of the load whose data `cp.async` copies there:
+    `value` itself, or a load whose data `value` overwrites. `full` is true after all parts have been written."""
 
     value: Value
     axis: int
@@ -45,8 +45,8 @@ class Kept:
 
     @property
     def filling(self) -> tuple[Value, Value] | None:
-        """The mask of the load, and the value of masked elements. Returns None if masked elements are zero, because
-        copies write zeros there."""
+        """Returns the mask of the load `source`, and the number for masked elements. Returns None if that number is
+        zero, because copies write zeros there."""
         if self.source is None or self.source.op is None:
             return None
         mask, other = operand(self.source.op, "mask"), operand(self.source.op, "other")
@@ -54,8 +54,8 @@ class Kept:
 
 
 def words_of(function: Function, names: Collection[str]) -> dict[str, str]:
-    """Maps the names of values to the words of their `stage` lines: `shared`, `tma` or `registers`. Lines of tensors
-    are excluded."""
+    """Maps each value of `names` with a `stage` line to that line's word: `shared`, `tma` or `registers`. Tensors are
+    excluded."""
     tensors = {p.name for p in function.params}
     said = function.by_subject("stage", str)
     return {name: word for name, word in said.items() if name in names and name not in tensors}
@@ -69,8 +69,8 @@ def kept_of(
     static: bool,
     rows: AnyRows | None = None,
 ) -> list[Kept]:
-    """The values of a region that the schedule keeps in shared memory. Raises TileError `schedule`, `shared` or
-    `instruction` for a value that cannot be kept."""
+    """Returns the region's values with a line `stage v: shared`. Raises TileError `schedule`, `shared` or `instruction`
+    for a value that cannot stay in shared memory."""
     facts, found = facts_now(function), []
     room = Ledger(function, target).left()
     for name, word in words_of(function, region.names).items():
@@ -103,8 +103,8 @@ def kept_of(
 
 
 def _source(region: WideRegion, kept: Kept, others: set[Value], facts: Analysis, rows: AnyRows | None) -> Value | None:
-    """The load whose data asynchronous copies can bring into the shared tile of a value. Returns None if there is no
-    such load."""
+    """Returns the load whose data `cp.async` can copy into the shared tile of `kept`, or None if there is no such load.
+    `others` contains the other values in shared memory."""
     made = slices([(kept.value, kept.axis)], others)
     loads = [op.result for op in region.block.ops if op in made and is_load(op)]
     alike = [load for load in loads if load.dtype is kept.value.dtype and load.shape == kept.value.shape]
@@ -112,13 +112,15 @@ def _source(region: WideRegion, kept: Kept, others: set[Value], facts: Analysis,
 
 
 def places_of(load: Value, axis: int) -> list[Wide]:
-    """The tiles that determine which elements a load reads, each with its axis."""
+    """Returns the tiles that determine which elements a load reads, such as its offsets and mask. Each tile comes with
+    the axis along which it is divided into parts."""
     assert load.op is not None
     return [(value, axis) for value in place_of(load.op) if value.shape]
 
 
 def _narrowest(value: Value, region: WideRegion) -> Value:
-    """The narrowest value from which `value` was converted. An f16 that becomes f32 takes half the bytes."""
+    """Returns the narrowest value of which `value` is a conversion. For `load(x).to(f32)` with an f16 tensor, it is the
+    f16 tile, which has half the bytes."""
     op = value.op
     while op is not None and op.spec.algebra.keeps == "number" and op.operands[0] in region.axes:
         if op.operands[0].dtype.bits >= value.dtype.bits:
@@ -129,7 +131,7 @@ def _narrowest(value: Value, region: WideRegion) -> Value:
 
 
 def _by_copies(value: Value, facts: Analysis, rows: AnyRows | None) -> bool:
-    """Whether a value is a load that asynchronous copies can do."""
+    """Whether `value` is loaded from a tensor, and `cp.async` can copy the same data."""
     op = value.op
     if op is None or not op.spec.access.kind or not isinstance(op.operands[0].type, TensorType):
         return False

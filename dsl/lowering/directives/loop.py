@@ -1,4 +1,4 @@
-"""`loop v, 1: 512`: a wide tile, and all values computed with it along axis 1, are computed in parts of 512 elements.
+"""`loop v, 1: 512`: computes tile v, and all values that depend on it, in parts of 512 elements along axis 1.
 
     v = load x[0 : 4096]              m = -inf
     top = max(v)                      for k: m = maximum(m, load x[k · 512 + …])
@@ -7,10 +7,11 @@
                                       for k: z = z + exp(load x[k · 512 + …] - top)
                                       …
 
-All operations between two reductions along the axis form one loop. Loops carry accumulators that are as wide as a part.
-These accumulators are reduced after the loop. `static` unrolls the parts, and values that are needed again stay in
-registers. A loop that is not unrolled recomputes such values and repeats their loads, unless `stage v: shared` keeps
-them in shared memory. By default, a tile whose extent is no power of two is computed in static parts.
+All operations between two reductions along the axis form one loop. Each reduction gets an accumulator as wide as a
+part. After the loop, the accumulator is reduced to the result. `static` unrolls the loops. Values that a later loop
+needs again then stay in registers. Without `static`, a later loop recomputes these values and repeats their loads,
+unless `stage v: shared` keeps them in shared memory. By default, a tile whose extent is not a power of two is computed
+in static parts.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from dsl.lowering.plan.tile_loads import is_load
 
 
 def loop(function: Function, target: Target) -> None:
-    """Computes in parts the values that the schedule names. Raises TileError `name`, `schedule` or `extent` if a value
-    cannot be computed in parts."""
+    """Computes the values of `loop` lines in parts. Raises TileError `name`, `schedule` or `extent` if a value cannot
+    be computed in parts."""
     staged: set[str] = set()
     for name, (axis, part, static) in function.by_subject("loop", tuple).items():
         about = WideSubject(name, axis, function.lines.get(("loop", name)))
@@ -59,22 +60,23 @@ def loop(function: Function, target: Target) -> None:
             in_parts(region, part, way, kept)
     _odd_ones(function)
     _check_extents(function)
-    unstage(function, staged)  # done here, so the pass `stage` must not look for them
+    unstage(function, staged)  # done here: the pass `stage` must not process these names again
 
 
 LEAST = 256
-"""The default minimum number of elements of a part. A warp loads 256 16-bit floats at once, 16 bytes a lane."""
+"""By default, a part has at least this many elements. One warp loads 256 16-bit floats with one instruction, 16 bytes
+per lane."""
 
 
 def usual_part(extent: int) -> int:
-    """Default number of elements of a part: the greatest power of two that divides the extent. The number is 1 if that
-    power of two is less than LEAST."""
+    """Returns the default number of elements of a part: the greatest power of two that divides `extent`. Returns 1 (no
+    parts) if that power of two is less than both LEAST and `extent`."""
     part = extent & -extent
     return part if part >= LEAST or part == extent else 1
 
 
 def _odd_ones(function: Function) -> None:
-    """Computes tiles in static parts if their extents are no powers of two, as far as that is possible."""
+    """Computes tiles in static parts, where possible, if an extent is not a power of two."""
     # A tile for 5003 columns has five parts of 1024 columns instead of eight. A block then executes 5240 warp
     # instructions instead of 8120.
     loads = [op for op in walk(function.body) if is_load(op)]
@@ -97,19 +99,20 @@ def _odd_ones(function: Function) -> None:
 
 
 def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], rows: AnyRows | None = None) -> None:
-    """Computes a region in parts, unrolled or in loops at run time. Only loops at run time keep values in shared
-    memory."""
+    """Computes a region in parts: unrolled if `static`, otherwise in loops at run time. Only loops at run time keep the
+    values in `kept` in shared memory."""
     if static:
         StaticParts(region, part, rows).run()
     else:
-        # A loop over parts recomputes values where it needs them, which satisfies `choose recompute.…` for them.
+        # A loop at run time recomputes values wherever it needs them. So a forced choice `recompute.v` of a value v in
+        # the region is satisfied.
         region.function.choices.excuse(*(f"recompute.{name}" for name in region.names))
         LoopOfParts(region, part, _chosen(region.function, region, kept), rows).run()
 
 
 def _check_extents(function: Function) -> None:
-    """Removes tiles that parts have replaced. Raises TileError `extent` for any other tile whose extent is no power of
-    two."""
+    """Removes the tiles that parts have replaced. Raises TileError `extent` if a tile that is still needed has an
+    extent that is not a power of two."""
     needed: set[Value] = set()
     gone: set[Op] = set()
     for op in reversed(walk(function.body)):
@@ -126,7 +129,7 @@ def _check_extents(function: Function) -> None:
 
 
 def tile_names(function: Function) -> set[str]:
-    """The names of all tiles."""
+    """Returns the names of all tiles that the function computes."""
     return {r.name for op in walk(function.body) for r in op.results if r.name and isinstance(r.type, TileType)}
 
 
@@ -141,8 +144,8 @@ def _extent(value: Value, about: WideSubject) -> int:
 def way_of(
     function: Function, region: WideRegion, about: WideSubject, part: int, static: bool, kept: Sequence[Kept]
 ) -> bool | None:
-    """Whether parts are unrolled. Returns None if the tile stays whole. Raises TileError `schedule` if the requested
-    way would change the order of loads and stores."""
+    """Returns True for unrolled parts, False for a loop at run time, and None for a whole tile. Raises TileError
+    `schedule` if the extent is no multiple of `part`, or if the `loop` line would move a load across a store."""
     if region.extent % part:
         message = f"{region.extent} elements are no multiple of {part}"
         raise about.refused(message, "a power of two that divides the extent")
@@ -159,7 +162,7 @@ def way_of(
 
 
 def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> list[Kept]:
-    """The values that the choice `stage` keeps in shared memory. The loop recomputes the other values."""
+    """Returns the values of `kept` for which the choice `stage` is "shared". The loops recompute the others."""
     free = out_of_order(region, False) is None  # else a load would move behind a store, so there is no choice
     ways, why = WAYS if free else {"shared": True}, "the schedule says so"
     lines = {each.name: function.lines.get(("stage", each.name)) for each in kept}

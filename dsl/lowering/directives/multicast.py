@@ -6,9 +6,9 @@
     …                                    …
     consumer_release n                   consumer_release n, of 2 blocks
 
-The blocks of a cluster take neighbouring tiles along the grid's first axis, or along the first two (`grid.py`). Blocks
-need the same box if its position does not depend on the axis along which they are neighbours. Each of these blocks then
-copies a part of the box's rows to the same place in all of them. So the blocks of a cluster must have the same
+The blocks of a cluster compute neighbouring tiles along the grid's first axis, or along the first two (`grid.py`).
+Neighbours along an axis need the same box if the box's position does not depend on that axis. If n blocks need a box,
+each of them copies one n-th of its rows to the shared memory of all n. So all blocks of a cluster must execute the same
 iterations. A stage is free when the warps of all blocks of the cluster have read it.
 """
 
@@ -25,14 +25,14 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import names
 
 ARCH = "sm_90a"
-"""The target for multicast copies. For sm_90, ptxas 13.0 advises against them."""
+"""The target that multicast copies require. For sm_90, ptxas 13.0 advises against these copies."""
 WAYS = {"halves": True, "none": False}
 
 
 def multicast(function: Function, target: Target, fetch: Block) -> int:
-    """Makes the producer's copies multicast where several blocks of a cluster need the same box. Returns the number of
-    blocks of the cluster, or 1 if no copy is shared. Raises TileError `schedule` if the blocks have different
-    iterations."""
+    """Turns a TMA copy in the producer's code `fetch` into a multicast copy if several blocks of a cluster need the
+    same box. Returns the number of blocks of the cluster, or 1 if no copy is multicast. Raises TileError `schedule` if
+    the blocks may execute different iterations."""
     ranks = {op.attrs["axis"]: op for op in walk(fetch) if op.spec.elements.of_grid == "rank"}
     own, is_shared = {axis: _of_rank(fetch, axis) for axis in ranks}, False
     for op in [op for op in walk(fetch) if ranks and op.spec.access.at_pipeline == "fill" and "box" in op.attrs]:
@@ -61,7 +61,8 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
 
 
 def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None:
-    """Raises TileError `schedule` if a loop with copies may have different iterations in the blocks of a cluster."""
+    """Raises TileError `schedule` if two blocks of a cluster may execute different iterations of a loop with copies.
+    `own` contains the values that differ between blocks."""
     # A block with more iterations would wait for parts that the other blocks never copy.
     for op in walk(fetch):
         differs = op.spec.control.flows and own.intersection(op.operands[: op.spec.control.leading])
@@ -72,8 +73,8 @@ def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None
 
 
 def _of_rank(block: Block, axis: int) -> set[Value]:
-    """The values that depend on the rank of a block in its cluster along an axis. If only the end of a loop depends on
-    the rank, the values in the loop do not depend on it."""
+    """Returns the values that depend on the rank of a block in its cluster along `axis`. If only the end of a loop
+    depends on the rank, the values in the loop do not."""
     found: set[Value] = set()
     count = -1
     while count < len(found):  # until nothing is added: loops carry dependence backwards

@@ -1,4 +1,4 @@
-"""Computes parts of tiles along an axis. Each part is computed from parts of the tile's operands."""
+"""Computes parts of a tile along an axis, from the same parts of the operands."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from dsl.lowering.hopper.boxes import CopiedBox, with_box
 from dsl.lowering.ir.function import Block, Op, Value, walk
 
 EDGES = "its rows begin anywhere, and their edges are parts of their own"
-"""The reason why accesses that `align` has rewritten cannot be TMA boxes."""
+"""The reason why accesses to unaligned rows (`align`) cannot be TMA boxes."""
 
 
 class PartMaker:
-    """Computes parts of `part` elements. `memo` has the parts that are already available. `origin` is the start of the
-    current part.
-
-    If each row of a part has columns of its own, `rows` has the extents of all axes except the last one. These extents
-    are then the same in all parts. If `named`, parts have the name of the tile.
+    """Computes the current part of tiles: `part` elements, starting at element `origin`. `memo` maps a tile and its
+    axis to the current part, once it is computed. If `rows` is not None, each row of a part has its own columns
+    (`align`), and `rows` contains the extents of all other axes. If `named` is true, a part gets the name of its tile.
     """
 
     def __init__(self, b: Builder, part: int):
@@ -28,7 +26,7 @@ class PartMaker:
         self.named = True
 
     def of(self, value: Value, axis: int) -> Value:
-        """The current part of a tile along an axis."""
+        """Returns the current part of the tile `value` along `axis`, and computes it if necessary."""
         found = self.memo.get((value, axis))
         if found is None:
             assert value.op is not None
@@ -37,7 +35,7 @@ class PartMaker:
         return found
 
     def compute(self, op: Op, value: Value, axis: int) -> None:
-        """Repeats an operation for the current part, and stores its results in `memo`."""
+        """Builds `op` for the current part, and stores its results in `memo`. `value` is a result of `op`."""
         through = op.spec.elements.along
         along = through(op, value, axis) if through is not None else None
         assert along is not None
@@ -63,33 +61,33 @@ class PartMaker:
             self.memo[old, along.get(old, axis)] = new
 
     def store(self, op: Op, operands: list[Value], axis: int, **more: object) -> None:
-        """Stores a part along `axis`."""
+        """Builds the store `op` for the current part. `more` contains additional attributes."""
         attrs = {**op.attrs, **more}
         if "box" in attrs:
             operands = with_box(attrs, operands, self.box(op, axis))
         self.b.op(op.name, operands, **attrs)
 
     def box(self, op: Op, axis: int) -> CopiedBox | str:
-        """The TMA box of a part, or the reason why there is none."""
+        """Returns the TMA box of the current part, or the reason why TMA cannot access it."""
         return CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else EDGES
 
     def counted(self) -> Value:
-        """The indices of the part's elements in the tile."""
+        """Computes the positions of the part's elements in the tile: `origin`, `origin` + 1, …"""
         counted = self.b.value("arange", extent=self.part)
         return self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)
 
     def shape(self, value: Value, axis: int) -> tuple[int, ...]:
-        """The shape of a part of a tile."""
+        """Returns the shape of a part of the tile `value` along `axis`."""
         if self.rows is not None:
             return (*self.rows, self.part)
         return (*value.shape[:axis], self.part, *value.shape[axis + 1 :])
 
     def now(self, value: Value) -> Value:
-        """The current value that replaces `value`, which is not computed in parts."""
+        """Returns the value that replaces `value`, which is not computed in parts."""
         return value
 
     def region_of(self, region: Block) -> Block:
-        """A copy of the region of a reduction."""
+        """Copies the region of a reduction, and replaces the values that it reads by those of `now`."""
         made = copied_region(region)
         for op in walk(made):
             op.operands = [self.now(v) for v in op.operands]

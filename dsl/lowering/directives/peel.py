@@ -1,4 +1,4 @@
-"""`peel j: seen`: iterations in which the whole flag is true become a loop of their own, without the flag.
+"""`peel j: seen`: splits loop j, so that one of the new loops has only iterations where `seen` is true everywhere.
 
     for j in range(0, n, 64):                       for j in range(0, last, 64):
         seen = j + arange(64) < bound                   …
@@ -7,19 +7,19 @@
                                                         x = where(seen, x, -inf)
                                                         …
 
-The flag combines comparisons by `&`. Both sides of a comparison are sums that are linear in the counter, so the least
-and the greatest element of each side are known before the loop. The first iteration with a false element is therefore
-known before the loop, too.
+In that loop, the flag `seen` and its select are removed. A flag must be one comparison, or several joined by `&`. Both
+sides of a comparison must be linear in the counter. So the compiler can compute the least and the greatest element of
+each side before the loop, and from them the first iteration with a false element.
 
-If a comparison becomes true during the loop, such as `j + arange(64) >= bound`, the flag is removed from the second
-loop. A sliding window has comparisons of both kinds. Such a flag results in three loops, and the second loop is without
-the flag.
+A comparison such as `j + arange(64) >= bound` is false in the first iterations and true in the later ones. Then the
+second loop has no flag. A sliding window has comparisons of both kinds. It results in three loops, of which the second
+has no flag.
 
-A comparison may be combined with a uniform condition that does not depend on a counter, as in `(left < 0) | (j +
-arange(64) >= first)`. Where the condition is true, the comparison is ignored.
+A comparison may be joined by `|` with a scalar condition that does not depend on the counter, as in `(left < 0) | (j +
+arange(64) >= first)`. If the condition is true, the comparison is ignored.
 
-The copies of `pipeline` continue from one loop to the next. Peeling duplicates the code of the loop. By default, only
-loops with wgmma that select by one flag are peeled.
+The copies of `pipeline` continue from one loop to the next. Peeling doubles or triples the code of the loop. By
+default, it applies only to loops with wgmma whose selects all use the same flag.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from dsl.lowering.plan.products import is_wgmma
 
 WHAT_IS_A_FLAG = "a flag is a named comparison of indices in the loop: seen = j + arange(64) < n"
 Range = tuple[Value, Value]
-"""The least and the greatest element of a tile, as scalars."""
+"""Two scalars: the least and the greatest element of a tile."""
 
 
 def peel(function: Function) -> None:
-    """Splits the loops for which the schedule names a flag. Raises TileError `name` for an unknown flag. Raises
-    `schedule` for a flag whose iterations are not known before the loop."""
+    """Splits the loops of all `peel` lines. Raises TileError `name` for an unknown flag. Raises TileError `schedule` if
+    the compiler cannot compute, before the loop, in which iterations the flag is true."""
     budget = Budget()
     for name, flag in function.by_subject("peel", str).items():
         found = _find(function.body, name, flag)
@@ -69,8 +69,8 @@ def peel(function: Function) -> None:
 
 
 def _peel_by_itself(function: Function, budget: Budget) -> None:
-    """Peels the loops with wgmma that select by one flag. In attention, the comparisons and selects of a whole tile
-    take as long as the exponentials (docs/measurements.md)."""
+    """Peels loops with wgmma whose selects all use the same flag. In attention, the comparisons and selects of a tile
+    take as long as its exponentials (docs/measurements.md)."""
     for block in blocks_of(function.body):
         for loop in [op for op in block.ops if op.spec.control.counters and any(map(is_wgmma, op.regions[0].ops))]:
             flags = dict.fromkeys(op.operands[0] for op in loop.regions[0].ops if _selects(op))
@@ -87,20 +87,20 @@ def _peel_by_itself(function: Function, budget: Budget) -> None:
 
 
 def _name_of(flag: Value) -> str | None:
-    """The name of a flag. A flag without a name has the name of the value that it broadcasts or converts."""
+    """Returns the name of a flag. A flag without a name gets the name of the value that it broadcasts or converts."""
     while flag.name is None and flag.op is not None and len(flag.op.operands) == 1:
         flag = flag.op.operands[0]
     return flag.name
 
 
 def _selects(op: Op) -> bool:
-    """Whether an operation selects elements of a tile by a flag that differs within the tile."""
+    """Whether `op` is a select of a tile, and its flag may differ from element to element."""
     return op.spec.algebra.selects and bool(op.operands[0].tile.shape) and scalar_of(op.operands[0]) is None
 
 
 def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
-    """The loops over a counter that compute a flag. Each loop comes with the block that contains it, and with the last
-    flag of that name."""
+    """Finds the loops with the counter `name` that compute a value called `flag`. Returns for each of them the
+    surrounding block, the loop, and the last such value."""
     found: list[tuple[Block, Op, Value]] = []
     for op in block.ops:
         for region in op.regions:
@@ -112,7 +112,7 @@ def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
 
 
 class _Extremes(ScalableForms[Range]):
-    """The least and the greatest element of an index tile."""
+    """Builds scalars for the least and the greatest element of an index tile."""
 
     def __init__(self, b: Builder):
         self.b = b
@@ -157,7 +157,7 @@ class _Extremes(ScalableForms[Range]):
 
 @dataclass(frozen=True, slots=True)
 class _Margin:
-    """A scalar for a comparison. All elements of the comparison are true if the scalar is not negative, or if the flag
+    """States when all elements of a comparison are true: if the scalar `value` is at least 0, or if the scalar flag
     `unless` is true."""
 
     value: Value
@@ -165,7 +165,8 @@ class _Margin:
 
 
 class _Margins(Forms[list[_Margin]]):
-    """The margins of a flag. If all margins are satisfied, all elements of the flag are true."""
+    """Computes the margins of a flag. All elements of the flag are true if each of its margins is at least 0 (or its
+    `unless` is true)."""
 
     def __init__(self, b: Builder):
         self.b, self.extremes = b, _Extremes(b)
@@ -180,7 +181,7 @@ class _Margins(Forms[list[_Margin]]):
         return [] if constant_of(flag) else self.told(flag)
 
     def _either(self, *flags: Value) -> list[_Margin] | None:
-        """The margins of `a | b`. One of the two flags must be uniform."""
+        """Computes the margins of `a | b`. Returns None unless one of the two flags is a broadcast scalar."""
         for one, other in (flags, flags[::-1]):
             unless, margins = scalar_of(one), self.of(other)
             if unless is not None and margins is not None:
@@ -204,7 +205,7 @@ class _Margins(Forms[list[_Margin]]):
 
 
 class _FlagSplit:
-    """The rewrite of one loop."""
+    """Splits one loop by one flag."""
 
     def __init__(self, function: Function, block: Block, loop: Op, flag: Value, loc: Loc | None):
         self.function, self.block, self.loop, self.flag = function, block, loop, flag
@@ -213,7 +214,7 @@ class _FlagSplit:
         self.b = Builder(located(function, loop))
 
     def is_refused(self) -> bool:
-        """Whether the iterations without the flag are not known before the loop."""
+        """Whether the loop cannot be split: the iterations without the flag cannot be computed before the loop."""
         try:
             with self.b.region(Block()):
                 self._ends(self._step())
@@ -253,7 +254,7 @@ class _FlagSplit:
         return int(step)
 
     def _copied(self, body: Block) -> Value:
-        """The flag in a cloned body."""
+        """Returns the value in the cloned `body` that corresponds to the flag."""
         (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
         return copied
 
@@ -262,9 +263,9 @@ class _FlagSplit:
         return TileError("schedule", self.loc or self.loop.loc, said, hint)
 
     def _ends(self, step: int) -> tuple[list[Value], int]:
-        """The ends of all loops except the last one, and the number of the loop without the flag. The loop without the
-        flag starts at the first iteration in which all rising comparisons are true. That loop ends at the first
-        iteration with a false element."""
+        """Computes where each of the new loops ends, except the last one. Also returns the index of the loop without
+        the flag. A rising comparison is false at first and true from some iteration on. The loop without the flag
+        starts once all rising comparisons are true. This loop ends at the first iteration with a false element."""
         b = self.b
         made = Block()
         with b.region(made):
@@ -299,16 +300,16 @@ class _FlagSplit:
         return ends, 1 if rising else 0
 
     def _bound(self, scope: list[Op], margin: _Margin) -> Value:
-        """The value of a margin if the counter is 0."""
+        """Computes the margin's value for a counter of 0, before the loop."""
         zero = {self.counter: self.b.index(0)}
         return made_anew(self.b, slice_of(scope, [margin.value]), zero, margin.value)
 
     def _turn(self, scope: list[Op], margin: _Margin, factor: int) -> Value:
-        """The `_bound` of a margin, divided by the magnitude of `factor`."""
+        """Computes the `_bound` of a margin, divided by the absolute value of `factor` and rounded down."""
         return self.b.value("floordiv", self._bound(scope, margin), self.b.index(abs(factor)))
 
     def _unless(self, scope: list[Op], margin: _Margin, free: Value, bound: Value) -> Value:
-        """Selects `free` if the flag `unless` of the margin is true, otherwise `bound`."""
+        """Returns `free` if the flag `unless` of the margin is true, otherwise `bound`."""
         if margin.unless is None:
             return bound
         self._factor(scope, margin.unless, counts=False)  # called only for its errors
@@ -316,14 +317,15 @@ class _FlagSplit:
         return self.b.value("select", unless, free, bound)
 
     def _iteration(self, end: Value, step: int) -> Value:
-        """`end`, rounded up to the start of an iteration. The result is at least the start of the loop."""
+        """Rounds the counter value `end` up to the start of an iteration. The result is at least the start of the
+        loop."""
         b, start = self.b, self.loop.operands[0]
         iterations = b.cdiv(b.value("sub", end, start), b.index(step))
         return b.value("add", start, b.value("mul", b.value("maximum", iterations, b.index(0)), b.index(step)))
 
     def _factor(self, scope: list[Op], margin: Value, counts: bool = True) -> int:
-        """The factor of the counter in a margin. Raises TileError unless the other terms are known before the loop.
-        Without `counts`, the whole margin must be known before the loop."""
+        """Returns the factor of the loop counter in a margin. Raises TileError if another term is not known before the
+        loop. If `counts` is false, the whole margin must be known before the loop."""
         terms = linear(margin)[0] if counts else {margin: 1}
         others = [v for v in terms if v is not self.counter]
         inside = {r for op in self.body.ops for r in op.results} | set(self.body.args)
@@ -337,7 +339,7 @@ class _FlagSplit:
         return terms.get(self.counter, 0)
 
     def _without_flag(self, body: Block, flag: Value) -> None:
-        """Replaces the flag by true in one of the loops. The select that uses the flag folds away."""
+        """Replaces the flag by true in the loop `body`. Constant folding then removes the select."""
         always = Block()
         with self.b.region(always):
             true = self.b.constant(True, I1, flag.tile.shape)

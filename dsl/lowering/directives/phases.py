@@ -1,7 +1,8 @@
-"""The phases of a region, computed in parts: as unrolled code, or as loops at run time.
+"""Computes wide tiles in parts, phase by phase. A phase becomes unrolled code, or a loop at run time.
 
-A phase recomputes the parts of the region's tiles that it needs, except parts that are in shared memory or still in
-registers. If rows are unaligned, the parts cover the bodies of the rows, and the edges are separate (`rows.py`).
+A phase contains all operations between two reductions. It recomputes the parts that it needs, except parts that are in
+shared memory or still in registers. If rows are unaligned, the parts cover only the bodies of the rows. The edges are
+separate (`rows.py`).
 """
 
 from __future__ import annotations
@@ -27,15 +28,17 @@ from dsl.lowering.plan.tile_loads import is_load
 from dsl.lowering.shared.atoms import offsets_within
 
 TOGETHER = 4
-"""Number of parts whose loads are in flight at once, in loops that load from global memory."""
+"""The number of parts per iteration of a loop that loads from global memory. The loads of all these parts are in flight
+together."""
 AHEAD = 16
-"""Maximum number of parts that are unrolled, so that their loads are in flight together with the copies of all parts.
-An example is a softmax that loads a mask of bytes while the logits are copied. Waiting for the copies first, and then
-for four loads at a time, takes 1.2 times as long (H200, 32768 columns: 2297 µs instead of 1894)."""
+"""If a phase both copies to shared memory and loads to registers, up to this many parts are unrolled. All their loads
+are then in flight together with the copies. A softmax that loads a mask of bytes while it copies the logits takes 1894
+µs. With a loop after the copies, only four loads are in flight, and it takes 2297 µs (H200, 32768 columns)."""
 
 
 class PhaseMaker(PartMaker):
-    """Computes the parts of a region's tiles, phase by phase. `aligned` describes the rows if they are unaligned."""
+    """Computes the parts of a region's tiles, phase by phase. `aligned` describes unaligned rows, and is None for other
+    rows."""
 
     def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
         loc = region.about.loc or located(region.function, region.block.ops[0])
@@ -62,7 +65,8 @@ class PhaseMaker(PartMaker):
         raise NotImplementedError
 
     def begin(self, stage: Value, memo: dict[Wide, Value]) -> None:
-        """Switches to another part. `memo` has the values of that part that are already available."""
+        """Makes part number `stage` the current part. `memo` contains the values of that part that are already
+        computed."""
         self.stage, self.memo = stage, memo
         if self.aligned is None:
             self.origin = self.b.value("mul", stage, self.b.index(self.part))
@@ -70,7 +74,7 @@ class PhaseMaker(PartMaker):
             self.know(self.lie().body(stage))
 
     def lie(self) -> RowParts:
-        """The positions of the parts of unaligned rows."""
+        """Returns the positions of the parts in unaligned rows."""
         assert self.aligned is not None
         if self.row_parts is None:  # built once, before the first part: all parts share it
             self.row_parts = RowParts(self.b, self.aligned, self.part, self.region.function.threads)
@@ -78,7 +82,7 @@ class PhaseMaker(PartMaker):
         return self.row_parts
 
     def know(self, part: RowPart) -> None:
-        """Switches to a part of unaligned rows."""
+        """Makes `part`, a part of unaligned rows, the current part."""
         self.memo.update({wide: value for wide, value in part.known.items() if wide not in self.memo})
         self.row_part = part
 
@@ -86,17 +90,18 @@ class PhaseMaker(PartMaker):
         return super().counted() if self.row_part is None else self.row_part.column
 
     def idle(self, sink: Op) -> bool:
-        """Whether the current part may have positions without a column, and these positions would change the result of
-        the reduction."""
+        """Whether the current part may have positions without a column that would change the result of the reduction
+        `sink`."""
         if self.aligned is None or sink in self.aligned.leave:
             return False
-        # Only the last parts have such positions. A loop at run time excludes these parts. They are unrolled behind the
-        # loop, so their stage is a constant.
+        # Only the last parts have positions without a column. These parts are unrolled after a loop at run time, so
+        # their stage is a constant.
         stage = constant_of(self.stage)
         return not self.named or (stage is not None and int(stage) >= self.count - self.aligned.tail(self.part))
 
     def left_out(self, sink: Op, before: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
-        """The accumulators after a part that has positions without a column. The reduction ignores these positions."""
+        """Adds a part to the accumulators `before`, but skips positions that have no column. Returns the new
+        accumulators."""
         assert self.row_part is not None
         here, number = self.row_part.here, starts_with(sink)
         if number is not None:
@@ -112,7 +117,7 @@ class PhaseMaker(PartMaker):
 
     @contextmanager
     def edges_of_rows(self) -> Iterator[None]:
-        """A context where parts are the edges of unaligned rows."""
+        """A context in which the edges of unaligned rows are the current part."""
         lie, part = self.lie(), self.part
         self.memo, self.part, self.named = self.edges, lie.edges, False
         self.know(lie.both_edges())
@@ -120,8 +125,8 @@ class PhaseMaker(PartMaker):
         self.part, self.named = part, True
 
     def at_edges(self, phase: WidePhase) -> list[list[Value]]:
-        """Stores and reduces the edges of unaligned rows. Returns the accumulators of each sink, or no accumulators for
-        aligned rows."""
+        """Stores the edges of unaligned rows, or makes them accumulators of reductions. Returns the accumulators for
+        each reduction or store, which are empty lists for aligned rows."""
         if self.aligned is None:
             return [[] for _ in phase.sinks]
         with self.edges_of_rows():
@@ -131,12 +136,12 @@ class PhaseMaker(PartMaker):
         return self.made.get(value, value)
 
     def joined(self, sink: Op, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        """Joins two parts element by element, with the operation of the reduction."""
+        """Combines two parts element by element, with the operation of the reduction `sink`."""
         return joined(self.b, sink.regions[0], left, right, self.now)
 
     def sink(self, sink: Op, before: Sequence[Value]) -> list[Value]:
-        """Stores a part, or joins it to the accumulators `before`. `before` is empty for the first part. Returns the
-        new accumulators."""
+        """Stores the current part, or combines it with the accumulators `before`, which are empty for the first part.
+        Returns the new accumulators."""
         axis = self.region.sinks[sink]
         tiles = tiles_of(sink)
         operands = [self.of(v, axis) if v in tiles else self.now(v) for v in sink.operands]
@@ -149,15 +154,16 @@ class PhaseMaker(PartMaker):
         return self.joined(sink, before, operands) if before else operands
 
     def apart(self, sink: Op) -> dict[str, str]:
-        """The attribute of stores of parts that need no order. The result is empty if the parts need an order."""
-        # Parts are different elements. They need no order if no other store, and no other iteration of a surrounding
-        # loop, writes these elements.
+        """Returns the attribute `order: none` if the stores of the parts may run in any order, otherwise an empty
+        dict."""
+        # Each part writes other elements. So the stores need no order, unless another store or another iteration of a
+        # surrounding loop writes the same elements.
         function, memory = self.region.function, sink.operands[0]
         stores = [op for op in walk(function.body) if writes(op) and op.operands[0] is memory]
         return {"order": "none"} if stores == [sink] and self.region.block is function.body else {}
 
     def reduce(self, sink: Op, accumulators: Sequence[Value], edges: Sequence[Value]) -> None:
-        """Reduces the accumulators of all parts and of the edges to the result of the reduction."""
+        """Computes the result of the reduction `sink` from the accumulators of the parts and of the edges."""
         if not sink.results:
             return
         if edges:
@@ -171,8 +177,8 @@ class PhaseMaker(PartMaker):
             self.made[old] = new.stands_for(old)
 
     def gathered(self, sink: Op, accumulators: Sequence[Value]) -> list[Value]:
-        """Joins the elements of a row that one lane holds. Body and edges then have the same shape, one
-        element a lane."""
+        """Combines the elements of a row that are in one lane. The accumulators of body and edges then have the same
+        shape, with one element per lane."""
         rows, turns, lanes, near = self.lie().grouped(accumulators[0])
         values = [self.b.reshape(v, (*rows, turns, lanes, near)) for v in accumulators]
         if near > 1:
@@ -182,14 +188,13 @@ class PhaseMaker(PartMaker):
         return [self.b.reshape(v, (*rows, lanes)) for v in values]
 
     def joined_along(self, sink: Op, values: Sequence[Value], axis: int) -> list[Value]:
-        """Joins all elements along `axis`, with the operation of the reduction."""
+        """Reduces `values` along `axis`, with the operation of the reduction `sink`."""
         self.b.place = (sink.loc or self.b.loc, None)
         return self.b.op(sink.name, values, [self.region_of(sink.regions[0])], **{**sink.attrs, "axis": axis}).results
 
 
 class StaticParts(PhaseMaker):
-    """All parts are unrolled, one after the other. The values that a part has computed stay in registers for later
-    phases."""
+    """Unrolls all parts. The values of a part stay in registers for later phases."""
 
     def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
         super().__init__(region, part, aligned)
@@ -205,11 +210,12 @@ class StaticParts(PhaseMaker):
 
 
 Part = tuple[Value, dict[Wide, Value]]
-"""A part in progress: its number, and the values of the part that are already available."""
+"""The number of a part, and the values of that part that are already computed."""
 
 
 class LoopOfParts(PhaseMaker):
-    """One loop at run time for each phase. The values in `kept` stay in shared memory from one loop to the next."""
+    """Builds a loop at run time for each phase. The values in `kept` stay in shared memory from one loop to the
+    next."""
 
     def __init__(self, region: WideRegion, part: int, kept: Sequence[Kept], aligned: AnyRows | None = None):
         super().__init__(region, part, aligned)
@@ -229,7 +235,8 @@ class LoopOfParts(PhaseMaker):
         self.region.function.body.ops[:0] = allocated.ops
 
     def of(self, value: Value, axis: int) -> Value:
-        """The part of a tile. The part is read from shared memory if it is stored there."""
+        """Returns the current part of the tile `value`. Loads the part from shared memory if it is there, otherwise
+        computes it."""
         source = self.sources.get(value)
         kept = source if source is not None and source in self.first else self.kept.get(value)
         if kept is None or not self.named or (value, axis) in self.memo:
@@ -243,10 +250,10 @@ class LoopOfParts(PhaseMaker):
         return made
 
     def read(self, kept: Kept) -> Value:
-        """Loads a part from shared memory."""
+        """Loads the current part of `kept` from shared memory."""
         self.b.place = (kept.op.loc or self.b.loc, None)
-        # Copies write zeros where the mask is false. If the load has another value there, the first phase stores that
-        # value.
+        # Copies write zeros where the mask is false. If the load specifies another number there, the first phase stores
+        # that number.
         if not kept.full and kept.filling is not None:
             mask, other = (self.of(each, kept.axis) for each in kept.filling)
             off = self.b.value("xor", mask, self.b.constant(True, I1, mask.shape))
@@ -257,7 +264,7 @@ class LoopOfParts(PhaseMaker):
         return made.stands_for(kept.value if kept.full or kept.source is None else kept.source)
 
     def write(self, kept: Kept, made: Value, mask: Value | None) -> None:
-        """Stores a part in shared memory."""
+        """Stores `made`, the current part of `kept`, in shared memory."""
         place = offsets_within(self.b, made.shape)
         parts = {"memory": self.tiles[kept.value], "stage": self.stage, "offset": place, "mask": mask, "value": made}
         self.b.access("store", parts, cache=None, evict=None)
@@ -272,9 +279,8 @@ class LoopOfParts(PhaseMaker):
         copied = [(each, load) for each, load in sources if load is not None]
         parts: list[Part] = []
         if copied:
-            # Loads of the edges start before the copies, so that loads and copies are in flight together. If there are
-            # few parts, loads of the parts also start before the copies. ptxas does not move loads across the loop of
-            # copies.
+            # The loads of the edges start before the copies, so that both are in flight together. If there are few
+            # parts, their loads also start before the copies. ptxas would not move loads across the loop of copies.
             if self.aligned is not None:
                 with self.edges_of_rows():
                     for op in self.loads(phase, ()):
@@ -294,16 +300,16 @@ class LoopOfParts(PhaseMaker):
         self.first = []
 
     def loads(self, phase: WidePhase, there: Collection[Value]) -> list[Op]:
-        """The loads of a phase from global memory, in order. `there` has the values that are in shared memory. Loads of
-        these values are excluded, and so are loads whose addresses depend on them."""
+        """Returns the loads of a phase from global memory, in program order. `there` contains the values in shared
+        memory. Their loads are excluded, and so are loads whose addresses depend on these values."""
         made = made_in(self.region, phase, there)
         loads = [op for op in self.region.block.ops if op in made and is_load(op) and op.result not in there]
         waited = {value.op for value in there}
         return [op for op in loads if not waited & slices(places_of(op.result, self.region.axes[op.result]))]
 
     def bring(self, copied: Sequence[tuple[Kept, Op]]) -> None:
-        """Starts the copies of all parts of kept values. `copied` pairs each value with the load that its copies
-        replace."""
+        """Builds the loop that copies all parts to shared memory. `copied` contains pairs of a kept value and the load
+        that its copies replace."""
         body = Block([Value(TileType((), INDEX))])
         with self.b.region(body):
             self.begin(body.args[0], {})
@@ -320,11 +326,11 @@ class LoopOfParts(PhaseMaker):
         self.b.op("commit")
 
     def loop(self, phase: WidePhase, loads: Sequence[Op], starts: list[list[Value]]) -> list[list[Value]]:
-        """The loop over the parts, which starts from the accumulators `starts`. Returns the accumulators after the
+        """Builds the loop over the parts. The accumulators start as `starts`. Returns the accumulators after the
         loop."""
-        # If the loop loads, TOGETHER parts share an iteration, so that their loads are in flight at once. The first
-        # part is computed before the loop if no start value is known. The last parts are computed behind the loop if
-        # some of their positions may have no column.
+        # If the loop loads, an iteration computes TOGETHER parts, so that their loads are in flight together. If a
+        # reduction has no known start value, the first part is computed before the loop. If the last parts may have
+        # positions without a column, they are computed after the loop.
         first, together = 0, min(self.count, TOGETHER) if loads else 1
         if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
             starts, first = self.iteration(phase, loads, [self.b.index(0)], starts), 1
@@ -346,7 +352,8 @@ class LoopOfParts(PhaseMaker):
     def iteration(
         self, phase: WidePhase, loads: Sequence[Op], stages: Sequence[Value], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
-        """Computes some parts, whose loads all start first. Returns the accumulators after these parts."""
+        """Computes the parts with the numbers `stages`, after starting all their loads. Returns the accumulators after
+        these parts."""
         parts: list[Part] = [(stage, {}) for stage in stages]
         self.load(parts, loads)
         return self.sinks(phase, parts, accumulators)
@@ -364,7 +371,8 @@ class LoopOfParts(PhaseMaker):
         return accumulators
 
     def start(self, sink: Op) -> list[Value]:
-        """The neutral accumulators of a reduction. The list is empty if no neutral number is known."""
+        """Returns accumulators filled with the neutral number of the reduction `sink`, such as 0 for a sum. Returns an
+        empty list if no neutral number is known."""
         if not sink.results:
             return []
         number, operand = starts_with(sink), sink.operands[0]

@@ -1,4 +1,4 @@
-"""`pingpong e`: one warpgroup at a time computes a value and starts the MMAs that use it.
+"""`pingpong e`: only one warpgroup at a time computes `e` and starts the MMAs that read it.
 
     consumer_wait n                  consumer_wait n
     x = dot(…)                       x = dot(…)
@@ -8,13 +8,13 @@
                                      pingpong_end n
                                      consumer_release n
 
-MMAs of a warpgroup run asynchronously once they have started. Without ping-pong, warpgroups drift together: all compute
-at the same time, and then all wait for the tensor cores. With ping-pong, one warpgroup computes while the MMAs of
-another run.
+Warpgroup MMAs run asynchronously. Without ping-pong, all warpgroups soon compute at the same time, and then all wait
+for the tensor cores. With ping-pong, one warpgroup computes while the MMAs of another run.
 
-Each warpgroup has one turn in each iteration of a pipeline, so the iteration determines whose turn it is. Group g waits
-until group g - 1 has ended its turn of the same iteration. The first group waits for the last group's turn of the
-previous iteration. For each group, the pipeline has an mbarrier that counts the ends of the group's turns.
+A turn is the code between `pingpong_begin` and `pingpong_end`. Each warpgroup executes one turn in each iteration of a
+pipeline. Warpgroup g waits until warpgroup g - 1 has ended its turn in the same iteration. The first warpgroup waits
+for the last warpgroup's turn in the previous iteration. For each warpgroup, an mbarrier counts the turns that have
+ended.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from dsl.lowering.ops.pipelines import base_of, rings_of, roles_of
 from dsl.lowering.plan.products import is_wgmma
 
 MOST_WORK = 256
-"""Maximum number of multiplications for each computed element. Above this number, MMAs take so long that turns bring no
-gain. In attention with 4096 keys (f16, H200), turns change the time by a factor of 0.87 for heads of 64 (128
+"""The default inserts turns only up to this number of multiplications per computed element. Above it, MMAs take so long
+that turns bring no gain. Attention with 4096 keys (f16, H200) takes 0.87 times as long with turns for heads of 64 (128
 multiplications). The factor is 0.86 for heads of 128 (256 multiplications), and 1.02 for heads of 256 (512).
 """
 WAYS = {"one": True, "all": False}
 
 
 def pingpong(function: Function) -> None:
-    """Inserts the begin and end of a turn around each value that the schedule names, or around the value that the rule
-    picks. Raises TileError `schedule` if warpgroups cannot take turns at a named value."""
+    """Inserts `pingpong_begin` and `pingpong_end` around the computation of each value in a `pingpong` line. Without
+    such lines, a rule chooses the value. Raises TileError `schedule` if turns are impossible at a named value."""
     said = function.by_subject("pingpong", bool)
     for name, holds in said.items():
         if holds:
@@ -52,8 +52,8 @@ def pingpong(function: Function) -> None:
 
 
 def _take_by_itself(function: Function) -> None:
-    """Inserts turns if a wgmma takes a left operand that is computed from the result of another wgmma, as in attention.
-    This rule applies to two warpgroups only: four warpgroups keep the tensor cores busy without turns."""
+    """Inserts turns if the left operand of a wgmma is computed from the result of another wgmma, as in attention. This
+    default applies only to two warpgroups: four warpgroups keep the tensor cores busy without turns."""
     roles = roles_of(function)
     if roles is None or function.warps != 2 * WARPS:
         return
@@ -69,16 +69,17 @@ def _take_by_itself(function: Function) -> None:
 
 
 def _work_of_element(block: Block, op: Op) -> int:
-    """Number of multiplications by wgmma in a block of operations, for each element that `op` computes."""
+    """Returns the number of multiplications of all wgmma in `block`, divided by the number of elements that `op`
+    computes."""
     products = [each for each in block.ops if is_wgmma(each)]
     work = sum(prod(each.result.tile.shape) * each.operands[0].tile.shape[1] for each in products)
     return work // prod(op.result.tile.shape)
 
 
 def _computed_operand(block: Block) -> tuple[Block, Op, Op, Op] | None:
-    """The left operand of a wgmma that is computed from the result of another wgmma of the same iteration. Returns the
-    block, the wait of the iteration, the operation that computes the operand, and the wgmma. Returns None if there is
-    no such operand."""
+    """Finds a wgmma whose left operand is computed from the result of another wgmma of the same iteration. Returns the
+    block, the iteration's wait, the operation that computes the operand, and the wgmma. Returns None if there is no
+    such wgmma."""
     filled = next((op for op in block.ops if op.spec.access.at_pipeline == "wait"), None)
     products = [op for op in block.ops if is_wgmma(op)]
     for product in reversed(products):
@@ -93,7 +94,7 @@ def _computed_operand(block: Block) -> tuple[Block, Op, Op, Op] | None:
 
 
 def _depends(op: Op, on: set[Value]) -> bool:
-    """Whether an operation is computed from some of these values."""
+    """Whether the operands of `op` depend on a value in `on` through pure operations."""
     makers = reached(op.operands, lambda v: v.op.operands if v.op is not None and v.op.spec.pure else ())
     return not on.isdisjoint(makers)
 
@@ -127,15 +128,16 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
 
 
 def _share_iterations(waits: Iterable[Op]) -> bool:
-    """Whether waits for iterations are waits of one pipeline. The number of an iteration determines whose turn it is,
-    and each pipeline counts its own iterations."""
+    """Whether all `waits` belong to the same pipeline. Each pipeline counts its own iterations, and turns depend on
+    that count."""
     return len({base_of(wait) for wait in waits}) == 1
 
 
 def _is_taken(
     function: Function, name: str, op: Op, because: str, pinned: Loc | None = None, retreats: tuple[Retreat, ...] = ()
 ) -> bool:
-    """Whether warpgroups take turns at a value that `op` computes. A line of the schedule can pin this choice."""
+    """Makes the choice `pingpong` for the value that `op` computes. Returns True if warpgroups take turns. `pinned` is
+    the schedule's line that requests the turns."""
     line = f"pingpong {name}"
     return function.choices.choose(
         "pingpong", name, WAYS, "one", loc=op.loc, pinned=pinned, because=because, line=line, retreats=retreats
@@ -143,8 +145,8 @@ def _is_taken(
 
 
 def _put_turns(function: Function, roles: Op, ways: Sequence[tuple[Block, Op, Op, Op | None]]) -> None:
-    """Inserts turns into the iterations of a pipeline. Each of `ways` has the block of an iteration, its wait, the
-    first operation of the turn, and the last MMA of the turn."""
+    """Inserts turns into the iterations of a pipeline. Each entry of `ways` contains the block of an iteration, its
+    wait, the first operation of the turn, and the last MMA of the turn."""
     groups = function.warps // WARPS
     pipeline, stages = roles.operands[0], sum(rings_of(roles))
     # Each group adds one mbarrier, behind the two mbarriers of each stage.
@@ -160,8 +162,8 @@ def _put_turns(function: Function, roles: Op, ways: Sequence[tuple[Block, Op, Op
 
 
 def check_pingpong(function: Function) -> None:
-    """Raises TileError `schedule` for a barrier of the whole block within a turn. Such a barrier would be a deadlock:
-    groups that wait for their turn never arrive at it."""
+    """Raises TileError `schedule` for a block-wide barrier within a turn. It would be a deadlock: warpgroups that wait
+    for their turn never arrive at the barrier."""
     begun = False
     for op in walk(function.body):
         if op.spec.access.at_pipeline in ("begin", "end"):
@@ -175,8 +177,8 @@ def check_pingpong(function: Function) -> None:
 
 
 def _iterations(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
-    """The operations that compute a value of this name after the wait for an iteration. Each entry has the block, the
-    wait and the operation."""
+    """Finds the operations that compute a value called `name` after the wait of an iteration. Returns for each of them
+    the block, the wait and the operation."""
     found: list[tuple[Block, Op, Op]] = []
     filled: Op | None = None
     for op in block.ops:
@@ -190,8 +192,8 @@ def _iterations(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
 
 
 def _last_product(block: Block, op: Op) -> Op | None:
-    """The last MMA of a block that uses the results of `op`. The MMA may use the results directly, or through pure
-    operations other than MMAs."""
+    """Returns the last MMA in `block` that reads a result of `op`, directly or through pure operations other than MMAs.
+    Returns None if there is no such MMA."""
     made: set[Value] = set(op.results)
     last = None
     for each in block.ops[block.ops.index(op) + 1 :]:

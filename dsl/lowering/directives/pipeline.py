@@ -1,4 +1,4 @@
-"""`pipeline p: 3`: the copies of a loop run ahead of its iterations, into a ring of stages.
+"""`pipeline p: 3`: each iteration of loop p starts the copies for a later iteration, into a ring of 3 stages.
 
     for p:                               copies of iteration 0 to stage 0; commit
         copy s, a[p]; commit; wait 0     copies of iteration 1 to stage 1; commit
@@ -8,13 +8,13 @@
                                              … load s[p] …
                                          wait 0
 
-Either `stage` has made the copies, or the kernel contains them. The copies are one group at the head of the body. A
-wait for that group follows directly.
+The copies are those that `stage` inserts or that the kernel contains. They must be one group at the start of the loop
+body, directly followed by a wait for that group.
 
-If a line names several loops of a loop nest, the iterations of the innermost loop form one sequence across all these
-loops. The copies have their own counters, called the cursor. If only the copies read the counters, the loop nest
-becomes one loop over all iterations. Otherwise the loops stay, and all of them carry the cursor. Past the last
-iteration nothing is copied.
+`pipeline c, t: 3` treats the iterations of the nested loops c and t as one sequence. The copies then have their own
+loop counters, called the cursor, which are ahead of the loops' counters. If only the copies read the loop counters, the
+loop nest becomes one loop over all iterations. Otherwise the nest stays, and each of its loops carries the cursor.
+Nothing is copied past the last iteration.
 """
 
 from __future__ import annotations
@@ -44,32 +44,31 @@ from dsl.lowering.plan.ledger import Ledger
 from dsl.lowering.plan.tile_loads import feeds_product, is_load
 
 USUAL = (3, 2)
-"""Default numbers of stages. A ring gets the greatest of these numbers that fits and leaves room for enough warps on an
-SM. Attention with heads of 128 takes 1.25 times as long with one block on an SM as with two."""
+"""Default numbers of stages for `cp.async`. A ring gets the greater number if it fits and leaves room for enough warps
+on an SM. Attention with heads of 128 takes 1.25 times as long with one block per SM as with two."""
 MOST, MOST_OF_TMA = 8, 12
 
 
 @dataclass(slots=True)
 class Nest:
-    """A loop nest, with the outermost loop first. The copies are in the innermost loop. `block` contains the outermost
-    loop."""
+    """A loop nest. `loops` starts with the outermost loop, and `block` is the block that contains it. `head` describes
+    the copies at the start of the innermost loop's body."""
 
     loops: list[Op]
     block: Block
     head: CopyHead
 
     def leave_tiles(self) -> None:
-        """Removes the loop over the tiles of a persistent block from the nest. The pipeline then restarts at each
-        tile."""
+        """Removes the loop over a persistent block's tiles from the nest. The pipeline then restarts for each tile."""
         self.block = self.loops[0].regions[0]
         del self.loops[0]
 
     def drop_single_iterations(self, function: Function) -> None:
-        """Inlines loops with a single iteration, such as the loop over the taps of a 1×1 filter."""
-        # The loop over tiles stays, whatever its trip count. If threads copy ahead for the next tile, the loops inside
-        # the loop over tiles stay as well, because `_run_tiles` needs them. With TMA, inlining lets the first MMA of a
-        # tile initialize the accumulators. That saves 32 of 320 instructions of the epilogue (convolution, 128 to 512
-        # channels).
+        """Inlines the loops of the nest that have only one iteration, such as the loop over the taps of a 1×1
+        filter."""
+        # The loop over tiles is never inlined. With `cp.async`, the loops inside it are not inlined either, because
+        # `_run_tiles` needs them. With TMA, inlining lets the first MMA of a tile initialize the accumulators. That
+        # saves 32 of the epilogue's 320 instructions (convolution, 128 to 512 channels).
         of_tiles = bool(self.loops[0].attrs.get("tiles"))
         for loop in [] if of_tiles and not self.head.is_tma else self.loops[of_tiles:]:
             if len(self.loops) == 1 or known_iterations(loop) != 1:
@@ -85,7 +84,7 @@ class Nest:
 
     @property
     def is_tiles(self) -> bool:
-        """Whether the nest is one loop inside the loop over the tiles of a block."""
+        """Whether the nest has two loops: a loop over a block's tiles, and one loop in it."""
         return len(self.loops) == 2 and bool(self.loops[0].attrs.get("tiles"))
 
     @property
@@ -93,7 +92,7 @@ class Nest:
         return self.loops[-1]
 
     def is_beside(self, other: Nest) -> bool:
-        """Whether neither of two inner loops contains the other."""
+        """Whether neither nest's innermost loop contains the innermost loop of the other."""
         return self.inner not in walk(other.inner.regions[0]) and other.inner not in walk(self.inner.regions[0])
 
     @property
@@ -102,7 +101,7 @@ class Nest:
 
     @property
     def scope(self) -> list[Op]:
-        """All operations in the loops, except the loops themselves."""
+        """All operations in the bodies of the loops, except the loops themselves."""
         return [op for loop in self.loops for op in loop.regions[0].ops if op not in self.loops]
 
     @property
@@ -111,8 +110,9 @@ class Nest:
 
 
 def pipeline(function: Function, target: Target) -> None:
-    """Pipelines the loops that the schedule names, and each loop that reads tiles which the pass `stage` has put into
-    shared memory. Raises TileError `schedule`, `shared` or `instruction` if a line cannot be honoured."""
+    """Pipelines the loops in `pipeline` lines. By default, also pipelines loops whose copies the pass `stage` has
+    inserted. Raises TileError `schedule`, `shared` or `instruction` if a `pipeline` line is impossible for this
+    kernel."""
     said = function.by_subject("pipeline", int)
     found = list(_nests(function, function.body, [], said))
     for name, stages in said.items():
@@ -125,13 +125,13 @@ def pipeline(function: Function, target: Target) -> None:
     for nest in found:
         nest.drop_single_iterations(function)
     facts, levels = facts_now(function), list[PipelinedLoop]()
-    # Nests with TMA copies come first, because they move into the two regions of `warp_specialize`. If a loop of
-    # `cp.async` copies were pipelined before, it would become two loops, each with a loop of boxes in it.
+    # Loop nests with TMA copies come first, because `roles` moves them into the two regions of `warp_specialize`. If a
+    # loop with `cp.async` copies were pipelined first, it could become two loops, each with its own loop of TMA copies.
     boxes, copies = ([nest for nest in found if nest.head.is_tma is which] for which in (True, False))
-    # Outer loops first. A loop of one iteration has become part of the loop around it, behind loops inside that loop.
+    # Outer loops come first. The sort is needed because inlined loops may have changed the order.
     boxes.sort(key=lambda nest: len(around(function, nest.inner)))
     for number, nest in enumerate(boxes, 1):
-        # Innermost loop only: no loop around it changes a resident operand.
+        # Only the innermost loop may have resident operands: no loop around it changes them.
         if number == len(boxes) and not any(each.is_beside(nest) for each in boxes if each is not nest):
             nest.head.resident = choose_resident(function, around(function, nest.inner), nest.head.copies)
         outer = sum((level.stages - 1) * level.head.bytes for level in levels)
@@ -151,21 +151,21 @@ def pipeline(function: Function, target: Target) -> None:
 
 
 def copies_halos(function: Function) -> bool:
-    """Whether some copy has only a TMA box and no offsets. Only producer warps can do such a copy."""
+    """Whether some copy has a TMA box but no offsets. Only producer warps can execute such a copy."""
     return any(op.spec.in_flight and "box" in op.attrs and operand(op, "source") is None for op in walk(function.body))
 
 
 def _remaining(function: Function, nests: Sequence[Nest], said: dict[str, int]) -> list[Nest]:
-    """The loop nests that are not pipelined yet, found again in the changed function."""
-    # Pipelined loops of the same names come first, so the last nests are the remaining ones.
+    """Finds `nests`, the loop nests that are not pipelined yet, in the rewritten function."""
+    # If a name occurs twice, the pipelined loop comes first. So the last loop nests are the remaining ones.
     names = {nest.name for nest in nests}
     now = [nest for nest in _nests(function, function.body, [], said) if nest.name in names]
     return now[len(now) - len(nests) :]
 
 
 def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], said: dict[str, int]) -> list[Nest]:
-    """Loop nests that copy at the head of the innermost body. A nest includes the surrounding loops that the schedule
-    names together with the innermost loop. A nest also includes the loop over the tiles of a persistent block."""
+    """Finds the loop nests whose innermost body starts with copies. Surrounding loops belong to the nest if `pipeline`
+    lines contain their names, too. The loop over a persistent block's tiles always belongs to it."""
     found: list[Nest] = []
     for op in block.ops:
         if not op.spec.control.counters:
@@ -183,12 +183,12 @@ def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], sai
 
 
 def _joins(outer: Op, inner: Op, said: dict[str, int]) -> bool:
-    """Whether the iterations of an inner loop continue as one sequence when the outer loop advances."""
+    """Whether the iterations of `inner`, over all iterations of `outer`, form one sequence for the pipeline."""
     return bool(outer.attrs.get("tiles")) or all(loop.regions[0].args[0].name in said for loop in (outer, inner))
 
 
 def _head(loop: Op) -> CopyHead | None:
-    """The copies at the head of a loop's body. Returns None unless the copies are one group, followed by a wait for
+    """Returns the copies at the start of a loop's body. Returns None unless they are one group, followed by a wait for
     that group."""
     copies: list[Op] = []
     commit: Op | None = None
@@ -205,8 +205,8 @@ def _head(loop: Op) -> CopyHead | None:
 
 
 def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> None:
-    """Raises TileError for a named loop that has nothing to pipeline. No error is raised if only the shapes and types
-    of this variant prevent the pipeline: constants remove the loop, or its loads are too narrow to be staged."""
+    """Raises TileError `schedule` for a loop of a `pipeline` line that has no copies at its start. Raises no error if
+    constants have removed the loop, or if its loads are too narrow for `cp.async`."""
     loc = function.lines.get(("pipeline", name))
     said, users = function.by_subject("stage", str), uses(function.body)
     for op in walk(function.body):
@@ -216,8 +216,8 @@ def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> No
                 raise TileError("schedule", loc or op.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
             loads = [each for each in walk(op.regions[0]) if is_load(each)]
             if any(each.operands[0].name not in said and feeds_product(each, users) for each in loads):
-                # An example is rows of 51 columns of f16: `cp.async` copies at least 4 aligned bytes. The kernel works
-                # without copies, so the line has less effect, and `dsl why` shows this choice.
+                # Example: rows of 51 f16 columns. `cp.async` copies at least 4 aligned bytes, so these rows are loaded
+                # without copies. The kernel works without a pipeline, and `dsl why` shows the choice.
                 why = f"{stages} stages are requested, and nothing that it loads is staged"
                 function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why, pinned=loc)
                 return
@@ -234,22 +234,22 @@ def _stages(
     function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], others: Sequence[Nest],
     outer: int = 0,
 ) -> int:  # fmt: skip
-    """Number of stages in the ring of a loop nest. `others` are the loop nests that are pipelined later. Some of these
-    nests have lines in the schedule. `outer` is the number of bytes that the rings of the surrounding loops will
-    take."""
+    """Chooses the number of stages of a loop nest's ring. `said` maps loop names to the numbers in `pipeline` lines.
+    `others` are the loop nests that are pipelined later. `outer` is the number of bytes of the surrounding loops'
+    rings."""
     name, ledger = nest.name, Ledger(function, target)
     loc = function.lines.get(("pipeline", name))
     named = said.get(name)
     wrong = _misfit(function, facts, nest)
     if wrong is not None and nest.loops[0].attrs.get("tiles") and len(nest.loops) > 1:
-        nest.leave_tiles()  # a pipeline that restarts at each tile is better than no pipeline
+        nest.leave_tiles()  # then the pipeline restarts for each tile
         wrong = _misfit(function, facts, nest)
     if named is not None:
         _check_named(nest, named, wrong, ledger, loc)
-    # Later rings keep the stages that their lines request. Without this reservation, a convolution in persistent blocks
-    # took three stages of 32 KB for the outer loop, and the three stages of its inner loop did not fit.
+    # Bytes are reserved for the stages that `pipeline` lines request for later rings. Otherwise, in a persistent
+    # convolution, the outer loop's ring had three stages of 32 KB, and the three stages of the inner loop did not fit.
     is_tma = nest.head.is_tma
-    # The rings of later loops beside this one have room for as many stages as this ring.
+    # A later loop beside this loop must get as many stages as this loop.
     beside = [each for each in others if is_tma and each.head.is_tma and each.name not in said and each.is_beside(nest)]
     later = [each for each in others if each not in beside]
     reserved = sum((said.get(each.name, _reserved(is_tma, each)) - 1) * each.head.bytes for each in later)
@@ -265,7 +265,7 @@ def _stages(
     if beside and wrong is None:
         because += f", also for {' and '.join(each.name for each in beside)}"
     iterations = known_iterations(nest.inner) if len(nest.loops) == 1 else None
-    if iterations and rule > iterations + 1:  # no iteration would fill further stages
+    if iterations and rule > iterations + 1:  # more stages would never be filled
         rule, because = iterations + 1, f"of {iterations} iterations"
         options[str(rule)] = rule
     return function.choices.choose(
@@ -284,15 +284,15 @@ def _stages(
 
 
 def _reserved(is_tma: bool, other: Nest) -> int:
-    """Minimum number of stages that the current ring leaves for the ring of a later loop nest. A TMA ring would
-    take every stage that fits. So it must leave two stages for a later TMA ring, or the default number of stages for a
-    later ring of `cp.async`. A ring without TMA leaves one stage."""
+    """Returns the number of stages to reserve for the ring of a later loop nest. A TMA ring uses all memory that it
+    gets. So it must leave two stages for a later TMA ring, and three for a later `cp.async` ring. A `cp.async` ring
+    leaves one stage."""
     return (2 if other.head.is_tma else max(USUAL)) if is_tma else 1
 
 
 def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, ledger: Ledger, loc: Loc | None) -> None:
-    """Raises TileError `schedule` if a loop nest cannot be pipelined. Raises TileError `shared` if a ring of `named`
-    stages does not fit."""
+    """Checks the `pipeline` line of a loop nest. Raises TileError `schedule` if the nest cannot be pipelined, and
+    `shared` if `named` stages do not fit."""
     name, bytes = nest.name, named * nest.head.bytes
     if wrong is not None and named > 1:
         raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
@@ -306,14 +306,14 @@ def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, ledger: 
 def _usual_stages(
     function: Function, target: Target, nest: Nest, fits: list[int], held: int, is_outer: bool
 ) -> int:  # fmt: skip
-    """The default number of stages. With TMA, it is the greatest number that fits, since the producer copies that far
-    ahead. Without TMA, the ring must leave room for enough warps on an SM, or for as many blocks on an SM as a ring
-    with fewer stages. `is_outer` states that an inner loop has a pipeline, too."""
+    """Returns the default number of stages. With TMA, it is the greatest number that fits, but at most 3 or 2 for outer
+    loops. Without TMA, it is 3 or 2: the ring must leave room for enough warps on an SM, or for as many blocks on an SM
+    as a ring with fewer stages. `is_outer` is true if an inner loop has a pipeline, too."""
     if nest.head.is_tma:
-        # A tile takes long, so copies for a few tiles ahead hide all latency.
+        # An iteration over tiles takes long, so copies a few tiles ahead hide all latency.
         most = 2 if is_outer else USUAL[0] if nest.inner.attrs.get("tiles") else MOST_OF_TMA
         return max((n for n in fits if n <= most), default=1)
-    # Copies that are written in the kernel stay as they are, unless a line names their loop.
+    # Copies that the kernel contains are not pipelined by default.
     if not all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies):  # type: ignore[union-attr]
         return 1
     # With three stages, attention with heads of 128 has one block of four warps per SM, and takes 1.42 times as long as
@@ -327,19 +327,20 @@ def _usual_stages(
 
 
 def _held(ledger: Ledger, nest: Nest) -> int:
-    """Bytes of shared memory in use while the loop nest runs, without the nest's ring."""
-    # Only tiles that are used before the loop nest count: a result that is staged after the nest reuses the bytes of
-    # the ring. Separate memory for the result would leave one block per SM (attention, heads of 128: 1.23 times the
+    """Returns the number of bytes of shared memory that other tiles need while the loop nest runs."""
+    # Only tiles that are used up to the end of the loop nest count. A tile for results, used after the nest, shares the
+    # ring's bytes. With separate bytes, only one block would fit on an SM (attention, heads of 128: 1.23 times the
     # time).
     loop, function = nest.loops[0], ledger.function
     before = nest.block.ops[: nest.block.ops.index(loop) + 1]
     used = {v for op in (before if nest.block is function.body else function.body.ops) for v in reads(op)}
-    # Stages that TMA fills share bytes with no other tile (`dsl/lowering/plan/lifetimes.py`), so all other tiles count.
+    # With TMA, all other tiles count: a ring that TMA fills shares its bytes with no other tile
+    # (`dsl/lowering/plan/lifetimes.py`).
     return ledger.taken(None if nest.head.is_tma else used) - nest.head.bytes
 
 
 def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:
-    """The reason why a loop nest cannot be pipelined, and a hint. Returns None if the nest can be pipelined."""
+    """Checks whether a loop nest can be pipelined. Returns None if it can, otherwise the reason why not and a hint."""
     for loop in nest.loops:
         wrong = _misfit_of_loop(loop)
         if wrong is not None:
@@ -368,7 +369,7 @@ def _misfit_of_loop(loop: Op) -> tuple[str, str] | None:
 
 
 def source_of(copy: Op) -> list[Value]:
-    """The operands that determine what a copy reads, and which part of the shared tile the copy writes."""
+    """Returns the source offsets, the mask and the shared-tile offsets of a copy."""
     return [v for v in (operand(copy, name) for name in ("source", "mask", "offset")) if v is not None]
 
 
@@ -397,8 +398,8 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
 
 
 def _misfit_of_iterations(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
-    """Refuses a loop nest whose inner loop may be empty in only some iterations of the outer loop. The cursor would
-    copy data for an empty inner loop, and nothing would read that data."""
+    """Returns an error and a hint if an inner loop may be empty in some iterations of an outer loop, but not in others.
+    The cursor would then copy data that no iteration reads."""
     if nest.is_tiles:  # `_run_tiles` has no cursor: it copies for the next tile only if that tile has iterations
         return None
     for level, loop in enumerate(nest.loops[1:], 1):
@@ -411,31 +412,30 @@ def _misfit_of_iterations(facts: Analysis, nest: Nest) -> tuple[str, str] | None
 
 
 def may_be_empty(facts: Analysis, loop: Op) -> bool:
-    """Whether a loop may have no iterations, according to the known facts."""
+    """Whether a loop may have no iterations. Returns False only if `facts` prove that it has at least one."""
     start, stop = (facts.of(v) for v in loop.operands[:2])
     return start.high is None or stop.low is None or stop.low <= start.high
 
 
 class _Iterations:
-    """The iterations of the inner loop for one tile: start, stop and number. `table` maps values to their recomputed
-    values for that tile."""
+    """The iterations of the inner loop for one tile. `count` is their number. `table` maps values of the current tile
+    to the values recomputed for that tile."""
 
     def __init__(self, b: Builder, start: Value, stop: Value, step: int, table: dict[Value, Value]):
         self.b, self.start, self.stop, self.step, self.table = b, start, stop, step, table
         self.count = b.value("maximum", b.cdiv(b.value("sub", stop, start), b.index(step)), b.index(0))
 
     def place(self, number: Value) -> Value:
-        """Value of the loop counter in iteration `number`."""
+        """Computes the loop counter's value in iteration `number`."""
         return self.b.value("add", self.start, self.b.value("mul", number, self.b.index(self.step)))
 
 
 class _Pipeline:
-    """The rewrite of one loop nest.
-
-    `b` builds operations. `rings` has the rings of the copies. `scope` has the operations in the loops. `kept` has
-    scalars of the outer loops that need divisions: the loops carry them with the cursor. `splits` maps a copy to the
-    part of its addresses that the loops do not change. `moves` maps a copy to the number that the current iteration
-    adds to that part. Only copies whose number is carried by the loop have an entry in `moves`.
+    """Pipelines one loop nest with `cp.async` copies. `b` builds operations. `rings` contains the shared tiles that the
+    copies fill. `scope` contains the operations in the loops. `kept` contains scalars that need a division and change
+    only with the outer loops: they are part of the cursor. `splits` maps a copy to its addresses, split into a
+    loop-invariant tile and a scalar. `moves` maps a copy to that scalar for the current iteration, if the loop carries
+    the scalar.
     """
 
     def __init__(self, function: Function, nest: Nest, stages: int, facts: Analysis):
@@ -453,9 +453,9 @@ class _Pipeline:
     def run(self) -> None:
         for ring in self.rings:
             retype(ring, shape=(self.stages, *ring.shape), ring=True)
-        # A single loop counts iterations. A loop that carries the stage instead takes 1 to 16 more instructions an
-        # iteration. But non-linear addresses, such as the addresses of pixels, are cheaper to carry than to compute
-        # from the counter.
+        # A single loop computes the stage and all addresses from its counter. Carrying the stage costs 1 to 16 more
+        # instructions per iteration. But for non-linear addresses, such as those of pixels, a loop that carries them is
+        # cheaper.
         if len(self.nest.loops) == 1 and (self._is_linear() or not self._is_flat()):
             self._run_single()
         elif self.nest.is_tiles:
@@ -484,8 +484,9 @@ class _Pipeline:
             return b.value("add", start, b.value("mul", number, b.index(step)))
 
         with b.region(inside):
-            # The wait comes before the copies. The barrier after the wait also guarantees that all threads have read
-            # the stage that these copies overwrite. With the copies first, an iteration would need a second barrier.
+            # The wait comes before the copies. The barrier after the wait then also guarantees that all threads have
+            # read the stage that the copies overwrite. If the copies came first, an iteration would need a second
+            # barrier.
             b.op("wait", groups=ahead - 1)
             write = b.value("add", iteration, b.index(ahead))
             self._fetch(write, [at(write)], ahead=True)
@@ -500,14 +501,14 @@ class _Pipeline:
     # ---- a loop inside the loop over tiles: its last iterations copy for the next tile ----
 
     def _run_tiles(self) -> None:
-        """Splits the loop into two. The first loop copies for this tile. The last `stages - 1` iterations form the
-        second loop, which copies for the next tile.
+        """Splits the inner loop into two loops. The first loop copies data of the current tile. The second loop has the
+        last `stages - 1` iterations, and copies data of the next tile.
 
-        A tile with fewer than `stages - 1` iterations copies nothing for the next tile. The next tile then starts its
-        first copies by itself.
+        If a tile has fewer than `stages - 1` iterations, it copies nothing for the next tile. The next tile then begins
+        with these copies.
         """
-        # These two loops take 289 µs. A single loop, which determines in each iteration for which tile it copies, takes
-        # 337 µs.
+        # With two loops, a kernel takes 289 µs. With a single loop, which computes in each iteration for which tile it
+        # copies, it takes 337 µs.
         b, (tiles, loop), ahead = self.b, self.nest.loops, self.stages - 1
         outer, step = tiles.regions[0], self.steps[1]
         at, fetched = Value(TileType((), INDEX), name=f"{self.nest.name}_iteration"), Value(TileType((), I1))
@@ -537,7 +538,7 @@ class _Pipeline:
         self._surround(before.ops)
 
     def _begin_tile(self, at: Value, fetched: Value, this: _Iterations) -> None:
-        """Starts the copies for a tile's first iterations, unless the previous tile has started them."""
+        """Starts the copies for a tile's first iterations, unless the previous tile has started them (`fetched`)."""
         b, then, other = self.b, Block(), Block()
         with b.region(other):
             b.op("wait", groups=0)  # masked copies of the previous tile write zeros to the same stages
@@ -549,8 +550,8 @@ class _Pipeline:
         b.op("if", [fetched], [then, other], types=[])
 
     def _of_tile(self, tile: Value) -> _Iterations:
-        """The iterations of another tile. Values that these iterations need from outside the inner loop are recomputed
-        for that tile."""
+        """Computes the iterations of another tile, and recomputes for that tile the values that its copies read from
+        outside the inner loop."""
         loops, wanted = self.nest.loops, [v for copy in self.nest.head.copies for v in source_of(copy)]
         inner = slice_of(loops[1].regions[0].ops, wanted)
         outer = [op for op in loops[0].regions[0].ops if op is not loops[1]]
@@ -568,10 +569,10 @@ class _Pipeline:
         self, loop: Op, start: Value, stop: Value, this: _Iterations, carried: Sequence[Value],
         then: tuple[_Iterations, Value] | None,
     ) -> Op:  # fmt: skip
-        """A loop over the iterations from `start` to `stop` of a tile. The loop carries the number of the stage.
+        """Builds a loop over the iterations `start` to `stop` of a tile. The loop also carries the number of the stage.
 
-        `then` has the iterations of the next tile, and the condition under which the loop copies for them. If `then` is
-        None, the loop copies for this tile.
+        If `then` is None, the loop copies data of the tile `this`. Otherwise it copies data of the next tile: `then`
+        contains that tile's iterations, and the condition for the copies.
         """
         b, ahead, old = self.b, self.stages - 1, loop.regions[0]
         iteration = Value(TileType((), INDEX), name=old.args[0].name)
@@ -592,8 +593,8 @@ class _Pipeline:
         yielded = clone(rest, [here, *body.args[1:-1]], body.ops)
         body.ops.append(Op(OPS["yield"], [*yielded, following], [], {}, (), loop.loc))
         read_stage(body, self.rings, at)
-        # `few` keeps the loop over the last `stages - 1` iterations from being unrolled. A persistent f16 product of
-        # 4096 then has 1568 instructions instead of 2072, and compiles in two thirds of the time.
+        # The attribute `few` prevents the unrolling of the second loop. A persistent f16 product of 4096 then has 1568
+        # instructions instead of 2072, and compiles in two thirds of the time.
         attrs = loop.attrs | {"nest": 1, "stages": self.stages, "few": then is not None}
         return b.op("for", [start, stop, b.index(1), *carried], [body], **attrs)
 
@@ -627,9 +628,9 @@ class _Pipeline:
     # ---- a loop nest that becomes one loop ----
 
     def _is_flat(self) -> bool:
-        """Whether one loop can run all iterations of the nest. The trip counts of inner loops must not depend on outer
-        counters, and besides the inner loop, an outer loop must contain only pure operations. All loops must carry the
-        same values, and only the copies may use the counters."""
+        """Whether one loop can replace the nest. The bounds of inner loops must not depend on outer counters. An outer
+        loop must contain only the next loop and pure operations. All loops must carry the same values, and only the
+        copies may read the counters."""
         loops = self.nest.loops
         for outer, inner in pairwise(loops):
             body = outer.regions[0]
@@ -646,8 +647,8 @@ class _Pipeline:
         return not leaves_of(slice_of(self.scope, asked), asked) & given
 
     def _rest(self) -> list[Op]:
-        """The operations of an iteration that remain without its copies. These are operations with effects, and the
-        operations on which they depend."""
+        """Returns an iteration's operations with effects, except the copies, and the operations on which they
+        depend."""
         rest = without(self.nest.inner.regions[0].ops, self.nest.head.ops)
         effects = [op for op in rest if not op.spec.pure]
         needed = {*effects, *slice_of(rest, [v for op in effects for v in reads(op)])}
@@ -686,7 +687,7 @@ class _Pipeline:
             following = self._next(cursor)
             moved = self._moves(following)
             following += [moved[copy] for copy in carried]
-        inner.operands = [*starts, *inner.operands[len(starts) :]]  # only now: the cursor has read the old bounds above
+        inner.operands = [*starts, *inner.operands[len(starts) :]]  # last, as the code above reads the old bounds
         body.args[0], body.ops = iteration, [*inside.ops, *rest]
         read_stage(body, self.rings, iteration)
         hand_on([inner], following)
@@ -699,19 +700,20 @@ class _Pipeline:
         self._surround(before.ops)
 
     def _kinds_of_moves(self) -> dict[Op, Op]:
-        """Maps each copy with a moving address to the first copy that moves by the same number."""
-        # All moves are built for the same counters. Equal moves are then the same value, because the builder shares
-        # equal operations. The loop carries one scalar for each distinct move.
+        """Maps each copy whose address changes per iteration to the first copy whose address changes by the same
+        number."""
+        # The builder returns the same value for equal operations. So two moves are equal exactly if they are the same
+        # value. The loop carries one scalar for each distinct move.
         firsts: dict[Value, Op] = {}
         with self.b.region(Block()):
             return {copy: firsts.setdefault(move, copy) for copy, move in self._moves(self.nest.counters).items()}
 
     def _moves(self, cursor: Sequence[Value]) -> dict[Op, Value]:
-        """For each copy, the number that is added to its addresses in the iteration of this `cursor`."""
+        """Computes for each copy the scalar that is added to its addresses in the iteration at `cursor`."""
         return {copy: self._anew(parts.move, cursor) for copy, parts in self.splits.items()}
 
     def _moving(self, ops: list[Op]) -> set[Op]:
-        """The operations that depend on a counter or a carried value of the loops."""
+        """Returns the operations in `ops` that depend on a counter or a carried value of the loops."""
         moved = {v for loop in self.nest.loops for v in loop.regions[0].args}
         found: set[Op] = set()
         for op in ops:
@@ -723,14 +725,15 @@ class _Pipeline:
     # ---- common parts ----
 
     def _is_linear(self) -> bool:
-        """Whether the addresses of all copies are linear in their coordinates."""
+        """Whether all copies' addresses are linear functions of the coordinates in the tile."""
         sources = [operand(copy, "source") for copy in self.nest.head.copies]
         return all(source is None or is_linear(source) for source in sources)
 
     def _split_places(self) -> None:
-        """Computes the loop-invariant part of the copies' addresses before the loops."""
-        # Linear addresses need no split: emission computes their thread part once anyway. For other addresses, the
-        # split reduces 312 instructions an iteration to 233 (convolution 3×3, 192×128×64, 4 warps, 96 MMAs).
+        """Builds the loop-invariant part of non-linear addresses before the loops, and fills `splits`."""
+        # Linear addresses need no split: code generation computes their loop-invariant part before the loop anyway. For
+        # other addresses, the split reduces 312 instructions per iteration to 233 (convolution 3×3, 192×128×64, 4
+        # warps, 96 MMAs).
         for copy in [] if self._is_linear() else self.nest.head.copies:
             self.b.place, source = (located(self.function, copy), None), operand(copy, "source")
             found = None if source is None else split(self.b, self.scope, self.nest.counters, source)
@@ -739,10 +742,10 @@ class _Pipeline:
                 self.scope += found.ops
 
     def _costly(self) -> list[Value]:
-        """Scalars in the copies' addresses that change only with the outer loops and need a division by a non-constant
-        value. The loops carry these scalars, and recompute them when an outer counter advances."""
-        # An example is the row and column of a persistent block's tile: they take two to five divisions, which each
-        # iteration would otherwise repeat.
+        """Returns the scalars in the copies' addresses that need a division by a non-constant value, and change only
+        with the outer loops. The loops carry these scalars, and recompute them when an outer counter advances."""
+        # Example: the row and column of a persistent block's tile need two to five divisions, which each iteration
+        # would otherwise repeat.
         inner = self.nest.counters[-1]
         wanted = [v for copy in self.nest.head.copies for v in source_of(copy)]
         part = slice_of(self.scope, wanted)
@@ -760,20 +763,20 @@ class _Pipeline:
         return list(dict.fromkeys(fit))
 
     def _bound(self, level: int, which: int, cursor: Sequence[Value]) -> Value:
-        """Start (`which` is 0) or stop (`which` is 1) of a loop of the nest, for the counters `cursor` of the loops
-        around it."""
+        """Computes the start (`which` is 0) or stop (`which` is 1) of loop number `level`, for the counters `cursor` of
+        the outer loops."""
         value = self.nest.loops[level].operands[which]
         return self._anew(value, cursor[:level]) if level else value
 
     def _anew(self, value: Value, cursor: Sequence[Value]) -> Value:
-        """A value of the innermost loop, computed for `cursor`."""
+        """Recomputes a value of the innermost loop for the counters `cursor`."""
         counters = len(self.nest.counters)
         table = dict(zip(self.nest.counters, cursor, strict=False))
         table |= dict(zip(self.kept, cursor[counters:], strict=False))
         return made_anew(self.b, slice_of(self.scope, [value]), table, value)
 
     def _next(self, cursor: Sequence[Value]) -> list[Value]:
-        """The cursor of the next iteration."""
+        """Computes the cursor of the iteration after `cursor`."""
         b, levels = self.b, len(self.nest.counters)
         out = list(cursor[:levels])
         over: list[Value] = []  # whether each loop has ended, from the innermost loop outwards
@@ -789,7 +792,8 @@ class _Pipeline:
         return [*out, *self._kept_of(out, cursor[levels:], over)]
 
     def _kept_of(self, counters: Sequence[Value], kept: Sequence[Value], over: Sequence[Value]) -> list[Value]:
-        """The kept scalars. A branch recomputes these scalars if the innermost loop has ended."""
+        """Returns the `kept` scalars of the next iteration. If the innermost loop has ended, a branch recomputes
+        them."""
         if not kept:
             return []
         b, then, other = self.b, Block(), Block()  # a branch pays off here: it skips the divisions
@@ -800,15 +804,15 @@ class _Pipeline:
         return b.op("if", [over[0]], [then, other], types=[v.type for v in kept]).results
 
     def _fetch(self, stage: Value, cursor: Sequence[Value], ahead: bool = False) -> None:
-        """Copies the data of one iteration into a stage. `ahead` states that the copies are inside an iteration, and
-        serve a later one.
+        """Copies the data of the iteration at `cursor` into a stage. `ahead` is true for copies inside the loop, and
+        false for copies before the loop.
 
-        Nothing is copied past the last iteration, or if an inner loop has no iterations at all.
+        Copies nothing if that iteration does not exist.
         """
         bounds: list[tuple[int, Value, Value]] = []
         for level, loop in enumerate(self.nest.loops):
-            # The cursor leaves an inner loop only at its end. So the cursor can be at or past the bound of an inner
-            # loop only if that loop is empty. The cursor is then at the loop's start.
+            # When an inner counter reaches its stop, the cursor advances the outer counter and resets the inner one. So
+            # only in an empty inner loop can the cursor be at or past the stop.
             if not level or may_be_empty(self.facts, loop):
                 at = self._bound(level, 0, cursor) if level else cursor[0]
                 bounds.append((level, at, self._bound(level, 1, cursor)))
@@ -817,8 +821,8 @@ class _Pipeline:
     def _fetch_of(
         self, stage: Value, iterations: _Iterations, number: Value, ends: bool, condition: Value | None
     ) -> None:
-        """Copies the data of iteration `number` of a tile. If `ends`, the tile may have no such iteration. In that
-        case, or if `condition` is false, nothing is copied."""
+        """Copies the data of iteration `number` of a tile, if `condition` is true or None. If `ends` is true, also
+        checks at run time that the tile has this iteration."""
         at = iterations.place(number)
         table = iterations.table | {self.nest.counters[1]: at}
         scope = self.nest.inner.regions[0].ops
@@ -836,10 +840,10 @@ class _Pipeline:
         condition: Value | None,
         ahead: bool = False,
     ) -> None:
-        """Copies the data of one iteration as one group. The copies are masked off if a counter has reached
-        its bound."""
-        # A branch around the copies instead of the mask would cost 22 instructions and a barrier per iteration. A
-        # counter that is clamped to the last iteration would cost 25 % more sectors.
+        """Copies the data of one iteration as one group. A mask disables the copies if a counter in `bounds` has
+        reached its stop."""
+        # A branch around the copies, instead of the mask, costs 22 more instructions and a barrier per iteration.
+        # Copying the last iteration again costs 25 % more sectors.
         b = self.b
         for copy in self.nest.head.copies:
             b.place = (located(self.function, copy), None)
@@ -860,11 +864,11 @@ class _Pipeline:
         b.op("commit")
 
     def _is_off_past_the_end(self, mask: Value | None, level: int) -> bool:
-        """Whether a mask is false wherever the counter of a loop is at or past its stop. The mask of `a[p : p + 32]` in
-        `range(0, k, 32)` is an example."""
+        """Whether a mask is certainly false if the counter of loop `level` is at or past its stop. Example: the mask of
+        `a[p : p + 32]` in `range(0, k, 32)`."""
         if mask is None:
             return False
-        # The mask is computed for "stop plus a number that is at least 0". If it folds to false, the scalar condition
+        # The mask is rebuilt for a counter of "stop plus an unknown number >= 0". If it folds to false, the condition
         # `p < k` is redundant.
         b, behind = Builder(self.b.loc, self.facts), Value(TileType((), INDEX))
         self.facts.known[behind] = Facts(1, (), (), (), 0, None)
@@ -873,8 +877,8 @@ class _Pipeline:
         return constant_of(made_anew(b, slice_of(self.scope, [mask]), table, mask)) is False
 
     def _rebuild(self, body: Block, inside: list[Op], stage: Value, table: dict[Value, Value]) -> None:
-        """Rebuilds the body of the innermost loop: `inside` replaces the copies, and the loop reads this `stage` of the
-        rings."""
+        """Rebuilds the body of the innermost loop. The operations `inside` replace the copies, and all loads from the
+        rings read `stage`. `table` maps old operands to new ones."""
         body.ops = without(body.ops, self.nest.head.ops)
         for op in walk(body):
             op.operands = [table.get(v, v) for v in op.operands]
@@ -882,12 +886,12 @@ class _Pipeline:
         body.ops = inside + body.ops
 
     def _surround(self, before: list[Op]) -> None:
-        """Inserts `before` in front of the outermost loop, and a wait for all copies behind that loop."""
+        """Inserts the operations `before` in front of the outermost loop, and a wait for all copies after the loop."""
         block, outermost = self.nest.block, self.nest.loops[0]
         ahead = block.ops[: block.ops.index(outermost)]
-        # Copies for code that follows the loop (`besides`) move behind the first copies of the pipeline. The first
-        # iterations then do not wait for these copies. If such copies are in front of another loop, they stay there,
-        # because code behind that loop reads their data.
+        # Copies with the attribute `besides` copy data for code after the loop. They move behind the first copies of
+        # the pipeline, so that the first iterations do not wait for them. Such copies in front of an earlier loop stay
+        # there, because code after that loop reads their data.
         others = max((i for i, op in enumerate(ahead, 1) if op.spec.control.counters), default=0)
         besides = [op for op in ahead[others:] if op.attrs.get("besides")]
         block.ops = without(block.ops, besides)

@@ -1,11 +1,10 @@
-"""Splits offsets of elements into a loop-invariant part, and one scalar that is added to all offsets.
+"""Splits a tile of offsets into a loop-invariant tile, and a scalar that is added to all offsets.
 
     i, j = row + t // 3, col + t % 3             rows = image · 50176 + row · 896 + col · 32     before the loops
     place = image · 50176 + i · 896 + j · 32 + c  →  place = rows + (t // 3 · 896 + t % 3 · 32 + c)
 
-Without the split, each iteration computes non-linear offsets again, element by element. Offsets of pixels are an
-example. The loop-invariant part consists of small tiles: the terms of rows are summed separately from the terms of
-columns.
+Without the split, each iteration computes non-linear offsets again for each element, such as the offsets of pixels. The
+loop-invariant part consists of small tiles, such as the sum of all terms of rows, and the sum of all terms of columns.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ Shape = tuple[int, ...]
 
 @dataclass(slots=True)
 class Split:
-    """The parts of a split. `still` has loop-invariant tiles, one for each shape. `move` is the scalar that is added to
-    their sum. `ops` has the operations that compute the scalar."""
+    """Offsets after the split. `still` contains loop-invariant tiles, one for each shape. `move` is the scalar that is
+    added to their sum. `ops` contains the operations that compute the scalar."""
 
     still: list[Value]
     move: Value
     ops: list[Op]
 
     def place(self, b: Builder, move: Value, shape: Shape) -> Value:
-        """The offsets of all elements, moved by the scalar `move`."""
+        """Computes the offsets of all elements: the sum of the tiles in `still` and the scalar `move`."""
         parts = [b.broadcast(each, shape) for each in (*self.still, move)]
         total = parts[0]
         for part in parts[1:]:
@@ -42,13 +41,15 @@ class Split:
 
 
 def is_linear(place: Value) -> bool:
-    """Whether offsets are a linear function of the elements' coordinates. Emission splits linear offsets by itself."""
+    """Whether the offset of an element is a linear function of its coordinates in the tile. Code generation splits
+    linear offsets without this module."""
     return AffineOffsets().offsets(place) is not None
 
 
 def split(before: Builder, scope: Sequence[Op], counters: Collection[Value], place: Value) -> Split | None:
-    """Splits a tile of offsets. `scope` has the operations of the loops with the counters `counters`. `before` builds
-    the loop-invariant part in front of the loops. Returns None if the offsets cannot be split in this way."""
+    """Splits the tile `place` of offsets. `scope` contains the operations in the loops, and `counters` the counters of
+    the loops. `before` builds the loop-invariant part before the loops. Returns None if a split is impossible or
+    useless."""
     if not place.tile.shape:
         return None
     part = slice_of(scope, [place])
@@ -68,14 +69,14 @@ def split(before: Builder, scope: Sequence[Op], counters: Collection[Value], pla
 
 
 Parted = tuple[list[Value], Value]
-"""Loop-invariant tiles, and the scalar that is added to their sum."""
+"""Loop-invariant tiles and the scalar that is added to their sum."""
 
 
 class _Summands(Forms[Parted]):
     """Splits values into loop-invariant tiles and a scalar. The result is None for a value that cannot be split.
 
-    `before` builds the loop-invariant tiles from the operations in `part`. `moving` has the values that change from
-    iteration to iteration. `b` builds the scalars.
+    `before` builds the loop-invariant tiles from the operations in `part`. `moving` contains the values that change
+    from iteration to iteration. `b` builds the scalars.
     """
 
     def __init__(self, before: Builder, part: Sequence[Op], moving: Collection[Value]):
@@ -127,15 +128,15 @@ class _Summands(Forms[Parted]):
 
 
 def scalar_of(value: Value) -> Value | None:
-    """The scalar to which all elements of a tile are equal. Returns None if the elements may differ."""
+    """Returns the scalar of which `value` is a broadcast, or None if `value` is not a broadcast scalar."""
     while value.tile.shape and value.op is not None and value.op.spec.elements.splat and value.op.operands:
         value = value.op.operands[0]
     return None if value.tile.shape else value
 
 
 def also(b: Builder, mask: Value, condition: Value) -> Value:
-    """The conjunction (`and`) of a mask and a scalar condition."""
-    # The condition is applied before the mask is broadcast, where the mask has fewer elements.
+    """Computes `mask & condition`, where `condition` is a scalar."""
+    # If the mask is a broadcast, the smaller mask before the broadcast is combined with the condition.
     op = mask.op
     if op is not None and op.spec.elements.reshapes and op.operands[0].tile.shape:
         return b.value(op.name, also(b, op.operands[0], condition), **op.attrs)

@@ -1,12 +1,12 @@
-"""`precompute inside: t`: a flag's values for all iterations of a short loop become bits, computed before the loop.
+"""`precompute inside: t`: computes the flag `inside` before the short loop t, as one bit for each iteration.
 
     for t in range(9):                          bits = (… for t = 0 …) | (… for t = 1 …) << 1 | …
         inside = … row, col, t …       →        for t in range(9):
         x = load a[…] if inside                     inside = bits & 1 << t != 0
                                                     x = load a[…] if inside
 
-A tile of flags becomes a tile of words: each thread has the bits of its own elements. The bits are computed before the
-outermost loop at which all inputs of the flag, except the counter, are known. No flag is precomputed by default.
+A tile of flags becomes a tile of words, one word for each element. The words are computed before the outermost loop in
+which no input of the flag changes, except the counter. No flag is precomputed by default.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dsl.lowering.ir.types import DTYPES, I1, DType
 WORDS = {32: DTYPES["u32"], 64: DTYPES["u64"]}
 WAYS = {"bits": True, "computed": False}
 Around = list[tuple[Op, Block]]
-"""Nested loops, with the outermost first. Each loop comes with the block that contains it."""
+"""Nested loops, the outermost first. Each entry contains a loop and the block in which the loop is."""
 
 
 def precompute(function: Function) -> None:
-    """Turns the flags that the schedule names into bits. Raises TileError `name` or `schedule` for a value that is no
-    flag in the named loop."""
+    """Precomputes the flags in `precompute` lines. Raises TileError `name` for an unknown flag. Raises TileError
+    `schedule` if a value is not a flag, or if it cannot be computed before the loop."""
     for name, counter in function.by_subject("precompute", str).items():
         loc = function.lines.get(("precompute", name))
         found = _find(function.body, name, [])
@@ -39,7 +39,7 @@ def precompute(function: Function) -> None:
 
 
 def _find(block: Block, name: str, around: Around) -> list[tuple[Value, Around]]:
-    """The values with this name in loops. Each value comes with the loops around it."""
+    """Finds the values called `name` in loops. Returns for each value the loops around it."""
     found: list[tuple[Value, Around]] = []
     for op in block.ops:
         found += [(r, around) for r in op.results if r.name == name and around]
@@ -81,8 +81,8 @@ def _precompute(function: Function, value: Value, around: Around, counter: str, 
 
 
 def _part_of(value: Value, around: Around, level: int) -> tuple[list[Op], tuple[str, str] | None]:
-    """The operations that compute a flag in the loop at index `level`. If the flag depends on more than the loop's
-    counter, the second result is the reason and a hint."""
+    """Returns the operations that compute a flag in the loop at index `level`. If the flag cannot be precomputed, the
+    second result is the reason and a hint, otherwise None."""
     loop = around[level][0]
     scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.control.counters]
     part = slice_of(scope, [value])
@@ -101,8 +101,8 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
     counter = around[-1][0].regions[0].args[0]
     leaves = leaves_of(part, [value]) - {counter}
     loop, block = around[-1]
-    # The bits move out of each loop that computes no input of the flag, except the counter. Outer iterations then reuse
-    # the bits.
+    # If an outer loop changes no input of the flag, the bits are computed before that loop, and all its iterations
+    # reuse them.
     for outer, outside in reversed(around[:-1]):
         inside = {r for op in walk(outer.regions[0]) for r in op.results} | set(outer.regions[0].args)
         if leaves & inside:
@@ -123,8 +123,8 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
         place = b.value("sub", counter, b.constant(iterations.start, counter.dtype))
         place = b.value("floordiv", place, b.constant(iterations.step, counter.dtype))
         shift = b.value("cast", place, to=word, saturate=False, rounding=None)
-        # A single bit is shifted, and each word is tested with this bit. The test takes one scalar shift per iteration,
-        # and one `and` per element. For an int8 convolution this replaces five comparisons per pixel and iteration.
+        # An iteration shifts one scalar bit, and then tests each word with one `and`. In an int8 convolution, this
+        # replaces five comparisons per pixel and iteration.
         bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)
         flag = b.own(b.value("ne", b.value("and", bits, bit), b.constant(0, word, shape)))
         flag.stands_for(value)

@@ -1,4 +1,4 @@
-"""`prefetch_fragments p: early`: the MMAs of a pipelined loop go step by step along k, and read fragments a step ahead.
+"""`prefetch_fragments p: early`: divides the MMAs of loop p into steps along k, and loads fragments one step ahead.
 
     for p:                                   wait; x, y = first step of stage 0
         wait; copies of iteration p + 2          for p, carrying x, y:
@@ -8,10 +8,10 @@
                                                  x, y = first step of sa[p + 1], sb[p + 1]
                                                  acc = dot(x', y', acc)
 
-A step covers the k of one instruction. At the barrier of an iteration, the fragments of its last step are already in
-registers. So MMAs continue while threads read the first fragments of the next iteration. `early` reads a step's
-fragments before the MMAs of the previous step, into registers of their own. `late` reads a fragment right after the
-last use of its register.
+A step is as long along k as one MMA instruction. At the barrier of an iteration, the fragments of its last step are
+already in registers. So MMAs continue while threads load the first fragments of the next iteration. `early` loads a
+step's fragments before the MMAs of the previous step, into additional registers. `late` loads a fragment right after
+the last use of the previous step's fragment, into the same register.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from dsl.lowering.plan.products import is_wgmma
 from dsl.lowering.plan.tile_loads import is_load
 
 COPY_BYTES = 16
-"""Maximum number of bytes that one `cp.async` copies."""
+"""The maximum number of bytes that one `cp.async` copies."""
 STEP_BYTES = 32
-"""Bytes along k that one instruction multiplies, for most types."""
+"""The number of bytes along k of one MMA instruction, for most types."""
 WAYS = ("whole", "early", "late")
 MOST_SUMS = 128
-"""Maximum number of accumulators of a thread for `early`. The fragments of two steps then still fit into the thread's
-255 registers."""
+"""`early` is the default up to this number of accumulators per thread. The fragments of two steps then still fit into
+the thread's 255 registers."""
 Piece = tuple[Value, int]
-"""An operand of MMAs, and its axis along k."""
+"""An operand of an MMA, and the number of its axis along k."""
 
 
 def prefetch_fragments(function: Function) -> None:
-    """Rewrites the loops that the schedule names, and loops that only do MMAs of staged operands. Raises TileError
-    `schedule` for a named loop whose MMAs cannot go step by step."""
+    """Rewrites the loops in `prefetch_fragments` lines. By default, also rewrites loops that contain only MMAs of
+    staged operands. Raises TileError `schedule` if the MMAs of a named loop cannot be divided into steps."""
     said = function.by_subject("prefetch_fragments", str)
     found: set[str | None] = set()
     for loops, block in nests(function.body):
@@ -93,13 +93,14 @@ def _rule(function: Function, loop: Op) -> str:
 
 
 def sums_of_thread(function: Function, loop: Op) -> int:
-    """Number of 32-bit accumulators that a thread carries through a loop."""
+    """Returns the number of 32-bit accumulators per thread that a loop carries."""
     sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
     return sum(prod(v.tile.shape) for v in sums) // function.threads
 
 
 def _refuse(function: Function, name: str) -> None:
-    """Raises TileError for a named loop without a pipeline, unless its loads are too narrow for a pipeline."""
+    """Raises TileError `schedule` for a named loop without a pipeline. Raises no error if the loop has MMAs, but
+    `stage` could not copy their operands."""
     loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
     line = function.lines.get(("prefetch_fragments", name))
     if not loops:
@@ -115,8 +116,8 @@ def _refuse(function: Function, name: str) -> None:
 
 
 def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[list[Op], Block]]:
-    """The pipelined loops. Each list ends with a pipelined loop, and starts with the surrounding loops that continue
-    its sequence of iterations. Each list comes with the block that contains its outermost loop."""
+    """Finds the pipelined loop nests. Returns for each of them the list of its loops, outermost first, and the block
+    that contains the outermost loop. The last loop is the pipelined one."""
     found: list[tuple[list[Op], Block]] = []
     for op in block.ops:
         if not op.spec.control.counters:
@@ -131,12 +132,10 @@ def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[l
 
 
 class _Iteration:
-    """An iteration of a pipelined loop that only does MMAs of copied operands.
-
-    `loops` starts with the outermost loop, and `block` contains that loop. `products` has the MMAs in order, and
-    `pieces` has their operands. `step` is the number of elements along k in one step. `gone` has the operations that
-    the rewrite replaces. `wrong` is the reason why the iteration cannot be rewritten, with a hint. `unstaged` repeats
-    the reason if the cause is an operand that is not staged.
+    """Analyses an iteration of a pipelined loop. `loops` starts with the outermost loop, and `block` contains that
+    loop. `products` contains the MMAs in order, and `pieces` their operands. `step` is the number of elements along k
+    in one step. `gone` contains the operations that the rewrite replaces. `wrong` is None, or the reason why the
+    iteration cannot be rewritten and a hint. `unstaged` repeats the reason if an operand is not staged.
     """
 
     def __init__(self, function: Function, loops: list[Op], block: Block):
@@ -164,11 +163,12 @@ class _Iteration:
         return value.shape[axis] // self.step
 
     def operands_of(self, op: Op) -> list[Piece]:
-        """The operands of an MMA, each with its axis along k."""
+        """Returns the two operands of an MMA, each with its axis along k."""
         return [(op.operands[0], 1), (op.operands[1], 0)]
 
     def _misfit(self) -> tuple[str, str] | None:
-        """The reason why the MMAs cannot go step by step, and a hint. Returns None if the MMAs can go step by step."""
+        """Checks whether the MMAs can be divided into steps. Returns None if they can, otherwise the reason why not and
+        a hint."""
         if not self.products:
             return "it has none of its own", "products in the body of the loop itself"
         extents = {(value.shape[axis], value.dtype.bits) for value, axis in self.pieces}
@@ -191,13 +191,14 @@ class _Iteration:
         return self._misfit_of_rest(loads)
 
     def _length(self, op: Op) -> str:
-        """A description of an MMA and its k, for a message."""
+        """Describes an MMA and its extent along k, for a message."""
         value, axis = self.operands_of(op)[0]
         name = f"'{op.result.name}'" if op.result.name else "one"
         return f"{name}{in_line(op)} over {value.shape[axis]} of {value.dtype}"
 
     def _sources(self, value: Value, axis: int) -> Iterator[Op | None]:
-        """The loads whose parts are sufficient to compute parts of an operand. None represents another operation."""
+        """Yields the loads from which parts of an operand are computed. Yields None for an operation that cannot be
+        computed in parts."""
         op = value.op
         if op is not None and op.spec.access.kind:
             yield op
@@ -212,13 +213,13 @@ class _Iteration:
                 yield from self._sources(each, along[each])
 
     def _reads_ring(self, op: Op | None) -> bool:
-        """Whether an operation of the iteration loads from a ring."""
+        """Whether `op` is a load of the loop body from a ring of stages."""
         memory = None if op is None else op.operands[0].type
         return op in self.body.ops and isinstance(memory, SharedType) and memory.ring
 
     def _misfit_of_rest(self, loads: set[Op]) -> tuple[str, str] | None:
-        """The reason why another operation prevents the rewrite, and a hint. Only the MMAs may use the loads. All other
-        operations must be pure, so that they can move in front of the MMAs."""
+        """Returns the reason why another operation prevents the rewrite, and a hint, or None. Only MMAs may depend on
+        the loads. All other operations must be pure, so that they can move in front of the MMAs."""
         end = self.body.ops[-1]
         made = {r for op in loads for r in op.results}
         ahead = {*self.copies, *self.commits, *self.waits, end}
@@ -236,8 +237,8 @@ class _Iteration:
         return self._misfit_of_sums(made) or self._misfit_of_places(loads)
 
     def _misfit_of_sums(self, made: set[Value]) -> tuple[str, str] | None:
-        """The reason why an accumulator prevents the rewrite, and a hint. The loop must carry each accumulator, and
-        only its MMA may read it. `made` has the values that depend on the loads."""
+        """Returns the reason why an accumulator prevents the rewrite, and a hint, or None. The loop must carry each
+        accumulator, and only one MMA may read it. `made` contains the values that depend on the loads."""
         sums = {p.operands[2] for p in self.products}
         results = [v for v in self.body.ops[-1].operands if v in made]
         if not sums <= set(self.body.args) or sorted(map(id, results)) != sorted(id(p.result) for p in self.products):
@@ -248,15 +249,16 @@ class _Iteration:
         return None
 
     def _misfit_of_places(self, loads: set[Op]) -> tuple[str, str] | None:
-        """The reason why the addresses of the loads cannot be computed for the next iteration, and a hint."""
+        """Returns the reason why the loads' addresses cannot be computed for the next iteration, and a hint. Returns
+        None if they can."""
         places = [v for load in loads for v in load.operands[1:]]
         wrong = impure(slice_of([op for op in self.body.ops if op not in self.gone], places))
         return None if wrong is None else (f"places come from '{wrong.name}'", "compute them from the counter")
 
 
 class _Steps(PartMaker):
-    """Computes the operands of one step. If `table` is empty, the step belongs to the current iteration. Otherwise the
-    step belongs to another iteration, and `table` maps values to their values in that iteration."""
+    """Computes the operands of one step. If `table` is empty, the step belongs to the current iteration. Otherwise it
+    belongs to another iteration, and `table` maps each counter and carried value to its value there."""
 
     def __init__(self, b: Builder, iteration: _Iteration):
         super().__init__(b, iteration.step)
@@ -274,8 +276,8 @@ class _Steps(PartMaker):
 
 
 class _Rows(PartMaker):
-    """Computes one piece of a copy: rows that are issued together. `b` builds operations in the loop, and `ahead`
-    builds operations before the loop."""
+    """Computes the operands of one piece of a copy: some rows that are copied together. `b` builds operations in the
+    loop, and `ahead` builds operations before the loop."""
 
     # Loop-invariant values are computed before the loops. When they were computed in the loop, each iteration of a
     # convolution extracted the mask's bits again, and 10 KB were spilled.
@@ -294,7 +296,7 @@ class _Rows(PartMaker):
 
 
 class _Stepping:
-    """The rewrite of one pipelined loop. `ahead` builds operations before the loop."""
+    """Rewrites one pipelined loop. `ahead` builds operations before the loop."""
 
     def __init__(self, iteration: _Iteration, way: str):
         self.iteration, self.early = iteration, way == "early"
@@ -306,8 +308,8 @@ class _Stepping:
         self.rows: dict[tuple[int, int], _Rows] = {}
 
     def run(self) -> None:
-        """Reads the fragments of the first step before the loops. The loops then carry the fragments of the
-        next step."""
+        """Loads the fragments of the first step before the loops. Each loop then carries the fragments of the next
+        step."""
         b, iteration = self.b, self.iteration
         before, inside = Block(), Block()
         with b.region(before):
@@ -334,7 +336,7 @@ class _Stepping:
         iteration.block.ops[at:at] = [*self.ahead.outermost.ops, *before.ops]
 
     def _at_start(self) -> dict[Value, Value]:
-        """Maps counters and carried values to their values before the very first iteration."""
+        """Maps the loops' counters and carried values to their start values."""
         table: dict[Value, Value] = {}
         for loop in self.iteration.loops:
             starts = [loop.operands[0], *loop.operands[3:]]
@@ -342,7 +344,7 @@ class _Stepping:
         return table
 
     def _next(self, end: Op) -> dict[Value, Value]:
-        """Maps the counter and the carried scalars to their values in the next iteration."""
+        """Maps the innermost loop's counter and carried scalars to their values in the next iteration."""
         inner = self.iteration.inner
         counter = self.iteration.body.args[0]
         carried = dict(zip(self.iteration.body.args[1:], end.operands, strict=False))
@@ -350,13 +352,13 @@ class _Stepping:
         return scalars | {counter: self.b.value("add", counter, inner.operands[2])}
 
     def _iterations(self, now: dict[Piece, Value], end: Op) -> list[Value]:
-        """Builds all steps of an iteration. `now` has the fragments of its first step. Returns the fragments of the
-        first step of the next iteration."""
+        """Builds all steps of an iteration. `now` contains the fragments of the first step. Returns the fragments of
+        the first step of the next iteration."""
         iteration, count = self.iteration, self.iteration.steps
         self.sums = {op.operands[2]: op.operands[2] for op in iteration.products}
         last = {piece: i for i, op in enumerate(iteration.products) for piece in iteration.operands_of(op)}
-        # After `waits_at` MMAs, the iteration waits for the next stage. All copies must be issued by then, because
-        # their group is committed there.
+        # After `waits_at` MMAs, the iteration commits its copies and waits for the next stage. So all copies must come
+        # before.
         waits_at = (count - 1) * len(iteration.products) + (0 if self.early else min(last.values()) + 1)
         self.left = self._spread(waits_at)
         self.done, self.waited = 0, False
@@ -386,9 +388,9 @@ class _Stepping:
         return [now[piece] for piece in iteration.pieces]
 
     def _spread(self, places: int) -> list[tuple[int, Op, int, int]]:
-        """The pieces of all copies, with the number of MMAs after which each piece is issued. The pieces are spread
-        evenly over the MMAs before the wait. A piece has as many rows as all threads copy at once, with 16 bytes a
-        thread."""
+        """Divides all copies into pieces, and spreads the pieces evenly over the `places` MMAs before the wait. Returns
+        for each piece the number of MMAs before it, the copy, the first row and the number of rows. In a piece, each
+        thread copies 16 bytes."""
         pieces: list[tuple[Op, int, int]] = []
         for copy in self.iteration.copies:
             source = operand(copy, "source")
@@ -400,7 +402,7 @@ class _Stepping:
         return [(i * places // len(pieces), *piece) for i, piece in enumerate(pieces)]
 
     def _bring(self) -> None:
-        """Issues the copies that are due after the MMAs that are already built."""
+        """Builds the pieces of copies that are due after the MMAs built so far."""
         while self.left and self.left[0][0] <= self.done:
             _, copy, first, rows = self.left.pop(0)
             parts = [operand(copy, name) for name in ("offset", "source", "mask")]
@@ -419,7 +421,7 @@ class _Stepping:
             make_copy(self.b, ring, stage, place, tensor, source, mask, copy.attrs["cache"], ahead)
 
     def _wait(self) -> None:
-        """Commits the copies of this iteration as a group, and waits for the group of the next iteration."""
+        """Builds the commit of this iteration's copies, and the wait for the data of the next iteration."""
         assert not self.left
         self.waited = True
         self.b.block.ops += [*self.iteration.commits, *self.iteration.waits]

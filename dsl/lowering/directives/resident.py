@@ -1,4 +1,4 @@
-"""Resident operands: TMA copies that are the same in all iterations are done once, before the loops.
+"""Moves TMA copies that are the same in all iterations in front of the loops. Their data is called a resident operand.
 
     for tile:                        copy sf, f[…]         iteration 0 of the pipeline
         for c:                       for tile:
@@ -6,9 +6,10 @@
             copy sf, f[…]                    copy sx, x[tile, c]      iterations from 1 on
             …                                …
 
-An example is a filter by which all tiles of a block are multiplied. The shared tile of a resident operand is not a
-ring. Nothing writes the tile again, so each iteration may read it. Iteration 0 of the pipeline is released as soon as
-its copies have arrived, because its stage of the other operands' rings contains no data.
+Example: all tiles of a persistent block are multiplied by the same filter. A resident operand needs no ring of stages:
+its shared tile is written once, and every iteration reads it. The copies in front of the loops form iteration 0 of the
+pipeline. The consumer releases that iteration as soon as the copies have arrived, because stage 0 of the other
+operands' rings contains no data yet.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ ONCE = {"once": True, "always": False}
 
 
 def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
-    """Chooses which of the copies at the head of the innermost loop are done once. `loops` starts with the outermost
-    loop."""
+    """Chooses which `copies` at the start of the innermost loop's body become resident. `loops` starts with the
+    outermost loop."""
     if not all(loop.spec.control.counters for loop in loops):  # `roles` refuses copies in a branch or a `while`
         return []
     if function.blocks_of_cluster > 1:  # multicast is used instead: each block of a cluster copies a part
@@ -47,7 +48,7 @@ def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op
 
 
 def _may_last(loops: Sequence[Op], copy: Op) -> bool:
-    """Whether a copy is the same in all iterations: its box must not depend on counters or carried values."""
+    """Whether a copy has the same TMA box in all iterations: no corner may depend on counters or carried values."""
     if "box" not in copy.attrs:
         return False
     part = _part(loops, copy)
@@ -56,7 +57,7 @@ def _may_last(loops: Sequence[Op], copy: Op) -> bool:
 
 
 def _of_one_iteration(loops: Sequence[Op]) -> dict[Value, int]:
-    """Maps the counters of loops with a single iteration to their constant values."""
+    """Maps the counter of each loop with a single iteration to its constant value."""
     starts = {loop.regions[0].args[0]: constant_of(loop.operands[0]) for loop in loops if known_iterations(loop) == 1}
     return {counter: int(start) for counter, start in starts.items() if start is not None}
 
@@ -66,12 +67,12 @@ def _corners(copy: Op) -> list[Value]:
 
 
 def _part(loops: Sequence[Op], copy: Op) -> list[Op]:
-    """The operations in the loops that compute the corners of a box."""
+    """Returns the operations in the loops that compute the corners of a copy's box."""
     return slice_of([op for loop in loops for op in loop.regions[0].ops if op not in loops], _corners(copy))
 
 
 def copied_ahead(b: Builder, loops: Sequence[Op], copies: Sequence[Op]) -> None:
-    """Builds the copies again in front of the loops, at the insertion point of `b`."""
+    """Builds `copies` again at the insertion point of `b`, in front of the loops."""
     table = {counter: b.constant(start, counter.dtype) for counter, start in _of_one_iteration(loops).items()}
     for copy in copies:
         part, box = _part(loops, copy), CopiedBox.of(copy)

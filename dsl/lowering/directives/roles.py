@@ -1,4 +1,4 @@
-"""`stage a, b: tma`: producer warps do the copies of a pipelined loop.
+"""`stage a, b: tma`: producer warps execute the copies of a pipelined loop.
 
     for tile:                        producer:                      consumer:
         for p:                           for tile:                      for tile:
@@ -8,14 +8,14 @@
         store c                                  e + 1                          consumer_release e; e + 1
                                                                             store c
 
-Both warp roles have the loops around the copies. The producer keeps the operations that determine which TMA boxes are
-copied: counters, dims and scalars. The consumer keeps all other operations. Each role counts the iterations of the
-pipeline by itself, from tile to tile.
+The producer and the consumer both execute the loops around the copies. The producer's loops contain only the copies,
+and the scalars that determine which TMA boxes are copied. The consumer's loops contain all other operations. Each warp
+role has its own count of the pipeline's iterations, which continues from tile to tile.
 
-Outer loops may copy, too: a persistent block copies the queries of each of its tiles. Each of these loops then has its
-own pipeline, and one shared tile has the mbarriers of all pipelines. The consumer releases the data of an outer
-iteration after the last operation that reads it. So the copy for the next outer iteration overlaps the rest of the
-current outer iteration.
+Outer loops may copy, too: in attention, a persistent block copies the queries of each tile. Each loop with copies then
+has its own pipeline, and one shared tile contains the mbarriers of all pipelines. In an outer loop, the consumer
+releases a stage after the last operation that reads it. So the copy for the next outer iteration overlaps the rest of
+the current one.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from dsl.lowering.ops.control import names
 from dsl.lowering.ops.memory import writes
 
 MOST_OF_ROLE = 240
-"""Maximum number of registers of a consumer thread. Beside one producer warpgroup, each thread of two consumer
-warpgroups can have this number, (168 · 384 - 24 · 128) / 256. The hardware allows 255."""
+"""The maximum number of registers of a consumer thread, for two consumer warpgroups and one producer warpgroup: (168 ·
+384 - 24 · 128) / 256 = 240. The hardware allows 255."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinedLoop:
-    """A loop with copies at the head of its body, and the number of stages of its ring."""
+    """A loop whose body starts with copies, and the number of stages of its ring."""
 
     loop: Op
     head: CopyHead
@@ -58,11 +58,11 @@ class PipelinedLoop:
 
 
 def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -> Resident | None:
-    """Moves the copies at the heads of loops into producer warps. `levels` has the loops. An outer loop precedes the
-    loops inside it. Loops that follow each other have one pipeline each.
+    """Moves the copies of the loops `levels` into producer warps. In `levels`, an outer loop comes before its inner
+    loops. Each loop gets its own pipeline.
 
-    Returns the resident copies, or None if there are no such copies. The caller inserts the wait for these copies.
-    Raises TileError `instruction` if the copies cannot be separated from the other operations.
+    Returns the resident copies, or None if there are none. The caller inserts the wait for them. Raises TileError
+    `instruction` if the producer cannot execute the copies, such as copies whose position depends on a tile.
     """
     inner = levels[-1]
     loops = around(function, inner.loop)
@@ -99,8 +99,8 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
 
 @dataclass(frozen=True, slots=True)
 class _RingPipeline:
-    """A pipeline. `tile` has the mbarriers of all pipelines. The mbarriers of this pipeline start at index `base`.
-    `number` is the current iteration of the pipeline."""
+    """The pipeline of one loop. `tile` is the shared tile with the mbarriers of all pipelines. Those of this pipeline
+    start at index `base`. `number` is the current iteration of this pipeline."""
 
     level: PipelinedLoop
     tile: Value
@@ -109,22 +109,23 @@ class _RingPipeline:
 
     @property
     def attrs(self) -> dict[str, int]:
-        """Attributes of the pipeline's operations."""
+        """The attributes of operations on this pipeline."""
         return {"stages": self.level.stages} | ({"base": self.base} if self.base else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """Copies that are done once, before the loops of the consumer, as iteration 0 of a pipeline."""
+    """Copies that are executed once, before the loops, as iteration 0 of a pipeline."""
 
     b: Builder
     main: Block
     pipeline: _RingPipeline
 
     def wait(self) -> None:
-        """Inserts the wait for the resident copies directly before the loops, after the first `cp.async` copies."""
-        # The iteration is released at once: stage 0 holds no data of this iteration, because resident tiles are not in
-        # the ring.
+        """Inserts the consumer's wait for the resident copies directly before its loops, after the first `cp.async`
+        copies."""
+        # Iteration 0 is released at once, because resident tiles are not in the ring: stage 0 contains no data of this
+        # iteration.
         with self.b.region(Block()) as made:
             number = self.b.index(0)
             self.b.op("consumer_wait", [self.pipeline.tile, number], **self.pipeline.attrs)
@@ -137,7 +138,7 @@ class Resident:
 def _pipelines(
     function: Function, b: Builder, tile: Value, levels: Sequence[PipelinedLoop], before: Block
 ) -> list[_RingPipeline]:
-    """The pipelines of the loops. The innermost pipeline comes first, and so do its mbarriers."""
+    """Builds the pipelines of the loops. The innermost one is the first, also in the order of mbarriers."""
     pipelines: list[_RingPipeline] = []
     base = 0
     for level in reversed(levels):
@@ -150,12 +151,12 @@ def _pipelines(
 
 
 def around(function: Function, inner: Op) -> list[Op]:
-    """A loop and the operations around it, with the outermost first."""
+    """Returns `inner` and the operations that contain it, the outermost first."""
     return [inner, *enclosing(inner, parents(function.body))][::-1]
 
 
 def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> None:
-    """Inserts the resident copies before the loops, as iteration 0 of the pipeline."""
+    """Moves the resident copies in front of the loops, as iteration 0 of the pipeline."""
     if not head.resident:
         return
     with b.region(Block()) as ahead:
@@ -167,7 +168,8 @@ def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> N
 
 
 def _numbered(b: Builder, loops: list[Op], name: str, before: Block, first: int) -> Value:
-    """The number of an iteration of the innermost loop, counted from `first`. All loops around it carry the number."""
+    """Adds a counter of the innermost loop's iterations, which starts at `first`. All loops in `loops` carry the
+    counter."""
     behind, body = Block(), loops[-1].regions[0]
     with b.region(before):
         start = b.index(first)
@@ -180,13 +182,14 @@ def _numbered(b: Builder, loops: list[Op], name: str, before: Block, first: int)
 
 
 def _name_of(copy: Op) -> str:
-    """The name of the tensor that a copy reads."""
+    """Returns the name of the tensor that a copy reads."""
     tensor = operand(copy, "tensor")
     return tensor.name or "" if tensor is not None else ""
 
 
 def _misfit(function: Function, levels: Sequence[PipelinedLoop]) -> tuple[str, str] | None:
-    """The reason why the copies cannot move to producer warps, and a hint. Returns None if the copies can move."""
+    """Checks whether the copies can move to producer warps. Returns None if they can, otherwise the reason why not and
+    a hint."""
     copies = [copy for level in levels for copy in level.head.copies]
     for copy in copies:
         if "box" not in copy.attrs:
@@ -204,13 +207,13 @@ def _misfit(function: Function, levels: Sequence[PipelinedLoop]) -> tuple[str, s
 
 
 def _of_blocks(blocks: int) -> dict[str, int]:
-    """Attributes of a pipeline's operations. `blocks` blocks of a cluster fill the pipeline for each other."""
+    """Returns the attributes of a pipeline that `blocks` blocks of a cluster fill by multicast."""
     return {"blocks": blocks} if blocks > 1 else {}
 
 
 def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int) -> None:
-    """Rewrites the consumer's loop. The new loop does not copy. The loop waits for an iteration, reads the iteration's
-    stage of the rings, and releases the stage. `blocks` is the number of blocks that fill the pipeline for each other.
+    """Rewrites the consumer's loop: an iteration waits for its stage of the rings, reads it, and releases it. `blocks`
+    is the number of blocks that fill each other's stages by multicast.
     """
     head, body, first, last = pipeline.level.head, pipeline.level.loop.regions[0], Block(), Block()
     rings = {copy.operands[0]: 1 if copy in head.resident else pipeline.level.stages for copy in head.copies}
@@ -223,8 +226,8 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int) -> None:
     at = body.ops.index(head.wait)
     body.ops[at : at + 1] = first.ops
     body.ops = without(body.ops, {*head.copies, head.commit})
-    # An outer loop releases its stage right after the last reader. The copy for its next iteration then overlaps the
-    # rest of this iteration, such as the stores of a tile's results.
+    # An outer loop releases its stage right after the stage's last reader. The copy for the next iteration then
+    # overlaps the rest of this iteration, such as the stores of results.
     has_pipeline = any(op.spec.access.at_pipeline == "wait" for op in walk(body) if op not in first.ops)
     end = _last_reader(body, set(rings)) + 1 if has_pipeline else len(body.ops) - 1
     body.ops[end:end] = last.ops
@@ -232,9 +235,8 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int) -> None:
 
 
 def _last_reader(body: Block, tiles: set[Value]) -> int:
-    """The index of the last operation in `body` that reads these tiles, or uses a value that was loaded from them."""
-    # Uses of loaded values count, because a warpgroup MMA reads shared memory itself. The loads of its operands are not
-    # executed at their own position.
+    """Returns the index of the last operation in `body` that reads `tiles`, or a value loaded from them."""
+    # A warpgroup MMA counts as a reader of shared memory: its operands' loads emit no code.
     read, last = set(tiles), 0
     for number, op in enumerate(body.ops):
         for each in (op, *inside(op)):
@@ -250,9 +252,10 @@ def _is_box(op: Op) -> bool:
 
 
 def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -> Block:
-    """The body of the producer: the TMA copies, and the operations of `main` that determine which boxes they copy."""
+    """Builds the producer's body: the TMA copies, and the operations of `main` that determine which boxes they copy."""
     fetch = Block()
-    # This is a full clone at first. `_keep_copies` then removes the operations that the copies do not depend on.
+    # At first, the body is a full clone of `main`. `_keep_copies` then removes the operations that the copies do not
+    # need.
     clone(main, [], fetch.ops)
     fetch.ops.append(Op(OPS["yield"], [], [], {}, (), main.ops[-1].loc))
     same = dict(zip(_values(main), _values(fetch), strict=True))
@@ -264,7 +267,7 @@ def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -
 
 
 def _values(block: Block) -> list[Value]:
-    """All values that the operations of a block define, in order."""
+    """Returns all values that the operations of a block define, in order."""
     found: list[Value] = []
     for op in walk(block):
         found += op.results
@@ -273,11 +276,11 @@ def _values(block: Block) -> list[Value]:
 
 
 def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline], same: dict[Value, Value]) -> None:
-    """Replaces the copies of a cloned body by TMA copies. The copies before its loops are iteration 0. `same` maps each
-    value to its clone."""
+    """Replaces the copies in the producer's `block` by TMA copies. Copies in front of the loops are iteration 0. `same`
+    maps each value of the consumer to its clone."""
     of_tile = {copy.operands[0]: pipeline for pipeline in pipelines for copy in pipeline.level.head.copies}
     for region in list(blocks_of(block)):
-        groups: dict[int, list[Op]] = {}  # by pipeline: loops of one iteration may be part of one region
+        groups: dict[int, list[Op]] = {}  # by pipeline: a region may contain copies of several
         for op in region.ops:
             if _is_box(op):
                 groups.setdefault(of_tile[op.operands[0]].base, []).append(op)
@@ -289,13 +292,13 @@ def _copy_group(
     function: Function, region: Block, copies: list[Op], pipeline: _RingPipeline, same: dict[Value, Value],
     is_ahead: bool,
 ) -> None:  # fmt: skip
-    """Replaces the copies of one pipeline in a region by TMA copies. `is_ahead` states that they are before the
+    """Replaces the copies of one pipeline in a region by TMA copies. `is_ahead` is true for copies in front of the
     loops."""
     b, made = Builder(located(function, copies[0])), Block()
     with b.region(made):
         resident: dict[str, object] = {"resident": True} if is_ahead else {}
         number = b.index(0) if resident else same[pipeline.number]
-        # There is one acquire for all boxes of an iteration: the full barrier expects their bytes together.
+        # All boxes of an iteration share one acquire, because the full barrier expects the sum of their bytes.
         size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
         b.op("producer_acquire", [pipeline.tile, number], bytes=size, **pipeline.attrs)
         for op in copies:
@@ -309,11 +312,11 @@ def _copy_group(
 
 
 def _keep_copies(block: Block, written: set[Value]) -> None:
-    """Removes all operations from a block that its copies do not depend on. Raises TileError `instruction` if the
-    copies depend on more than scalars, such as a tile, or a tensor that the kernel writes."""
+    """Removes all operations that the copies in `block` do not need. Raises TileError `instruction` if the copies
+    depend on a tile, or on a scalar from a tensor that the kernel writes (`written`)."""
     around = parents(block)
-    # A carried value has several forms: one outside the loop, one inside it, and one at the end of its body. `same`
-    # maps each form to all of them. Either all forms stay, or none.
+    # A carried value of a loop is several IR values: outside the loop, inside it, and at the end of its body. `same`
+    # maps each of them to all of them. Either all of them stay, or none.
     same: defaultdict[Value, list[Value]] = defaultdict(list)
     for column in (column for op in walk(block) for column in names(op)):
         for value in column:
@@ -354,7 +357,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
 
 
 def _leave(block: Block, is_kept: Callable[[Op], bool], needed: set[Value]) -> None:
-    """Removes all operations for which `is_kept` is false. Loops and branches lose the values that are not in
+    """Removes all operations for which `is_kept` is false. Loops and branches no longer carry values that are not in
     `needed`."""
     block.ops = [op for op in block.ops if is_kept(op) or op.spec.control.ends]
     for op in block.ops:
@@ -377,10 +380,11 @@ def _leave(block: Block, is_kept: Callable[[Op], bool], needed: set[Value]) -> N
 
 
 def _registers(function: Function, target: Target) -> tuple[int, int] | None:
-    """Registers of a producer thread and of a consumer thread, for `setmaxnreg`. Returns None if threads keep the
-    number of registers that they have at the start.
+    """Chooses the registers of a producer thread and of a consumer thread, for `setmaxnreg`. Returns None if all
+    threads keep the registers that they have at the start.
 
-    With 384 threads, each thread has 168 of an SM's 65536 registers. Producers keep 24, and consumers get 240.
+    Example: with 384 threads, each starts with 168 of an SM's 65536 registers. Then a producer keeps 24, and a consumer
+    gets 240.
     """
     # Without `setmaxnreg`, ptxas 13.0 spills 8 bytes in the product with bias and residual.
     ways, rule = dict[str, tuple[int, int] | None](none=None), "none"

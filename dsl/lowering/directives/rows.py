@@ -1,8 +1,9 @@
-"""Unaligned rows, in parts that are aligned to `step` elements.
+"""Divides unaligned rows into parts that are aligned to `step` elements.
 
-The body of a row begins at the row's first multiple of `step` elements and ends at its last multiple. Edges of fewer
-than `step` elements are in front of the body and behind it. Each access to the body covers a whole part. The two edges
-together form one more part, with few elements.
+In the figure, each letter is an element. The body (B) of a row begins at the row's first address that is a multiple of
+`step` elements, and ends at its last such address. The edges (e) are in front of the body and behind it, with fewer
+than `step` elements each. An access to the body covers a whole part. The two edges together form one more part. The
+parts have more positions than the tile has columns, so some positions have no column.
 
     x      . . . . . e e e B B B B B B B B B B B B B B B B e e . . .
            ^ multiple      ^ head                          ^ head + whole
@@ -28,14 +29,14 @@ from dsl.lowering.ops import operand
 from dsl.lowering.shared.access_width import MAX_BYTES, offset_of
 
 Terms = tuple[tuple[Value, int], ...]
-"""Values that are constant along a row, each with its factor."""
+"""Pairs of a value that is constant along a row, and its factor."""
 Told = tuple[Terms, int]
-"""A sum of terms, and the factor of the column number."""
+"""Represents the sum of terms, plus a factor times the column number."""
 
 
 class _Sums(Forms[Told]):
-    """Expresses an index tile as a sum. Its terms are a multiple of the column number, and values that are constant
-    along the tile's last axis."""
+    """Rewrites an index tile as a sum: a multiple of the column number, plus values that are constant along the last
+    axis."""
 
     def of(self, value: Value) -> Told | None:
         if not value.tile.shape or value.tile.shape[-1] == 1:
@@ -61,7 +62,7 @@ class _Sums(Forms[Told]):
 
 
 class _Ends(Forms[tuple[Value, Terms]]):
-    """The end of a row, taken from a flag `place + terms < value`: the value, and the terms to subtract from it."""
+    """Finds the end of a row in a flag `column + terms < value`. Returns `value`, and the terms to subtract from it."""
 
     def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Terms] | None:
         below, above = (_SUMS.of(op.operands[i]) if op.operands[0].dtype is INDEX else None for i in (low, 1 - low))
@@ -79,7 +80,7 @@ _SUMS, _ENDS = _Sums(), _Ends()
 
 
 def _flags(mask: Value | None) -> Iterator[Value]:
-    """The flags that a mask combines by `&`."""
+    """Yields the flags that a mask combines by `&`."""
     if mask is not None and mask.op is not None:
         if mask.op.spec.algebra.masks == "all" or (mask.op.spec.elements.reshapes and mask.op.operands[0].tile.shape):
             for each in mask.op.operands:
@@ -92,10 +93,10 @@ def _flags(mask: Value | None) -> Iterator[Value]:
 class AnyRows:
     """Unaligned rows of a region.
 
-    Parts of the body are aligned to `step` elements. A row begins at `start`, and `offsets` has the offsets of its
-    elements. Positions below `end` belong to the row, and the flags in `inside` test that condition. `rows` is the
-    shape of the tile without its last axis. `leave` has the reductions whose result does not depend on positions past
-    the end of a row.
+    Parts of the body are aligned to `step` elements. A row starts at offset `start` of its tensor. `offsets` contains
+    the index tiles with the offsets of its elements. A row has the columns below `end`, and the flags in `inside`
+    compare columns with `end`. `rows` is the shape of the tile without its last axis. `leave` contains the reductions
+    that need no mask at positions past the end of a row.
     """
 
     region: WideRegion
@@ -108,14 +109,14 @@ class AnyRows:
     leave: set[Op]
 
     def tail(self, part: int) -> int:
-        """Number of parts at the end of a row that may have positions without a column."""
-        # The edges take fewer than 2 · step columns of a row, so the same number of positions in the body is unused.
+        """Returns the number of parts at the end of a row that may have positions without a column."""
+        # The edges contain fewer than 2 · step columns of a row, so as many positions of the body are unused.
         return -(-2 * self.step // part)
 
     def check_joins(self, part: int, threads: int) -> None:
-        """Raises TileError `schedule` if a reduction cannot ignore positions without a column."""
+        """Raises TileError `schedule` if a reduction cannot mask out positions without a column."""
         lanes, edges = lanes_of(self, part, threads)
-        # At positions without a column, a reduction keeps the accumulator of an earlier part. If there is no earlier
+        # At a position without a column, the accumulator of the earlier parts stays as it is. If there is no earlier
         # part, the neutral number must be known.
         if lanes == edges and self.region.extent // part > self.tail(part):
             return
@@ -127,8 +128,9 @@ class AnyRows:
 
 
 def rows_of(region: WideRegion, step: int | None) -> AnyRows:
-    """The rows of a region, determined by its first access and by all accesses with the same offsets. If `step` is
-    None, parts are aligned to 16 bytes of the widest elements. Raises TileError `schedule` for a region without rows.
+    """Finds the rows of a region, from its first access and all accesses with the same offsets. If `step` is None,
+    parts are aligned to 16 bytes of the widest element type. Raises TileError `schedule` if the region has no such
+    rows.
     """
     affines, found = AffineOffsets(), _accesses(region)
     start = _start_of(region, found)
@@ -150,7 +152,8 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
 
 
 def _start_of(region: WideRegion, found: list[Op]) -> Terms:
-    """The start of each row of the first access. Raises TileError `schedule` if its columns are not contiguous."""
+    """Returns the offset at which each row of the first access starts. Raises TileError `schedule` if its columns are
+    not contiguous."""
     told = _SUMS.of(offset_of(found[0])) if found else None
     if told is None or told[1] != 1:
         said = f"its columns{in_line(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
@@ -162,8 +165,7 @@ def _start_of(region: WideRegion, found: list[Op]) -> Terms:
 
 
 def _end_of(region: WideRegion, accesses: list[Op], said: bool) -> tuple[Value, Terms]:
-    """The end of each row, according to the masks of all `accesses`. Raises TileError `schedule` if the masks do not
-    agree."""
+    """Finds an end of rows that is in the masks of all `accesses`. Raises TileError `schedule` if there is none."""
     first, *others = (_ends_of(region, operand(op, "mask"), said) for op in accesses)
     ends = [end for end in first if all(end in each for each in others)]
     if not ends:
@@ -172,24 +174,23 @@ def _end_of(region: WideRegion, accesses: list[Op], said: bool) -> tuple[Value, 
 
 
 def _accesses(region: WideRegion) -> list[Op]:
-    """The loads and stores of tensors in a region, loads first."""
+    """Returns the region's accesses to tensors, loads first."""
     loads = [op for op in region.block.ops if op.spec.access.kind == "read" and op.result in region.axes]
     stores = [sink for sink in region.sinks if not sink.results]
     return [op for op in (*loads, *stores) if isinstance(op.operands[0].type, TensorType)]
 
 
 def _ends_of(region: WideRegion, mask: Value | None, said: bool) -> list[tuple[Value, Terms]]:
-    """The row ends that the flags of a mask describe. If `said`, the schedule has an `align` line. With such a line, a
-    row may end not only at a dim, but also at another number that is uniform in the block. An example is the extent of
-    a reshaped tensor."""
-    # Dims come first: no row has elements past a dim. A number of the kernel may describe a shorter range of the row.
+    """Returns the row ends in the flags of a mask. Without an `align` line, only dims and constants are possible ends.
+    With one (`said`), other scalars are possible, too, such as the extent of a reshaped tensor."""
+    # Dims come first: no row has elements past a dim. Another scalar may end in the middle of a row.
     told = [end for flag in _flags(mask) if (end := _ENDS.told(flag)) is not None]
     dims = [end for end in told if end[0] in region.function.dims.values() or constant_of(end[0]) is not None]
     return dims + [end for end in told if said and end not in dims and _stands_ahead(region, end[0])]
 
 
 def _stands_ahead(region: WideRegion, value: Value) -> bool:
-    """Whether a number is known before any value is computed from the rows."""
+    """Whether `value` is a scalar that does not depend on the rows' reductions."""
     return not value.tile.shape and not set(slice_of(region.block.ops, [value])) & region.sinks.keys()
 
 
@@ -199,14 +200,14 @@ def _wides(region: WideRegion) -> Iterator[Wide]:
 
 
 def _all_flags(region: WideRegion) -> Iterator[Value]:
-    """The flags that the parts of the region depend on."""
+    """Yields all flags that the parts of the region depend on."""
     for op in slices(_wides(region)):
         yield from (result for result in op.results if op.spec.elementwise and result.dtype.bits == 1)
 
 
 def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
-    """Raises TileError `schedule` for an operation that mixes rows, because the parts of two rows have different
-    columns."""
+    """Raises TileError `schedule` for an operation that combines elements of several rows: in a part, each row has its
+    own columns."""
     many = prod(shape[:-1]) > 1
     for op in slices(_wides(region)):
         spec = op.spec
@@ -222,16 +223,17 @@ def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
 
 
 def lanes_of(rows: AnyRows, part: int, threads: int) -> tuple[int, int]:
-    """Number of lanes that share a part of a row, and number of positions in the row's edges."""
-    # The edges have at least one position a lane, so that each lane joins the edges with its own elements of the body.
+    """Returns the number of lanes that share a part of a row, and the number of positions in both edges."""
+    # The edges have at least one position per lane. So each lane combines its position of the edges with its elements
+    # of the body.
     lanes = min(max(1, threads // max(1, prod(rows.rows))), max(1, part // rows.step))
     return lanes, max(2 * rows.step, lanes)
 
 
 @dataclass(slots=True)
 class RowPart:
-    """A part of rows. `known` has values that need not be computed. `column` is the column of each position, and `here`
-    flags the positions that have a column."""
+    """The same part of all rows. `known` contains tiles whose parts need no computation. `column` is the column of each
+    position. `here` is true at positions that have a column."""
 
     known: dict[Wide, Value]
     column: Value
@@ -239,8 +241,8 @@ class RowPart:
 
 
 class RowParts:
-    """The positions of the parts of rows. Values that are constant along a row have the shape `rows` x 1, or are
-    scalars."""
+    """Computes the columns and offsets of each part of the rows. Values that are constant along a row have the shape
+    `rows` x 1, or are scalars."""
 
     def __init__(self, b: Builder, of: AnyRows, part: int, threads: int):
         self.b, self.of, self.part = b, of, part
@@ -272,10 +274,10 @@ class RowParts:
         return total
 
     def body(self, stage: Value) -> RowPart:
-        """A part of the body. The row's own columns come first. Then come the columns of the tile that are past the end
-        of the row. Each of these columns occurs once."""
-        # No column may be lost or repeated, because a kernel may use columns past a row's end. An example is a sum of v
-        # - 1.0.
+        """Returns part number `stage` of the body. The first positions of the body are the row's own columns. The
+        columns past the end of the row follow. No column occurs twice."""
+        # No column may be lost or repeated, because a kernel may use columns past a row's end, such as in a sum of v -
+        # 1.0.
         b, shape = self.b, (*self.of.rows, self.part)
         origin = b.value("mul", stage, b.index(self.part))
         at = b.value("add", b.broadcast(origin, (self.part,)), b.value("arange", extent=self.part))
@@ -288,8 +290,8 @@ class RowParts:
         return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
 
     def both_edges(self) -> RowPart:
-        """The edges: `step` positions in front of the body, and `step` positions behind it. Unused positions take the
-        tile's last columns, which the body does not have."""
+        """Returns the edges: `step` positions in front of the body, and `step` positions behind it. Unused positions
+        get the tile's last columns, which are not in the body."""
         b, shape, step = self.b, (*self.of.rows, self.edges), self.of.step
 
         def wide(value: Value) -> Value:
@@ -316,14 +318,14 @@ class RowParts:
         return known | {(each, len(each.shape) - 1): own for each in self.of.inside}
 
     def grouped(self, accumulator: Value) -> tuple[tuple[int, ...], int, int, int]:
-        """How the lanes share a row. Returns the shape of all rows, the number of runs per lane, the number of lanes,
-        and the number of contiguous elements in a run."""
+        """Computes how lanes share a row of an accumulator. Returns the shape of all rows, the runs per lane, the
+        number of lanes, and the contiguous elements per run."""
         extent = accumulator.shape[-1]
         near = self.of.step if extent == self.part else extent // self.lanes
         return self.of.rows, extent // (self.lanes * near), self.lanes, near
 
 
 def is_aligned(function: Function, rows: AnyRows) -> bool:
-    """Whether all rows are known to begin at multiples of `step`."""
+    """Whether all rows are known to begin at multiples of `rows.step` elements."""
     facts = facts_now(function)
     return all(facts.of(value).every * times % rows.step == 0 for value, times in rows.start)

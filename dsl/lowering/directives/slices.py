@@ -1,4 +1,5 @@
-"""Slices: a slice has the operations that compute a value, and can be repeated for other inputs."""
+"""Slices. The slice of a value is the list of operations that compute it. A slice can be built again for other
+inputs."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from dsl.lowering.ir.location import Loc, Source
 
 
 def inside(op: Op) -> list[Op]:
-    """All operations in the regions of an operation."""
+    """Returns all operations in the regions of `op`, such as the body of a loop."""
     return [inner for region in op.regions for inner in walk(region)]
 
 
 def reads(op: Op) -> list[Value]:
-    """All values that an operation reads, including reads by operations inside it."""
+    """Returns all values that `op` and the operations in its regions read."""
     return [value for each in (op, *inside(op)) for value in each.operands]
 
 
@@ -24,7 +25,8 @@ T = TypeVar("T", bound=Hashable)
 
 
 def reached(first: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yields these objects, and all objects that `following` leads to from them. Each object is visited once."""
+    """Yields the objects of `first`, the objects that `following` returns for them, and so on. Yields each object
+    once."""
     todo = list(first)
     seen = set(todo)
     while todo:
@@ -36,14 +38,14 @@ def reached(first: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterat
 
 
 def enclosing(op: Op, outside: Mapping[Op, Op]) -> Iterator[Op]:
-    """The operations around an operation, from the innermost outwards. `outside` is the result of `parents`."""
+    """Yields the operations whose regions contain `op`, the innermost first. `outside` is the result of `parents`."""
     while op in outside:
         op = outside[op]
         yield op
 
 
 def slice_of(ops: Sequence[Op], wanted: Iterable[Value]) -> list[Op]:
-    """The operations among `ops` that compute `wanted`, in order."""
+    """Returns the operations in `ops` on which the values `wanted` depend, in order."""
     needed, found = set(wanted), []
     for op in reversed(ops):
         if needed.intersection(op.results):
@@ -53,21 +55,22 @@ def slice_of(ops: Sequence[Op], wanted: Iterable[Value]) -> list[Op]:
 
 
 def leaves_of(part: Iterable[Op], wanted: Iterable[Value]) -> set[Value]:
-    """The inputs of a slice: values that it uses and does not compute."""
+    """Returns the inputs of a slice: the values that it reads but does not compute."""
     part = list(part)
     made = {result for op in part for result in op.results}
     return ({operand for op in part for operand in op.operands} | set(wanted)) - made
 
 
 def impure(part: Iterable[Op]) -> Op | None:
-    """The first operation of a slice that is not pure. Such an operation must not be repeated elsewhere. Returns None
-    if all are pure."""
+    """Returns the first operation of `part` that is not pure, or None. A slice with such an operation cannot be built
+    again elsewhere."""
     others = [op for op in part if not op.spec.pure]
     return others[0] if others else None
 
 
 def made_anew(b: Builder, part: Sequence[Op], table: Mapping[Value, Value], wanted: Value) -> Value:
-    """`wanted`, recomputed by the operations of its slice. `table` maps old inputs to new inputs."""
+    """Builds the slice of `wanted` again, with its inputs replaced as in `table`, and returns the new value. `part`
+    contains the operations of the slice."""
     known, needed = dict(table), {wanted} - table.keys()
     again: list[Op] = []
     for op in reversed(part):
@@ -85,6 +88,6 @@ def without(ops: Iterable[Op], gone: Collection[Op]) -> list[Op]:
 
 
 def located(function: Function, op: Op) -> Loc:
-    """The location of an operation. An operation may have no location, as in IR that is read from text. The result is
-    then the location of the kernel."""
+    """Returns the source location of an operation, or of the kernel if the operation has none, as in IR that is read
+    from text."""
     return op.loc or function.loc or Loc(Source(function.name, ""), 0, 0)

@@ -1,4 +1,4 @@
-"""`split p: 4`, split-K: several blocks share the iterations of a loop that only adds to accumulators.
+"""`split p: 4` (split-K): divides the iterations of loop p among 4 blocks. The loop may only add to accumulators.
 
     acc = zeros(…)                 acc = zeros(…)
     for p in range(…):             for p in part of range(…):
@@ -8,20 +8,20 @@
                                        acc = the blocks' sums, added in order
                                        c[…] = acc
 
-The number of parts multiplies the extent of the grid's last axis. Partial results and arrival counters are in
-workspaces, which the launch provides. The last block to arrive combines the parts in ascending order, so a result has
-the same bits on every call. No block waits for another block, so blocks may run in any order. `joins.py` finds the
-accumulators, and determines how their parts are combined. If only a reduction reads an accumulator, each block does
-that reduction before it stores its part. If parts are small, each thread of the last block combines some of them, and a
-reduction combines the threads' results.
+The grid's last axis becomes 4 times as long. Partial sums and arrival counters are in workspaces, which the launch
+allocates. The last block to arrive adds the partial sums in ascending order, so a result has the same bits on every
+call. No block waits for another block, so blocks may run in any order. `joins.py` finds the accumulators, and how
+partial sums are combined. If only a reduction reads an accumulator, each block reduces its own sums before it stores
+them. If partial sums are small, the last block loads several at once, one beside the other in a tile, and reduces the
+tile.
 
-`split p: stream`, stream-K: the grid has as many blocks as run at once (`blocks_per_sm` on each SM, 1 by default). Each
-block loops over tiles. While at least as many tiles as blocks are left, each block computes a whole tile, so that
-neighbouring blocks finish together. The iterations of all remaining tiles form one sequence, which is divided into
-equal shares. If one block computes a tile alone, the tile's sums are not stored in memory. Stream-K with whole tiles
-first is from Osama et al., PPoPP 2023.
+`split p: stream` (stream-K): the grid has as many blocks as run at the same time (`blocks_per_sm` on each SM, 1 by
+default). Each block loops over tiles. Each block first computes whole tiles, as long as enough tiles for all blocks are
+left. The iterations of all remaining tiles form one sequence, of which each block computes an equal share. If one block
+computes a whole tile, it does not store the sums in a workspace. Stream-K with whole tiles first is from Osama et al.,
+PPoPP 2023.
 
-No loop is split by default. A split changes the order of the additions, and more blocks help only a small grid.
+No loop is split by default, because a split changes the order of the additions, and more blocks help only a small grid.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from dsl.lowering.shared.atoms import offsets_within
 
 PARTS = (1, 2, 4)
 STREAM = 0
-"""The number of parts that represents `stream`."""
+"""The value of `parts` for `split p: stream`."""
 Values = Sequence[Value]
 AXIS = 2
-"""The grid axis that the parts extend. It is the last axis, so that the known facts of block(0) and block(1) stay
+"""The grid axis that `split` makes longer. It is the last axis, so that known facts about block(0) and block(1) stay
 valid. Masks and access widths depend on these facts."""
 MOST, AHEAD = 4, 4
-"""`MOST` is the number of elements that a thread of the last block combines at a time. `AHEAD` is the unroll factor of
-the loop over parts."""
+"""`MOST` is the number of elements per thread that the last block loads at a time. `AHEAD` is the unroll factor of the
+loop over partial sums."""
 
 
 def split(function: Function) -> None:
-    """Splits the loops that the schedule names. Raises TileError `schedule` for a loop that cannot be split."""
+    """Splits the loops in `split` lines. Raises TileError `schedule` for a loop that cannot be split."""
     for name, parts in function.by_subject("split", int).items():
         loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
         if loops:
@@ -65,7 +65,7 @@ def split(function: Function) -> None:
 
 
 def may_deal(function: Function) -> bool:
-    """Whether several blocks may share a tile. `dsl verify` then compares the results of all blocks."""
+    """Whether several blocks may compute one tile together. If so, `dsl verify` compares the results of all blocks."""
     return bool(function.by_subject("split", int))
 
 
@@ -98,8 +98,8 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
 
 
 def _leave_behind(function: Function, loop: Op) -> None:
-    """Drops the `stage` lines of tensors that are loaded only after the loop. Only one of the blocks that share a tile
-    runs the code after the loop."""
+    """Drops the `stage` lines of tensors that are loaded only after the loop. The code after the loop is then in a
+    branch, which only one block of a tile executes."""
     top = function.body.ops
     behind = {op.operands[0].name for op in top[top.index(loop) + 1 :] if is_load(op)}
     ahead = {op.operands[0].name for each in top[: top.index(loop) + 1] for op in (each, *inside(each)) if is_load(op)}
@@ -124,8 +124,8 @@ def _check_place(function: Function, loops: list[Op]) -> None:
 
 
 def _check_iterations(function: Function, loop: Op) -> None:
-    """Raises Unsplit unless all tiles have the same trip count, and the kernel knows it before the first tile. Stream-K
-    divides the iterations of all tiles into shares, so it needs their total number."""
+    """Raises Unsplit unless all tiles have the same trip count, computed before the first tile. Stream-K needs the
+    total number of iterations of all tiles."""
     if any(op.spec.elements.of_grid == "rank" for op in walk(function.body)):
         raise Unsplit("the blocks of a cluster take tiles together", "cluster 1, or a number of parts")
     before = function.body.ops[: function.body.ops.index(loop)]
@@ -138,8 +138,8 @@ def _check_iterations(function: Function, loop: Op) -> None:
 
 
 def _check_effects(function: Function, loop: Op) -> None:
-    """Raises Unsplit for visible effects in the loop, where each block would cause only a part of them. Raises Unsplit
-    also for visible effects before the loop, because every block would repeat them."""
+    """Raises Unsplit if the code in or before the loop has visible effects, such as stores. In the loop, each block
+    would cause only some of them. Before the loop, every block would repeat them."""
     before = function.body.ops[: function.body.ops.index(loop)]
     for op in (each for top in before for each in (top, *inside(top))):
         # Checks may be repeated: each block gets the same result.
@@ -153,8 +153,8 @@ def _check_effects(function: Function, loop: Op) -> None:
 
 
 def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
-    """The name of an operation that other blocks or users notice, because it prints, writes memory of one of these
-    `spaces`, or orders accesses to memory. Returns None for any other operation."""
+    """Returns the name of an operation with a visible effect: it prints, writes memory in one of the `spaces`, or
+    orders memory accesses for other blocks. Returns None for any other operation."""
     spec = op.spec
     for effect in spec.access.effects(op):
         if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
@@ -167,10 +167,10 @@ def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
 
 
 class _Meeting:
-    """The blocks that share a tile. Each block has the sums of some iterations of the loop. `each` is the greatest
-    number of partial sums that a block stores. `at_once` is the number of parts that the last block combines at a time.
-    With `keeps_layout`, the joined sums lie in registers as the sums of the loop do. `fragments` then has the sums that
-    are arranged in memory for this layout, with their shapes there.
+    """Builds the code by which blocks combine their partial sums of one tile. A block stores at most `each` partial
+    sums. The last block loads `at_once` partial sums at a time. If `keeps_layout` is true, the combined sums have the
+    same register layout as the sums of the loop. `fragments` then maps each sum of an MMA to its shape in memory,
+    chosen for this layout.
     """
 
     each = 1
@@ -199,27 +199,27 @@ class _Meeting:
         self.arrived = self.function.workspace("arrived", U32, 1, zero=True)
 
     def iterations(self) -> Value:
-        """The trip count of the loop. The count is 0 or negative if the loop is empty."""
+        """Computes the trip count of the loop, which is 0 or negative for an empty loop."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
         return b.cdiv(b.value("sub", stop, start), step)
 
     def shorten(self, first: Value, count: Value) -> None:
-        """Restricts the loop to `count` iterations, starting at iteration `first`. The loop may end earlier."""
+        """Restricts the loop to at most `count` iterations, starting at iteration `first`."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
         first, count = (b.value("mul", self._as(each, start.dtype), step) for each in (first, count))
         begin = b.value("add", start, first)
         self.loop.operands[:2] = [begin, b.value("minimum", stop, b.value("add", begin, count))]
 
     def arrive(self, place: Value, counter: Value, others: Value) -> Value:
-        """Stores the sums of this block, and counts the block as arrived. Returns whether `others` other blocks have
-        arrived before."""
+        """Builds the code that stores this block's sums and counts its arrival. Returns a flag that is true if `others`
+        other blocks have arrived before."""
         b = self.b
         for memory, result in zip(self.memories, self.results, strict=True):
             value = self._in_memory(result)
             self._store(memory, self._at(place, value.tile.shape), value)
         has = ["memory", "offset", "value"]
         operands = [self.arrived, counter, b.constant(1, U32)]
-        # With release, the sums are visible before the count. With acquire, the last block sees the sums of all other
+        # Release makes the sums visible before the count. Acquire lets the last block read the sums of all other
         # blocks.
         count = b.op("atomic", operands, has=has, action="add", order="acq_rel", scope="gpu").result
         return b.value("eq", count, self._as(others, U32))
@@ -227,8 +227,8 @@ class _Meeting:
     def joined(
         self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
     ) -> Values:
-        """The sums of all blocks, combined in ascending order. The result starts with the sum at `first`. A loop then
-        adds the sum at `place(turn)` in each iteration."""
+        """Builds the code that combines the sums of all blocks in ascending order. It loads the sums at `first`. Then a
+        loop adds the sums at `place(turn)` in each iteration."""
         b, results = self.b, self.results
         self._store(self.arrived, counter, b.constant(0, U32))  # ready for the next launch
         starts = self._parts(first)
@@ -242,18 +242,19 @@ class _Meeting:
         body.ops.append(self.end(*ends))
         made = b.op("for", [*turns, b.index(self.at_once), *starts], [body], unroll=1 if self.at_once == 1 else AHEAD)
         for result, new, within in zip(results, made.results, body.args[1:], strict=True):
-            # A layout of the schedule is that of the whole tile.
+            # A `layout` line for this name applies to the whole tile, not to these values.
             new.name = within.name = None if result in self.fragments else result.name
         totals = made.results if self.at_once == 1 else self._reduced(made.results)
         return [self._from_memory(total, result) for total, result in zip(totals, results, strict=True)]
 
     def there(self, turn: Value) -> Value | None:
-        """A mask for the `at_once` parts from `turn` on, which are combined together. The mask is true for parts that
-        exist. Returns None if all of these parts exist."""
+        """Computes a mask for the `at_once` partial sums from number `turn` on: true for those that exist. Returns None
+        if all exist."""
         return None
 
     def _groups(self, values: Values) -> Iterator[tuple[PartialSums, Values]]:
-        """The groups of accumulators that are combined together. Each group comes with its own slice of `values`."""
+        """Yields the groups of accumulators that are combined together, each with the corresponding part of
+        `values`."""
         left = iter(values)
         for each in self.sums:
             yield each, [next(left) for _ in each.values]
@@ -263,7 +264,7 @@ class _Meeting:
         return [value for (each, a), (_, b) in pairs for value in joined(self.b, each.join, a, b)]
 
     def _reduced(self, tiles: Values) -> list[Value]:
-        """Combines parts that are stacked along the first axis."""
+        """Reduces tiles whose first axis enumerates partial sums."""
         out: list[Value] = []
         for each, values in self._groups(tiles):
             out += self.b.op("reduce", values, [copied_region(each.join)], axis=0).results
@@ -273,7 +274,7 @@ class _Meeting:
         return self.b.value("select", self._aligned(here, yes.tile.shape), yes, no)
 
     def _aligned(self, along: Value, shape: tuple[int, ...]) -> Value:
-        """Broadcasts a tile with one value per part to all elements of the parts."""
+        """Broadcasts a tile that has one value per partial sum to `shape`, the shape of several partial sums."""
         b = self.b
         return b.broadcast(b.reshape(along, (*along.tile.shape, *(1 for _ in shape[1:]))), shape)
 
@@ -281,8 +282,8 @@ class _Meeting:
         return Op(OPS["yield"], values, [], {}, (), self.b.loc)
 
     def behind_if(self, condition: Value, then: Block, sums: Values) -> None:
-        """Moves the operations that follow the loop into a branch. The branch runs if `condition` holds, and its
-        operations read `sums`."""
+        """Moves the operations after the loop into a branch that runs if `condition` is true. There they read `sums`
+        instead of the loop's results."""
         # Shared tiles are allocated at the top of a function, never in a branch.
         then.ops += [op for op in self.behind if not op.spec.allocates]
         replace_uses(then, dict(zip(self.results, sums, strict=True)))
@@ -292,7 +293,7 @@ class _Meeting:
         self.b.op("if", [condition], [then, otherwise], types=[])
 
     def _stored(self, value: Value) -> DType:
-        """The type in which a sum is stored in memory."""
+        """Returns the type of a sum in its workspace. An index is stored as s32 or s64."""
         return value.dtype if value.dtype is not INDEX else S64 if self.function.index_bits == 64 else S32
 
     def _as(self, value: Value, dtype: DType) -> Value:
@@ -301,7 +302,7 @@ class _Meeting:
         return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
 
     def _parts(self, place: Value, there: Value | None = None) -> list[Value]:
-        """Loads the sums of one part, or of several parts side by side."""
+        """Loads the sums at `place`. If `place` is a tile, loads several partial sums into one tile."""
         pairs = zip(self.memories, self.results, strict=True)
         shapes = [self.fragments.get(r, r.tile.shape) for r in self.results]
         return [
@@ -310,7 +311,7 @@ class _Meeting:
         ]
 
     def _in_memory(self, value: Value) -> Value:
-        """A sum as it lies in its workspace."""
+        """Rearranges a sum to its shape in the workspace."""
         if value not in self.fragments:
             return value
         b, (rows, columns) = self.b, value.tile.shape
@@ -318,7 +319,7 @@ class _Meeting:
         return b.reshape(b.value("transpose", parts, axes=(0, 3, 2, 4, 1, 5)), self.fragments[value])
 
     def _from_memory(self, stored: Value, result: Value) -> Value:
-        """The tile of a sum that lies as `_in_memory` has arranged it."""
+        """Reverses `_in_memory`: rearranges a loaded sum to the tile `result`."""
         if result not in self.fragments:
             return stored
         b, (rows, columns) = self.b, result.tile.shape
@@ -328,7 +329,8 @@ class _Meeting:
         return total
 
     def _at(self, place: Value, shape: tuple[int, ...]) -> Value:
-        """Offsets of the elements of a sum in its workspace. `shape` is the shape of the sum there."""
+        """Computes the workspace offsets of the elements of sum number `place`. `shape` is the sum's shape in the
+        workspace."""
         b = self.b
         start = b.value("mul", *b.same_shape([place, b.index(prod(shape))]))
         if not shape:
@@ -348,12 +350,12 @@ class _Meeting:
 
 
 def _fragments(function: Function, loop: Op, sums: PartialSums) -> tuple[int, int] | None:
-    """The shape in memory of an accumulator of MMAs, so that a warp's accesses of 16 bytes are contiguous. Returns None
-    for any other sum.
+    """Returns the shape in memory of an accumulator of MMAs, chosen so that each warp accesses contiguous memory, 16
+    bytes per lane. Returns None for any other sum.
 
-    An MMA gives a thread two neighbours of a row, and two more eight rows below (`m16n8`; PTX ISA, "Matrix fragments").
-    Each row in memory has the 128 elements of an m16n8, those of a thread together. In row-major order, a thread would
-    access 8 bytes: stream-K with 128 x 256 sums took 1.1 to 1.6 times as long (H200, 11 products).
+    In an m16n8 fragment, a thread has two neighbours of one row, and two more eight rows below (PTX ISA, "Matrix
+    fragments"). A row in memory contains the 128 elements of one m16n8, ordered by thread. In row-major order, a thread
+    would access only 8 bytes: stream-K with 128 x 256 sums took 1.1 to 1.6 times as long (H200, 11 products).
     """
     if len(sums.values) > 1 or sums.alone:
         return None
@@ -367,13 +369,13 @@ def _fragments(function: Function, loop: Op, sums: PartialSums) -> tuple[int, in
 
 
 class _Split(_Meeting):
-    """Split-K: a fixed number of parts for each tile, along the grid's last axis."""
+    """Split-K: a fixed number of blocks for each tile, along the grid's last axis."""
 
     def __init__(self, function: Function, loop: Op, sums: list[PartialSums], parts: int):
         super().__init__(function, loop, sums)
         self.parts = parts
         shapes = [result.tile.shape for result in self.results]
-        # Parts are stacked in one tile, whose extents must be powers of two.
+        # Several partial sums form one tile, whose extents must be powers of two.
         if not any(extent & (extent - 1) for shape in shapes for extent in shape):
             room = function.threads * MOST // max(map(prod, shapes))
             self.at_once = 1 << min(parts, max(1, room)).bit_length() - 1  # a power of two
@@ -393,8 +395,8 @@ class _Split(_Meeting):
         function.body.ops = [*kept, *top.ops, *self.before, *head.ops, self.loop, *self.alone, *meeting.ops]
 
     def _divide(self) -> Value:
-        """The number of the part that this block computes. The kernel's own reads of the grid's last axis still return
-        the values from before the split."""
+        """Computes which part of the iterations this block executes. The kernel's own reads of the grid's last axis
+        still return the values from before the split."""
         b, function = self.b, self.function
         number, parts = b.value("block_id", axis=AXIS), b.index(self.parts)
         single = function.grid[AXIS] == 1  # then no division is needed
@@ -405,7 +407,8 @@ class _Split(_Meeting):
         return number if single else b.value("mod", number, parts)
 
     def _meet(self, part: Value) -> None:
-        """The last block of a tile to arrive runs the rest of the kernel, with the sums of all parts."""
+        """Builds the code after the loop. The last block of a tile to arrive combines the sums of all blocks, and runs
+        the rest of the kernel."""
         b = self.b
         rows, columns = (self._extent(axis) for axis in (0, 1))
         plane = b.value("mul", rows, columns)
@@ -426,12 +429,12 @@ class _Split(_Meeting):
         self.behind_if(is_last, then, sums)
 
     def _extent(self, axis: int) -> Value:
-        """Number of blocks along an axis of the grid."""
+        """Returns the number of blocks along a grid axis."""
         known = self.function.grid[axis]
         return self.b.index(known) if isinstance(known, int) else self.b.value("grid_size", axis=axis)
 
     def _side_by_side(self, turn: Value) -> Value:
-        """The numbers of the parts that are combined at a time, starting at `turn`."""
+        """Computes the numbers of the `at_once` partial sums from number `turn` on."""
         if self.at_once == 1:
             return turn
         return self.b.value("add", *self.b.same_shape([turn, self.b.value("arange", extent=self.at_once)]))
@@ -445,12 +448,14 @@ class _Split(_Meeting):
 class _Stream(_Meeting):
     """Stream-K: each block computes whole tiles first, then an equal share of the iterations of all remaining tiles.
 
-    A block stores at most two sums: one for a tile that it starts, and one for a tile that another block has started.
+    A block stores at most two partial sums: one of a tile whose first iteration it executes, and one of a tile that
+    another block started.
     """
 
     each = 2
-    # A block that computes a tile alone goes on with its own sums. If all sums are joined, rows of 16 bytes in memory
-    # are better: they also give the result its wide stores (2 to 4 % of products with 2 to 8 parts, H200).
+    # A block that computes a tile alone continues with its own sums, so all sums have the loop's layout. In split-K,
+    # where all sums come from memory, row-major sums are 2 to 4 % faster, because the result then has wide stores
+    # (products with 2 to 8 parts, H200).
     keeps_layout = True
 
     def run(self) -> None:
@@ -472,7 +477,7 @@ class _Stream(_Meeting):
             share = b.value("maximum", b.cdiv(total, blocks), one)
             low = b.value("minimum", b.value("mul", block, share), total)
             high = b.value("minimum", b.value("add", low, share), total)
-            begun = b.value("floordiv", low, iterations)  # the first remaining tile in which this block has a part
+            begun = b.value("floordiv", low, iterations)  # the first remaining tile with iterations of this block
             parted = b.value("maximum", b.value("sub", b.cdiv(high, iterations), begun), b.index(0))
             parted = b.value("select", b.value("lt", low, high), parted, b.index(0))
             bounds = [b.index(0), b.value("add", waves, parted), one]
@@ -503,14 +508,14 @@ class _Stream(_Meeting):
                 self._meet(block, first, opening, of(block, b.value("floordiv", end, share)))
         body = Block([turn])
         body.ops = [*inside.ops, *rest, self.loop, *self.alone, *meeting.ops, self.end()]
-        # The attribute `tiles` lets `pipeline` continue its copies from tile to tile, as in a persistent block.
+        # With the attribute `tiles`, copies of `pipeline` continue from tile to tile, as in a persistent block.
         around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
         function.body.ops = [*kept, *ahead, *top.ops, around]
         function.grid = [["*", "sms", function.number("blocks_per_sm", 1)], 1, 1]
 
     def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
-        """A block that has all iterations of a tile runs the rest of the kernel at once. Otherwise the last block to
-        arrive runs the rest, with the sums of all parts."""
+        """Builds the code after the loop. If a block executes all iterations of a tile, it runs the rest of the kernel
+        with its own sums. Otherwise the last block to arrive combines all sums and runs the rest."""
         b, two, one = self.b, self.b.index(2), self.b.index(1)
         types = [*(result.type for result in self.results), TileType((), I1)]
         yes = b.constant(True, I1)

@@ -1,4 +1,4 @@
-"""`stage a, b: shared`: loads of these tensors in a loop become copies to shared memory and loads from it.
+"""`stage a, b: shared`: a loop copies tiles of tensors a and b to shared memory, and loads them from there.
 
     for p:                         for p:
         x = load a[…]                  copy sa, a[…]; copy sb, b[…]; commit; wait 0
@@ -6,14 +6,14 @@
         …                              y = load sb
                                        …
 
-Stores of a tensor can go through shared memory, too. A thread then stores 16 bytes of a row at once.
+Stores can also go through shared memory, so that a thread stores 16 contiguous bytes of a row at once.
 
-For a load before a loop, the copy replaces the load, and each use in the loop reads the shared tile again. So `stage q:
-shared` keeps the queries of attention out of the registers. If a load comes after a loop, its copy starts before the
-loop and arrives during the loop. An example is `stage z: shared`, where z is added to accumulators.
+If the load is before a loop, it becomes a copy, and each use in the loop loads from the shared tile. So `stage q:
+shared` keeps the queries of attention out of the registers. If the load is after a loop, its copy starts before the
+loop and arrives during the loop. Example: `stage z: shared` for a tensor z that is added to accumulators.
 
-`pipeline` then lets the copies run iterations ahead. By default, a load is staged if it feeds an MMA. A 16-bit result
-is staged by default if it comes from an MMA whose operand b is not contiguous along k.
+`pipeline` then starts the copies some iterations earlier. By default, a load is staged if an MMA uses its result. A
+16-bit result of an MMA is staged by default if the MMA's operand b is not contiguous along k.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along,
 from dsl.lowering.shared.atoms import offsets_within
 
 WAYS = {"shared": True, "registers": False}
-"""Whether a value that is computed in parts, or a result that is stored, goes through shared memory."""
+"""The options of the choice `stage` for values computed in parts and for results. True means shared memory."""
 
 
 UNIT = "bytes of shared memory"
 STAGES_OF_EACH = 3
-"""The stages that each of several loops one after another needs, for TMA copies by default. Two products of 128 x 128
-with 3 stages each take 0.89 to 0.92 of the time of copies by threads. With tiles of 128 x 256 and 1 and 2 stages,
-they take 1.00 to 1.49 of it (H200, f16, four shapes from 1024 to 8192)."""
+"""Several loops one after another use TMA copies by default only if each loop gets this many stages. Two products of
+128 x 128 with 3 stages each take 0.89 to 0.92 times as long as with copies by threads. With tiles of 128 x 256 and 1
+and 2 stages, they take 1.00 to 1.49 times as long (H200, f16, four shapes from 1024 to 8192)."""
 
 
 def stage(function: Function, target: Target) -> None:
-    """Stages loads in loops: the loads that the schedule names, and loads that feed MMAs. Raises TileError `name`,
-    `schedule`, `shared` or `instruction` if a line cannot be honoured."""
+    """Stages the loads and stores of tensors in `stage` lines. By default, also stages operands and some results of
+    MMAs. Raises TileError `name`, `schedule`, `shared` or `instruction` if a line is impossible for this kernel."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
     said = function.by_subject("stage", str)
@@ -95,15 +95,15 @@ def stage(function: Function, target: Target) -> None:
 def _stage_loads(
     function: Function, choosing: _Choosing, found: list[tuple[Op, Op]], once: list[Op], behind: list[Op]
 ) -> None:
-    """Stages the chosen loads. `found` has loads with their loops. `once` has loads before the loops that use them.
-    `behind` has loads after loops."""
+    """Stages the loads that `choosing` selects. `found` contains pairs of a loop and a load in it. `once` contains
+    loads in front of the loops that use them. `behind` contains loads after loops."""
     chosen: dict[Op, list[Op]] = {}
     choosing.find_boxes(found)
     for loop, load in found:
         if way := choosing.way(load, loop.regions[0]):
             chosen.setdefault(loop, []).append(load)
             load.attrs[TMA] = way == TMA
-    for load in once:  # only by a line or for wgmma: attention with heads of 64 keeps its queries in registers
+    for load in once:  # not for mma.sync by default: attention with heads of 64 keeps its queries in registers
         if (load.operands[0].name in choosing.said or feeds_wgmma(load, choosing.users)) and choosing.way(load, None):
             _stage_once(function, choosing.facts, load)
     for load in behind:
@@ -116,36 +116,35 @@ def _stage_loads(
 def choose_stage(
     function: Function, name: str, options: Mapping[str, Any], rule: str, why: str, loc: Loc | None, **more: Any
 ) -> Any:
-    """Makes a choice that a `stage` line can make. `more` has further arguments of `choose`."""
+    """Makes the choice `stage` for `name`. `more` contains further arguments of `Choices.choose`."""
     line = f"stage {name}: {{option}}"
     return function.choices.choose("stage", name, options, rule, loc=loc, because=why, line=line, **more)
 
 
 def unstage(function: Function, names: Collection[str]) -> None:
-    """Drops the `stage` lines of `names`."""
+    """Removes the `stage` lines of `names` from the schedule."""
     if names:
         said = function.by_subject("stage", str)
         function.attrs["stage"] = {name: word for name, word in said.items() if name not in names}
 
 
 def _used_in_loops(function: Function, loops: list[Op]) -> list[Op]:
-    """Loads before loops whose results the loops use."""
+    """Returns each load that is outside all loops, but is used in a loop."""
     users = uses(function.body)
     inside = {op for loop in loops for op in walk(loop.regions[0])}
     return [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
 
 
 def _behind_loops(body: Block, said: dict[str, str]) -> list[Op]:
-    """Loads after the first loop that have a `stage` line other than `tma`."""
+    """Returns each load after the first loop, if its tensor has a line `stage …: shared` or `registers`."""
     loops = [i for i, op in enumerate(body.ops) if op.spec.control.counters]
     found = [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
     return [op for op in found if said.get(op.operands[0].name or "", TMA) != TMA]
 
 
 def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
-    """Lets some stores go through shared memory: stores of the tensors that the schedule names, and by default
-    stores of 16-bit results of MMAs. Each pair of tensor and
-    shape has one shared tile."""
+    """Stages the stores of tensors in `stage` lines, and by default some stores of MMA results. All stores of one shape
+    to one tensor share a shared tile."""
     tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
     choosing, head, taken = _ChoosingResults(function, target, stores, said), Block(), taken_names(function.body)
     for op in stores:
@@ -163,7 +162,7 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
 
 
 class _ChoosingResults:
-    """Decides which stores go through shared memory. There is one choice for each tensor."""
+    """Decides which stores go through shared memory, with one decision per tensor."""
 
     def __init__(self, function: Function, target: Target, stores: list[Op], said: dict[str, str]):
         self.function, self.target, self.said = function, target, said
@@ -185,7 +184,7 @@ class _ChoosingResults:
         return self.chosen[name]
 
     def _is_planned(self, op: Op, value: Value) -> bool:
-        """Whether TMA may store a result of wgmma by default."""
+        """Whether `op` stores a result of wgmma that TMA may store by default."""
         bits = op.operands[0].dtype.bits
         if not any(loop.attrs.get("tiles") for loop in walk(self.function.body)):
             return False  # no tile follows, so no other work overlaps a TMA store
@@ -193,8 +192,8 @@ class _ChoosingResults:
         return bool(products) and all(map(is_wgmma, products)) and (bits == 16 or op.operands[0].dtype.is_int)
 
     def _leaves_by_tma(self, op: Op, value: Value) -> bool:
-        """Whether TMA stores a result that the schedule does not mention. There is a choice only if all stores of the
-        tensor can be TMA boxes."""
+        """Decides whether TMA stores a result without a `stage` line. Makes no choice, and returns False, if some store
+        of the tensor cannot be a TMA box."""
         function, name = self.function, op.operands[0].name or "tensor"
         alike = [each for each in self.stores if each.operands[0] is op.operands[0]]
         around = parents(function.body)
@@ -202,7 +201,7 @@ class _ChoosingResults:
             return False
         bytes = tile_bytes(value)
         options = {TMA: True, **dict.fromkeys(self._options(bytes), False)}
-        # Several TMA stores are not ordered, whether they store different tiles or one tile.
+        # Two TMA stores are not ordered, even if they store the same tile.
         retreats = (f"stage.{name}", "registers", ("shared",)), (f"stage.{name}", "shared", ("hazard",))
         costs, why = {TMA: bytes, "shared": bytes, "registers": 0}, "one thread stores it while the block goes on"
         way: bool = choose_stage(function, name, options, TMA, why, op.loc, retreats=retreats, costs=costs, unit=UNIT)
@@ -212,15 +211,15 @@ class _ChoosingResults:
         return way
 
     def _of_tma(self, op: Op, value: Value) -> bool:
-        """Whether to stage a store that the schedule assigns to TMA. Such a store is staged if its rows may end inside
-        a unit of 16 bytes."""
+        """Decides whether to stage a store with a line `stage …: tma`. It is staged only if rows may end inside a unit
+        of 16 bytes, which TMA cannot store."""
         function, name = self.function, op.operands[0].name
         is_box = not flaw_of_box(function, self.target, self.facts, op)
         part = part_of_rows(function, self.facts, op) if is_box else None
         if part is None:
             return False  # `tma_stores` rewrites this store, or raises the error that gives the reason
-        # Whether rows end at multiples of 16 bytes depends only on the shapes of the call. So the line has less effect,
-        # and there is no error.
+        # Only the shapes of the call determine whether rows end at multiples of 16 bytes. So this is no error: threads
+        # store instead.
         bytes = tile_bytes(value)
         fits = self._rule(bytes)
         loc, costs = function.lines.get(("stage", name or "")), {"shared": bytes, "registers": 0}
@@ -231,9 +230,9 @@ class _ChoosingResults:
         return chosen
 
     def _of_rows(self, op: Op, value: Value) -> bool | None:
-        """Whether to stage a store that the schedule does not assign to TMA. A line of the schedule decides. By
-        default, a store is staged if a thread then stores 16 bytes instead of 4. Returns None if there is nothing to
-        decide."""
+        """Decides whether to stage a store without a line `stage …: tma`, by another `stage` line or by default. By
+        default, a store is staged if a thread then stores 16 bytes at once instead of 4. Returns None if there is no
+        line and no reason to stage."""
         function, name = self.function, op.operands[0].name
         bytes = tile_bytes(value)
         word, asked = self.said.get(name or ""), function.lines.get(("stage", name or ""))
@@ -250,20 +249,21 @@ class _ChoosingResults:
         return choose_stage(function, subject, options, rule, why, op.loc, retreats=retreats, pinned=asked)
 
     def _why_staged(self, op: Op, value: Value) -> str | None:
-        """The reason to stage a store that no line mentions. Returns None if it should not be staged."""
+        """Returns the reason to stage a store without a line, or None if it should not be staged."""
         products, dtype = list(_products_behind(value)), op.operands[0].dtype
         if not products:
             return None
         if neighbours(self.facts, op, op.spec.access.under_mask) * dtype.bytes < MAX_BYTES:
-            # Rows begin at odd places. The lanes that store a row of a fragment fill a part of each sector. H200, bf16,
-            # 128 x 256: 4096 x 4095 x 64, 23 us in place of 87; 4096 x 4092 x 64, 19 us in place of 44.
+            # Rows begin at odd addresses. The lanes that store a row of a fragment then fill only a part of each
+            # sector. H200, bf16, 128 x 256: 4096 x 4095 x 64, 23 us in place of 87; 4096 x 4092 x 64, 19 us in place of
+            # 44.
             if max(self.facts.of(offset_of(op)).run) < WARP:
                 return None
             return "rows begin at odd places, and neighbouring lanes then store neighbouring elements"
         if dtype.bits != 16:
             return None
-        # Each thread has 4 contiguous bytes of an MMA's result. Without staging, rows are stored half a sector at a
-        # time. By mma.sync, threads can have 16 bytes if b lies along k.
+        # A thread has 4 contiguous bytes of an MMA's result. Without staging, a store writes only half sectors. With
+        # mma.sync, a thread can have 16 contiguous bytes if b is contiguous along k.
         apart = any(is_wgmma(p) or not lies_along(self.facts, p.operands[1], 0, self.starts) for p in products)
         return "a thread has 4 bytes of a row of a product, and stores 16" if apart else None
 
@@ -275,7 +275,7 @@ class _ChoosingResults:
 
 
 def _through(function: Function, store: Op, tile: Value) -> None:
-    """Redirects a store: the value goes to a shared tile first, and the store then takes the value from that tile."""
+    """Stages a store: stores the value to a shared tile, loads it again, and stores the loaded value to the tensor."""
     b, ahead, value = Builder(located(function, store)), Block(), operand(store, "value")
     assert value is not None
     with b.region(ahead):
@@ -289,7 +289,7 @@ def _through(function: Function, store: Op, tile: Value) -> None:
 
 
 def _products_behind(value: Value) -> Iterator[Op]:
-    """Yields the MMAs from whose results `value` is computed, element by element."""
+    """Yields the MMAs on which `value` depends through elementwise operations, transposes and loops."""
 
     def makers(value: Value) -> list[Value]:
         op = value.op
@@ -303,7 +303,7 @@ def _products_behind(value: Value) -> Iterator[Op]:
 
 
 def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | None]) -> None:
-    """Raises TileError `name` for a line about a tensor that no loop loads and no statement stores."""
+    """Raises TileError `name` for a `stage` line whose tensor is neither loaded for a loop nor stored."""
     for name in said:
         loc = function.lines.get(("stage", name))
         if name in loaded or (said[name] == "registers" and any(name == p.name for p in function.params)):
@@ -315,7 +315,7 @@ def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | 
 
 
 def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, str]:
-    """The message and hint for a `stage` line whose subject no loop loads."""
+    """Returns the message and hint for a `stage` line whose value or tensor cannot be staged."""
     reads = [op for op in walk(function.body) if op.spec.access.kind == "read" and op.operands[0].name == name]
     tiles = [r for op in walk(function.body) for r in op.results if isinstance(r.type, TileType) and r.shape]
     of = {op.result.name: op.operands[0].name for op in walk(function.body) if is_load(op)}
@@ -336,7 +336,7 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
 
 
 class _Choosing:
-    """Decides which loads are staged."""
+    """Decides for each load whether and how it is staged."""
 
     def __init__(self, function: Function, target: Target, said: dict[str, str]):
         self.function, self.target, self.said = function, target, said
@@ -347,14 +347,15 @@ class _Choosing:
         self.lines: set[tuple[Value, Loc | None]] = set()  # tensor and source line of each load by TMA
 
     def way(self, load: Op, body: Block | None) -> str:
-        """`shared`, `tma` or "": the option in the schedule, or the choice if the schedule has no option. Raises
-        TileError `schedule`, `shared` or `instruction` if the option cannot be honoured."""
+        """Returns how to stage a load: `shared`, `tma`, or "" for a plain load to registers. A `stage` line decides,
+        and without a line the default. Raises TileError `schedule`, `shared` or `instruction` if the line is impossible
+        for this load."""
         name = load.operands[0].name or "tensor"
         word, place = self.said.get(name), self.function.lines.get(("stage", name))
         feeds = feeds_product(load, self.users)
-        # Fragments of an operand are apart in memory, and each warp in a row of warps reads the same fragments. A
-        # product reads 1.80 times the minimum number of sectors with plain loads, and 1.00 times that number with
-        # staged loads. Other loads gain nothing from staging.
+        # A fragment is not contiguous in memory, and several warps read the same fragment. With plain loads, a product
+        # reads 1.80 times the minimum number of sectors. With staged loads, it reads 1.00 times that number. Other
+        # loads gain nothing from staging.
         if word is None and not feeds:
             return ""
         wrong, is_planned = self.misfit(load, body), word is None and self.is_planned(load)
@@ -383,9 +384,9 @@ class _Choosing:
         options |= {TMA: TMA} if is_box else {}
         pinned = place if word else None
         staged: str = choose_stage(self.function, name, options, rule, why, load.loc, pinned=pinned)
-        # Windows of one source line may become one box with a halo, so a line counts once. `pipeline` checks the real
-        # size. Without this rule, a filter of 4 × 4 taps was refused, because its 16 tiles, which become one, did not
-        # fit.
+        # Several TMA loads of one source line may become one box with a halo, so their bytes count only once.
+        # `pipeline` checks the real size. Without this rule, a filter of 4 × 4 taps failed: its 16 tiles did not fit,
+        # although they become one.
         key = load.operands[0], load.loc
         if staged and (staged != TMA or key not in self.lines):
             self.room -= tile_bytes(load.result)
@@ -393,13 +394,13 @@ class _Choosing:
         return staged
 
     def is_planned(self, load: Op) -> bool:
-        """Whether only wgmma uses the loaded value."""
+        """Whether all MMAs that use the loaded value are wgmma, and there is at least one."""
         products = fed_products(load, self.users)
         return bool(products) and all(map(is_wgmma, products))
 
     def find_boxes(self, found: list[tuple[Op, Op]]) -> None:
-        """Finds out which loads of wgmma are TMA boxes. `found` has loads with their loops. Copies at the head of one
-        loop arrive together. So either all of them are TMA boxes, or none is."""
+        """Records in `boxes` why loads for wgmma are no TMA boxes. `found` contains pairs of a loop and a load in it.
+        Copies of one loop share a wait. So either all of them are TMA boxes, or none is."""
         together: dict[Op, list[Op]] = {}
         for loop, load in found:
             word = self.said.get(load.operands[0].name or "")
@@ -418,22 +419,23 @@ class _Choosing:
             self.boxes |= {load: flaws[load] or flaw for load in loads}
 
     def flaw_of_rings(self, together: dict[Op, list[Op]]) -> str | None:
-        """The reason why loops one after another do not have TMA rings side by side by default. Returns None if there
-        is no such reason, or if no loop follows another one."""
+        """Checks whether loops that follow each other may all have TMA rings by default. Returns None if they may,
+        otherwise the reason: too little shared memory."""
         bytes = STAGES_OF_EACH * sum(tile_bytes(load.result) for loads in together.values() for load in loads)
         if are_nested(together) or bytes <= self.room:
             return None
         return f"{STAGES_OF_EACH} stages for each of the loops one after another have {bytes} bytes, of {self.room}"
 
     def slow_box(self, load: Op) -> tuple[str, str] | None:
-        """The reason why a TMA box takes longer than copies by threads. Returns None if it does not take longer."""
+        """Returns a reason and a hint if TMA is slower than copies by threads, because rows are too short. Otherwise
+        returns None."""
         row, name = row_bytes(self.facts, load), load.operands[0].name
         if row >= LEAST_ROW or self.said.get(name or "") == TMA:
             return None
         return f"rows of {row} bytes come slowly as a TMA box", f"stage {name}: tma"
 
     def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
-        """The reason why a load cannot be a TMA box, and a hint. Returns None if the load can be a box."""
+        """Checks whether a load can be a TMA box. Returns None if it can, otherwise the reason why not and a hint."""
         if body is None:
             name = load.operands[0].name
             return "no loop loads it", f"stage {name}: shared; or persistent 1, whose loop over tiles loads it"
@@ -443,8 +445,8 @@ class _Choosing:
         return flaw_of_box(self.function, self.target, self.facts, load)
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
-        """The reason why a load cannot be staged, and a hint. Returns None if the load can be staged. The copy goes to
-        the head of the loop body `body`. If `body` is None, the copy replaces the load."""
+        """Checks whether a load can be staged. Returns None if it can, otherwise the reason why not and a hint. The
+        copy replaces the load if `body` is None. Otherwise it is at the start of the loop body `body`."""
         ops = [] if body is None else body.ops[: body.ops.index(load)]
         wrong = impure(slice_of(ops, place_of(load)))
         if wrong is not None:
@@ -459,8 +461,8 @@ class _Choosing:
         return self.no_room(load)
 
     def no_room(self, load: Op) -> tuple[str, str] | None:
-        """The reason and hint of `misfit` for a tile that does not fit into the remaining shared memory. Returns None
-        if the tile fits."""
+        """Returns a reason and a hint if the load's tile does not fit into the remaining shared memory, otherwise
+        None."""
         if tile_bytes(load.result) <= self.room or (load.operands[0], load.loc) in self.lines:
             return None
         left = f"its tile has {tile_bytes(load.result)} bytes, and {max(self.room, 0)} of shared memory are left"
@@ -468,10 +470,10 @@ class _Choosing:
 
 
 def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> None:
-    """Stages the loads of one loop. The copies go to the head of its body, and loads from shared memory replace the
-    loads."""
-    # The copies are at the head because `pipeline` takes them from there. The operations that compute their addresses
-    # move with them.
+    """Stages the loads of one loop. Inserts the copies at the start of its body, and replaces the loads by loads from
+    shared memory."""
+    # `pipeline` requires the copies at the start of the body. The operations that compute their addresses move with
+    # them.
     body = loop.regions[0]
     allocated, head = Block(), Block()
     b = Builder(located(function, loop))
@@ -505,10 +507,10 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
 
 
 def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
-    """Stages a load before the loops that use it. The copy replaces the load, and each use in a loop reads the shared
-    tile again."""
-    # The value then takes no registers during the loop. Attention with heads of 128 then reaches 356 TFLOPS. With its
-    # queries in registers, it reaches 296 (H200, 4096 keys).
+    """Stages a load in front of the loops that use it. A copy replaces the load, and each use in a loop loads from the
+    shared tile."""
+    # The value then needs no registers during the loop. Attention with heads of 128 reaches 356 TFLOPS, and only 296
+    # with its queries in registers (H200, 4096 keys).
     allocated, head = Block(), Block()
     b = Builder(located(function, load))
     with b.region(allocated):
@@ -573,13 +575,12 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
 def _read_by_each_product(
     b: Builder, body: Block, staged: list[Staged], users: dict[Value, list[Op]]
 ) -> dict[Op, list[Op]]:
-    """Adds loads from shared memory for a staged value that several MMAs use. The first MMA uses the existing load, and
-    each later MMA gets its own load in front of it. Nothing is added if the value is the left operand of all MMAs, or
-    the right operand of all."""
+    """If several MMAs use a staged value, gives each MMA except the first its own load from shared memory. Does nothing
+    if the value is the left operand of all MMAs, or the right operand of all. Returns the new loads for each MMA."""
     # Two MMAs may need different layouts of one tile, such as `k` in `q @ k.T` and in `p @ k`. With a single load, the
-    # second MMA needs a layout conversion through shared memory. With the conversion, an iteration of the gradient dq
-    # of attention has 574 instructions instead of 468. For dk and dv an iteration has 757 instead of 541, and 79 more
-    # spills (f16, heads of 64, 4 warps).
+    # second MMA needs a layout conversion through shared memory. In the gradient dq of attention, an iteration then has
+    # 574 instructions instead of 468. For dk and dv, it has 757 instead of 541, and 79 more spills (f16, heads of 64, 4
+    # warps).
     again: dict[Op, list[Op]] = {}
     for each in staged:
         value = each.load.result
@@ -595,7 +596,7 @@ def _read_by_each_product(
 
 
 def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether only MMAs use a loaded tile, and its rows are along k. A single MMA step then reads only a run of each
+    """Whether only MMAs use a loaded tile, and its rows are along k. One step of an MMA then reads only a run of each
     row."""
     todo: list[Wide] = [(load.result, len(load.result.tile.shape) - 1)]
     while todo:
@@ -613,7 +614,7 @@ def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
 
 
 def feeds_wgmma(load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether a load, or its transpose, is an operand of a wgmma."""
+    """Whether a wgmma reads the loaded value, directly or transposed, as its operand."""
     same = reached([load.result], lambda v: [r for user in users.get(v, ()) if keeps_bits(user) for r in user.results])
     return any(is_operand(user, value) and is_wgmma(user) for value in same for user in users.get(value, ()))
 
@@ -621,12 +622,12 @@ def feeds_wgmma(load: Op, users: dict[Value, list[Op]]) -> bool:
 def _staged(
     b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]], again: bool = True
 ) -> Staged:
-    """Allocates the shared tile for a load: `sa` for `a`, `sa2` for a second load of `a`. `again` states that each
-    iteration copies the tile."""
+    """Allocates the shared tile for a load: `sa` for `a`, `sa2` for a second load of `a`. `again` is true if each
+    iteration of a loop copies the tile."""
     b.place = (load.loc or b.loc, None)
     runs, shape = facts.of(offset_of(load)).run, load.result.tile.shape
-    # The axis that is contiguous in global memory comes last, so the tile of `b.T` is transposed in shared memory.
-    # Copies are then 16 bytes wide, and `ldmatrix` transposes while it reads.
+    # The axis that is contiguous in global memory becomes the last axis, so the tile of `b.T` is transposed in shared
+    # memory. Copies are then 16 bytes wide, and `ldmatrix` transposes while it loads.
     axes = tuple(range(len(shape)))
     if runs[-1] == 1 and max(runs) > 1:
         last = runs.index(max(runs))
@@ -634,9 +635,9 @@ def _staged(
     shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
     if load.attrs.get(TMA) or feeds_wgmma(load, users):
         run = boxed(shape[-1], prod(shape[:-1]), run, size)
-    # Channels are stored in blocks of 32 bytes, block by block: four pixels are one line of 128 bytes, which a copy
-    # writes in one pass. With rows of 64 bytes, a copy took up to four passes, and the convolution took 116 µs instead
-    # of 70 (3×3, 128 to 128 channels, 256 images of 28×28).
+    # If tensors store channels in blocks of 32 bytes, the shared tile does so, too. Four pixels are then one line of
+    # 128 bytes, which a copy writes in one pass. With rows of 64 bytes, a copy needed up to four passes, and the
+    # convolution took 116 µs instead of 70 (3×3, 128 to 128 channels, 256 images of 28×28).
     elif (
         len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
     ):
@@ -650,7 +651,7 @@ def _staged(
 
 
 def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mask: Value | None) -> None:
-    """Copies the data that a load reads. A tile has a single copy, or one copy for each run of its rows."""
+    """Builds the copies for the data that a load reads: one copy, or one copy for each run of the rows."""
     load, columns = each.load, each.place.tile.shape[-1]
     source, mask = each.turned(b, source), each.turned(b, mask)
     box = CopiedBox.of(load) if load.attrs.get(TMA) else None
@@ -671,18 +672,18 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether the value for masked elements is zero, and not -0.0."""
-    # A literal of an 8-bit float is a conversion. If the conversion is not recognized as zero, a select fills in the
-    # value byte by byte. A product 1 x 8192 x 8192 of e4m3 then took 37.2 µs, but a product 16 x 8192 x 8192 took only
-    # 27.9.
+    """Whether `value`, the number for masked elements, is zero and not -0.0."""
+    # A literal of an 8-bit float is a conversion in the IR. If this function does not recognize a converted zero, a
+    # select inserts the zeros byte by byte. A product 1 x 8192 x 8192 of e4m3 then took 37.2 µs, longer than the 27.9
+    # µs of a product 16 x 8192 x 8192.
     while value.op is not None and (value.op.spec.elements.reshapes or value.op.spec.algebra.keeps == "number"):
         value = value.op.operands[0]
     return is_zero_of_bits(value)
 
 
 def _loaded(b: Builder, staged: Staged) -> list[Op]:
-    """The operations that replace the load. A copy fills masked elements with zeros. If the load specifies another
-    value for them, a select inserts that value."""
+    """Builds the operations that replace a load: a load from shared memory and, if needed, a transpose. A copy fills
+    masked elements with zeros. If the load specifies another number for them, a select inserts that number."""
     ops, load = Block(), staged.load
     with b.region(ops):
         b.place = (load.loc or b.loc, None)

@@ -1,4 +1,4 @@
-"""Shared tiles for the data of one or several loads, and the copies that fill these tiles."""
+"""Allocates shared tiles for the data of loads, and builds the copies that fill them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from dsl.lowering.shared.shared_map import row_swizzle
 class Staged:
     """A load that goes through shared memory.
 
-    `axes` has the axes of the loaded tile, in their order in shared memory. The last axis is contiguous in global
-    memory, so that copies are wide. `place` has the offsets of the elements in the shared tile. `run` is the number of
-    elements of a row that are contiguous in shared memory. The elements of the next row follow these elements. `at` is
-    the number of elements of the shared tile in front of this load's elements. `halo` is the box with a halo that
-    contains this load as window `number`. `joint` is the number of loads that lie one behind the other, in memory as in
-    the shared tile, or 0. The load with number 0 does the copies for all of them.
+    `axes` contains the axes of the loaded tile in their order in shared memory. The last axis is contiguous in global
+    memory, so that copies are wide. `place` contains the offsets of the elements in the shared tile. There, `run`
+    elements of a row are contiguous, and the next row's elements follow. This load's elements start at element `at` of
+    the shared tile. If `halo` is not None, it is the box with a halo that contains this load as window `number`.
+    `joint` is the number of loads that are adjacent both in the tensor and in the shared tile, or 0. Load 0 copies for
+    all of them.
     """
 
     load: Op
@@ -44,14 +44,14 @@ class Staged:
         return self.axes != tuple(range(len(self.axes)))
 
     def turned(self, b: Builder, value: Value | None) -> Value | None:
-        """A value of the load's shape, transposed to the order of axes in shared memory."""
+        """Transposes `value`, which has the load's shape, to the order of axes in shared memory."""
         return b.value("transpose", value, axes=self.axes) if value is not None and self.is_turned else value
 
 
 @dataclass(slots=True)
 class CopyHead:
-    """The copies at the head of a loop's body, the commit of their group, and the wait for the group. `resident` has
-    the copies that are done once, before the loop."""
+    """The copies at the start of a loop's body, the commit of their group, and the wait for the group. `resident`
+    contains the copies that are executed once, before the loop."""
 
     copies: list[Op]
     commit: Op
@@ -64,12 +64,12 @@ class CopyHead:
 
     @property
     def is_tma(self) -> bool:
-        """Whether TMA does some of the copies."""
+        """Whether some of the copies are TMA copies."""
         return any("box" in copy.attrs for copy in self.copies)
 
     @property
     def bytes(self) -> int:
-        """Bytes of one stage of the ring."""
+        """The number of bytes in one stage of the ring."""
         types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies if op not in self.resident)]
         return sum(type.bytes for type in types if isinstance(type, SharedType))
 
@@ -81,7 +81,7 @@ def retype(tile: Value, **changes: Any) -> None:
 
 
 def read_stage(body: Block, rings: Collection[Value], stage: Value) -> None:
-    """Adds `stage` to all reads of the rings that have no stage yet."""
+    """Adds the operand `stage` to each access to `rings` in `body` that has no stage yet."""
     for op in walk(body):
         if op.operands and op.operands[0] in rings and "stage" not in op.attrs.get("has", ["stage"]):
             op.operands.insert(1, stage)
@@ -89,13 +89,13 @@ def read_stage(body: Block, rings: Collection[Value], stage: Value) -> None:
 
 
 def taken_names(block: Block) -> set[str]:
-    """The names of the shared tiles of a block."""
+    """Returns the names of all shared tiles that `block` allocates."""
     return {op.attrs["name"] for op in walk(block) if op.spec.allocates}
 
 
 def shared_tile(b: Builder, stem: str, taken: set[str], type: SharedType, **attrs: bool) -> Value:
-    """Allocates a shared tile with an unused name: `sa`, or `sa2` if `sa` is taken. The attribute `own` marks a tile of
-    the compiler, so accesses to it get barriers even with `barriers manual`."""
+    """Allocates a shared tile with an unused name: `sa`, or `sa2` if the kernel already has an `sa`. The attribute
+    `own` marks a tile of the compiler: accesses to it get barriers even with `barriers manual`."""
     number, name = 2, stem
     while name in taken:
         name, number = f"{stem}{number}", number + 1
@@ -111,9 +111,8 @@ def copy(
 ) -> None:  # fmt: skip
     """Builds a copy from offsets of a tensor to offsets of a shared tile, or of a stage of a ring.
 
-    `ahead` states that the copy serves a later iteration. The copy runs ahead by the number of stages minus one. Past
-    the last iteration, such a copy copies nothing. `box` is the TMA box of these offsets, if one TMA instruction does
-    the copy.
+    If `ahead` is true, the copy is for a later iteration (by the number of stages minus one), and does nothing past the
+    last iteration. `box` is the TMA box of these offsets, if one TMA instruction does the copy.
     """
     parts = {"memory": tile, "stage": stage, "offset": place, "tensor": tensor, "source": source, "mask": mask}
     more: dict[str, object] = {"ahead": True} if ahead else {}
@@ -148,7 +147,7 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
 
 
 def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
-    """Whether several windows become one box, by the choice `halo`."""
+    """Makes the choice `halo`: whether several windows become one box."""
     load = windows[0].load
     own = prod(load.result.tile.shape) * len(windows) * load.result.dtype.bytes
     return function.choices.choose(
@@ -164,8 +163,7 @@ def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
 
 
 def copy_halo(b: Builder, each: Staged) -> None:
-    """Builds the copy of a box with its halo, for all its windows. The copy has no offsets: its TMA box determines what
-    it reads."""
+    """Builds the copy of a box with its halo, for all its windows. The copy has no source offsets, only the TMA box."""
     assert each.halo is not None
     if each.number == 0:  # the first window does the copy for all
         place = offsets_within(b, (each.halo.rows, each.run))
@@ -173,7 +171,7 @@ def copy_halo(b: Builder, each: Staged) -> None:
 
 
 def copy_joint(b: Builder, each: Staged) -> None:
-    """Builds the copies of several loads that lie one behind the other, one copy for each swizzle atom."""
+    """Builds the copies for several adjacent loads, one copy for each swizzle atom."""
     *rows, columns = each.place.tile.shape
     held = prod(rows) * each.joint * each.run
     for number in range(columns // each.run if each.number == 0 else 0):
@@ -184,11 +182,11 @@ def copy_joint(b: Builder, each: Staged) -> None:
 
 
 def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
-    """Places the TMA parts of one load in one shared tile, one part behind the other. If rows span several swizzle
-    atoms, each atom has the rows of all parts."""
-    # Warpgroup MMAs that differ only in these parts can then be one instruction (`place_waits`). For three subtiles of
-    # 64 columns, one wgmma of 192 columns reads the left operand once. A product of f16 at 3072 on an H100 then takes
-    # 82.8 µs instead of 105.
+    """Places the TMA loads of one source line, such as subtiles of one load, in one shared tile, one behind the other.
+    If rows span several swizzle atoms, each atom contains the rows of all loads."""
+    # Warpgroup MMAs that differ only in these loads can then become one instruction (`place_waits`). Instead of three
+    # wgmma of 64 columns, one wgmma of 192 columns reads the left operand only once. An f16 product of 3072 on an H100
+    # then takes 82.8 µs instead of 105.
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
@@ -212,13 +210,14 @@ def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
 
 
 def _box(b: Builder, each: Staged, start: int = 0) -> CopiedBox:
-    """The box of the columns of a load that one copy takes, from `start` on. The axes are in their order in shared
+    """Returns the TMA box of `run` columns of a load, from column `start` on. Its axes are in the order of shared
     memory."""
     return CopiedBox.of(each.load).columns(b, each.axes, each.load.result.tile.shape, start, each.run)
 
 
 def _in_place(b: Builder, staged: list[Staged], moved: dict[Op, Staged]) -> list[Staged]:
-    """Replaces loads that have moved to another shared tile, and drops tiles that no load uses any more."""
+    """Replaces the entries of `staged` that are in `moved`, and removes the allocations of shared tiles that are no
+    longer used."""
     now = [moved.get(each.load, each) for each in staged]
     left_out = {each.tile.op for each in staged} - {each.tile.op for each in now}
     b.block.ops = [op for op in b.block.ops if op not in left_out]

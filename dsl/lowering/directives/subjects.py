@@ -1,4 +1,4 @@
-"""The names in a kernel that lines of a schedule refer to, and the errors for names that do not exist."""
+"""Collects the names in a kernel that a schedule may contain, and builds the errors for names that do not exist."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ NO_SUCH = {
     "stage": "kernel '{kernel}' has no tensor or value '{name}' to stage",
     "swizzle": "the kernel has no shared tile '{name}'",
 }
-"""The error message for a name that does not exist, for each property whose subject is a value or a tensor."""
+"""Maps each directive on values or tensors to its error message for a name that does not exist."""
 
 
 @dataclass(slots=True)
 class NamesThere:
-    """The names in a kernel, by kind.
-
-    `tiles` are values with a shape, and `laid_out` are values that are distributed over threads. `matrices` are tiles
-    with two axes. `products` are results and accumulators of MMAs. `counters` are loop counters, `tensors` are
-    parameters, and `shared` are shared tiles.
+    """The names in a kernel, by kind. `tiles` contains values with at least one axis, and `laid_out` contains values
+    with a layout. `matrices` contains tiles with two axes. `products` contains results and accumulators of MMAs.
+    `counters` contains loop counters, `tensors` contains parameters, and `shared` contains shared tiles.
     """
 
     values: set[str] = field(default_factory=set)
@@ -41,15 +39,15 @@ class NamesThere:
 
 
 def defined_tiles(op: Op) -> Iterator[Value]:
-    """Tiles that an operation defines, including the carried tiles of loops."""
+    """Yields the tiles that `op` defines, including the tiles that a loop carries."""
     yield from (r for r in op.results if isinstance(r.type, TileType))
     if op.spec.control.flows:  # the regions of other operations, such as reductions, have scalars
         yield from (a for region in op.regions for a in region.args if isinstance(a.type, TileType))
 
 
 def names_in(function: Function) -> NamesThere:
-    """All names in a function. The names include names of values that loops and branches carry, and of tensors that a
-    call omits."""
+    """Collects all names in a function, including carried values of loops and branches, and tensors that a call
+    omits."""
     found = NamesThere(tensors={p.name for p in function.params})
     for op in walk(function.body):
         for value in (*op.results, *(a for region in op.regions for a in region.args)):
@@ -71,10 +69,10 @@ def names_in(function: Function) -> NamesThere:
 
 
 def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
-    """One error for each line about a value, tensor or shared tile whose name does not exist in the kernel. If the name
-    exists but is of the wrong kind, the directive's own pass reports the error."""
-    # All errors are found at once, before any pass. It took 17 runs to find 17 wrong names when each pass reported its
-    # own.
+    """Returns an error for each line of the schedule whose value, tensor or shared tile does not exist in the kernel.
+    If the name exists but its kind is wrong, the directive's own pass reports the error."""
+    # All unknown names are reported together, before any pass. If each pass reported its own, 17 wrong names needed 17
+    # runs.
     everywhere = named.values | named.tensors | named.shared | function.in_branches
     off = {("pingpong", name) for name, holds in function.by_subject("pingpong", bool).items() if not holds}
     lines = [key for key in function.lines if key[0] in NO_SUCH and key[1] not in everywhere and key not in off]
@@ -93,26 +91,28 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
 
 
 def named_tiles(function: Function, name: str) -> list[Value]:
-    """All tiles with this name, in program order."""
+    """Returns all tiles called `name`, in program order."""
     return [r for op in walk(function.body) for r in op.results if r.name == name and isinstance(r.type, TileType)]
 
 
 def is_void(function: Function, name: str, loc: Loc | None) -> bool:
-    """Whether a name occurs in a branch that the constants leave out. If so, records that the line has no effect."""
+    """Whether a name occurs only in a branch that constants have removed. If so, records that the line `loc` has no
+    effect."""
     if name in function.in_branches and loc is not None:
         function.void.append((name, loc))
     return name in function.in_branches
 
 
 def unknown(function: Function, row: str, name: str, known: Iterable[str]) -> None:
-    """Raises TileError `name` for a line whose subject does not exist. There is no error if the name belongs to a
-    branch that this variant leaves out."""
+    """Raises TileError `name` for a line whose value does not exist. Raises no error if constants have removed the
+    branch that contains the name."""
     if not is_void(function, name, function.lines.get((row, name))):
         raise no_such(function, row, name, known)
 
 
 def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> TileError:
-    """The TileError `name` for a line whose subject does not exist."""
+    """Returns the TileError `name` for a line of directive `row` whose value does not exist. `known` contains the
+    existing names."""
     message = NO_SUCH[row].format(kernel=function.name, name=name)
     loc = function.lines.get((row, name))
     what = "tensors" if row == "stage" else "tiles"
@@ -120,6 +120,6 @@ def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> Ti
 
 
 def listed(what: str, names: Iterable[str]) -> str:
-    """A hint that lists the names that exist."""
+    """Returns a hint that lists the existing names."""
     known = ", ".join(f"'{name}'" for name in sorted(names))
     return f"its {what}: {known}" if known else f"it has no {what}"

@@ -1,4 +1,4 @@
-"""`subtile acc: 128, 64`: a tile, and all values computed with it, become subtiles of 128 x 64, without a loop.
+"""`subtile acc: 128, 64`: divides a tile, and all values that depend on it, into subtiles of 128 x 64, without a loop.
 
     acc = zeros[256, 64]                     acc, acc' = zeros[128, 64], zeros[128, 64]
     for p:                                   for p, carrying acc, acc':
@@ -6,11 +6,11 @@
         acc = dot(x, y, acc)             →       acc, acc' = dot(x, y, acc), dot(x', y, acc')
     store c[0 : 256], acc                    store c[0 : 128], acc; store c[128 : 256], acc'
 
-Loops carry each subtile. If several MMAs of a loop share an operand, the operand is loaded once. With subtiles, a tile
-may have extents that are no powers of two: 256 x 192 is six subtiles of 128 x 64.
+Each subtile is a separate carried value of a loop. An operand of several MMAs is loaded only once. With subtiles,
+extents need not be powers of two: a tile of 256 x 192 is six subtiles of 128 x 64.
 
-By default the accumulator of an MMA becomes four subtiles, if a warp then has 32 x 32 elements of each subtile. With
-`prefetch_fragments`, a warp reads the next fragments of one subtile while it multiplies the other subtiles.
+By default, the accumulator of an MMA is divided into four subtiles if a warp then has at least 32 x 32 elements of
+each. With `prefetch_fragments`, a warp loads the next fragments of one subtile while it multiplies the other subtiles.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ from dsl.lowering.plan.products import is_sum_of_wgmma, is_wgmma
 from dsl.lowering.plan.tile_loads import adds_products, is_store
 
 LEAST = 32 * 32
-"""The default minimum number of a subtile's elements per warp."""
+"""By default, a subtile has at least this many elements per warp."""
 LEAST_COLUMNS = 32
 MOST_WHOLE = 65536
-"""Maximum number of bytes of a tile that TMA stores as a whole. Larger tiles are stored in parts of MOST_AT_ONCE bytes.
+"""By default, TMA stores tiles up to this number of bytes as a whole, and larger tiles in parts of MOST_AT_ONCE bytes.
 
-s8 with s32 results at 4096 (128 x 256 x 128, H200) takes 124 us if the whole tile of 128 KB is stored at once. The ring
-then has room for only two stages. With parts of 128 columns the kernel takes 97 us, and with parts of 64 columns 96 us.
-f16 at 8192 (a @ b) takes 1474 us with the whole tile of 64 KB, and 1505 us with parts of 128 columns.
+An s8 product of 4096 with s32 results (128 x 256 x 128, H200) takes 124 us if the whole tile of 128 KB is stored at
+once. The ring then has room for only two stages. The product takes 97 us with parts of 128 columns, and 96 us with
+parts of 64 columns. An f16 product of 8192 takes 1474 us with the whole tile of 64 KB, and 1505 us with parts of 128
+columns.
 """
 MOST_OF_JOINED = 192
-"""Maximum number of registers of a thread for accumulators and for the MMA results that are added to them. e4m3 at 4096
-with accumulation in f32 takes 220 us with 256 such registers, which spill, and 100 us with 192."""
+"""The maximum number of registers per thread for accumulators and for the MMA results that are added to them. An e4m3
+product of 4096 with accumulation in f32 takes 220 us with 256 such registers, which spill, and 100 us with 192."""
 MOST_PARTS = 256
-"""Maximum number of subtiles. Each subtile has its own operations: 4,096 subtiles took 10 s to build."""
+"""The maximum number of subtiles. Each subtile has its own operations, and building 4,096 subtiles took 10 s."""
 
 
 def subtile(function: Function) -> None:
-    """Cuts the values that the schedule names, and accumulators of MMAs. Raises TileError `name`, `schedule` or `limit`
-    for a value that cannot be cut."""
+    """Cuts the values in `subtile` lines. By default, also cuts accumulators of MMAs. Raises TileError `name`,
+    `schedule` or `limit` for a value that cannot be cut."""
     said = function.by_subject("subtile", tuple)
     for name in said:
         if not _named(function, name):
@@ -72,13 +73,13 @@ def subtile(function: Function) -> None:
         options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
         usual, line, place = ", ".join(map(str, rule)), f"subtile {name}: {{option}}", loc or function.loc
         way = function.choices.choose("subtile", name, options, usual, loc=place, because=why, pinned=loc, line=line)
-        for axis, part in enumerate(way):  # one axis after the other: the second cut finds the parts of the first
+        for axis, part in enumerate(way):  # the cut along axis 1 finds the parts of the cut along axis 0
             while wide := [v for v in _named(function, name) if v.shape[axis] > part]:
                 _Cut(function, name, axis, part, loc).run(wide[0])
 
 
 def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
-    """The values that may be cut: values that the schedule names, and accumulators of loops that carry nothing else."""
+    """Returns the values that may be cut, by name: values in `subtile` lines, and accumulators of MMAs in loops."""
     found = {name: named[0] for name in said if (named := _named(function, name))}
     for loop in walk(function.body):
         if not loop.spec.control.counters:
@@ -105,8 +106,8 @@ def _joins_wgmma(total: Value) -> bool:
 
 
 def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...], str]:
-    """The default subtile of an accumulator of wgmma, and the reason for it. MMAs of subtiles become one instruction
-    again, so the size of a subtile affects only registers and shared memory."""
+    """Returns the default subtile of an accumulator of wgmma, and the reason for it. MMAs of subtiles are merged into
+    one instruction later, so the size of a subtile affects only registers and shared memory."""
     (rows, columns), joins = total.shape, _joins_wgmma(total)
     stored = max((_stored_bytes(op) for op in _stores_of(function, total)), default=0)
     part = columns & -columns
@@ -123,21 +124,21 @@ def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...]
 
 
 def _stores_of(function: Function, total: Value) -> list[Op]:
-    """The stores of all values that are computed from a value, element by element."""
+    """Returns the stores of `total` and of all values computed from it by elementwise operations."""
     users = uses(function.body)
     made = reached([total], lambda v: [r for user in users.get(v, ()) if user.spec.elementwise for r in user.results])
     return [user for value in made for user in users.get(value, ()) if is_store(user)]
 
 
 def _stored_bytes(store: Op) -> int:
-    """The number of bytes of a stored element, if TMA stores it by default. The number is 0 for floats of 32 bits,
-    which threads store."""
+    """Returns the number of bytes of a stored element if TMA stores it by default. Returns 0 for 32-bit floats, which
+    threads store."""
     dtype = store.operands[0].dtype
     return dtype.bytes if dtype.is_int or dtype.bits == 16 else 0
 
 
 def _fits(function: Function, total: Value) -> bool:
-    """Whether all values computed with an accumulator can be cut along both axes."""
+    """Whether an accumulator, and all values that must be cut with it, can be cut along both axes."""
     try:
         for axis, extent in enumerate(total.shape):
             _Cut(function, name_of(total), axis, extent, None).grow(total)
@@ -147,8 +148,8 @@ def _fits(function: Function, total: Value) -> bool:
 
 
 def _quarters(function: Function, total: Value) -> tuple[int, ...]:
-    """The default subtile of an accumulator: a quarter of the tile, or the whole tile. If the extents of the tile are
-    no powers of two, the extents of the subtile are the greatest powers of two that divide them."""
+    """Returns the default subtile of an accumulator: a quarter of the tile, or the whole tile. If an extent of the tile
+    is not a power of two, a subtile has the greatest powers of two that divide the extents."""
     if not _is_even(total.shape):
         rows, columns = (extent & -extent for extent in total.shape)
         return rows, columns
@@ -166,7 +167,7 @@ def _is_tile(value: Value) -> bool:
 
 
 def _named(function: Function, name: str) -> list[Value]:
-    """All tiles with this name and with axes, in program order."""
+    """Returns all tiles called `name` with at least one axis, in program order."""
     return [value for value in named_tiles(function, name) if value.shape]
 
 
@@ -185,7 +186,7 @@ def _check(name: str, value: Value, extents: Sequence[int], loc: Loc | None) -> 
 
 
 class _Of(PartMaker):
-    """Builds one part of each tile. `made` maps the results of old loops to the results of new loops."""
+    """Builds one part of each tile. `made` maps uncut results of old loops to the results of new loops."""
 
     def __init__(self, b: Builder, part: int, made: dict[Value, Value]):
         super().__init__(b, part)
@@ -196,8 +197,8 @@ class _Of(PartMaker):
 
 
 class _Cut:
-    """The cut of one tile along one axis. `wide` maps each tile that is cut to its axis. `needed` has these tiles, and
-    also values of which only parts are needed."""
+    """Cuts one tile along one axis. `wide` maps each tile that is cut to its axis. `needed` contains these tiles, and
+    also tiles that stay whole but are also needed in parts."""
 
     def __init__(self, function: Function, name: str, axis: int, part: int, loc: Loc | None):
         self.function, self.name, self.axis, self.part, self.loc = function, name, axis, part, loc
@@ -213,7 +214,7 @@ class _Cut:
     def run(self, value: Value) -> None:
         body = self.function.body
         self.once = set(body.ops)  # in no loop and no branch
-        # Directly in the loop over tiles: each tile has its own elements.
+        # Operations directly in the loop over tiles. Each iteration accesses the elements of another tile.
         self.of_tile = {op for loop in body.ops if loop.attrs.get("tiles") for op in loop.regions[0].ops}
         self.written = [op.operands[0] for op in walk(body) if writes(op)]  # the memory of each operation that writes
         self.grow(value)
@@ -230,8 +231,8 @@ class _Cut:
     # ---- the values that are cut ----
 
     def grow(self, value: Value) -> None:
-        """Finds all values that are cut together with `value`. Raises TileError `schedule` for a value that cannot be
-        cut."""
+        """Finds all values that must be cut together with `value`. Raises TileError `schedule` for a value that cannot
+        be cut."""
         self.users, self.around = uses(self.function.body), parents(self.function.body)
         # Maps an argument of a loop's body to the loop.
         self.home = {a: op for op in walk(self.function.body) for region in op.regions for a in region.args}
@@ -248,7 +249,7 @@ class _Cut:
                     self._grow_to_user(user, value, axis)
 
     def _grow_to_operands(self, op: Op, value: Value, axis: int) -> None:
-        """Propagates the cut of a value to the operands of its operation. These operands are needed in parts, too."""
+        """Propagates the cut of a value to the operands of `op`, which computes the value."""
         if op.spec.control.flows:
             self._add(axis, *self._carried_with(op, value))
             return
@@ -259,7 +260,7 @@ class _Cut:
                 self._need(other, along)
 
     def _grow_to_user(self, user: Op, value: Value, axis: int) -> None:
-        """Propagates the cut of a value to one of its users, which is cut, too."""
+        """Propagates the cut of a value to `user`, an operation that reads the value."""
         if user.spec.control.ends:
             self._add(axis, *self._carried_with(self.around[user], value))
         elif user.spec.control.flows:
@@ -277,7 +278,7 @@ class _Cut:
                     self._need(other, along)
 
     def _add(self, axis: int, *values: Value) -> None:
-        """Cuts these values along `axis`. No operation uses these values as whole tiles any more."""
+        """Records that `values` are cut along `axis`. No operation then reads them as whole tiles."""
         for value in values:
             if value in self.wide and self.wide[value] != axis:
                 raise self.refused(f"'{name_of(value)}' has parts along two of its axes", "leave it whole")
@@ -287,20 +288,20 @@ class _Cut:
                 self.work.append((value, axis))
 
     def _need(self, value: Value, axis: int) -> None:
-        """Records that parts of a value are needed. Other operations may still need the whole value."""
+        """Records that parts of a value are needed. Other operations may still read the whole value."""
         if (value, axis) not in self.needed:
             self.needed[value, axis] = None
             self.work.append((value, axis))
 
     def _carried_with(self, loop: Op, value: Value) -> list[Value]:
-        """All values of a loop or branch that correspond to a carried value: outside, inside and at the end of the
-        body."""
+        """Returns all IR values that represent the same carried value of a loop or branch: outside, inside and at the
+        end of the body."""
         if parting(loop) is not None:
             raise self.refused(f"threads diverge at it{in_line(loop)}", "a condition that is the same for all threads")
         return [v for each in names(loop) if value in each for v in each]
 
     def _along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
-        """Maps the other values of an operation to the axis that corresponds to `axis` of `value`."""
+        """Maps the other operands and results of `op` to the axis that corresponds to `axis` of `value`."""
         found = op.spec.elements.along(op, value, axis) if op.spec.elements.along is not None else None
         if found is None or is_reduction(op, axis):
             message = f"'{op.spec.symbol or op.name}'{in_line(op)} mixes the elements along its axis"
@@ -312,9 +313,8 @@ class _Cut:
     # ---- the rewrite ----
 
     def _block(self, block: Block, made: Block) -> None:
-        """Copies the operations of a block. Operations on parts replace the operations on cut tiles."""
-        # Parts that are built in a branch or loop body are undefined behind the branch or loop. So the memos are
-        # restored at the end.
+        """Rebuilds the operations of a block. Operations on cut tiles become operations on parts."""
+        # Parts that are built in a branch or loop body are undefined after it. So the memos are restored at the end.
         at_hand = [dict(each.memo) for each in self.of]
         late = self._late(block)
         for op in block.ops:
@@ -345,11 +345,10 @@ class _Cut:
             each.memo = memo
 
     def _late(self, block: Block) -> set[Op]:
-        """Operations whose results only stores use. These operations are built part by part, directly before each part
-        is stored."""
-        # When the residuals of all 256 x 192 accumulators were loaded at once, 148 bytes were spilled. If they are
-        # loaded part by part, nothing is spilled. A load does not move past a write of other operations, or past a loop
-        # or branch.
+        """Returns the operations whose results only stores need. They are built separately for each part, directly
+        before the store of the part."""
+        # When a residual of 256 x 192 elements was loaded at once, 148 bytes were spilled. If it is loaded part by
+        # part, nothing is spilled. A load does not move past a write of another operation, or past a loop or branch.
         late, stored, is_open = set[Op](), set[Value](), True
         inside = set(block.ops)
         for op in reversed(block.ops):
@@ -366,17 +365,17 @@ class _Cut:
         return late
 
     def _store(self, op: Op, part: _Of) -> None:
-        """Stores one part."""
+        """Builds the store of one part."""
         operands = [part.of(v, self.sinks[op]) if _is_tile(v) else part.now(v) for v in op.operands]
         self.b.place = (op.loc or self.b.loc, None)
-        # Parts are different elements, so stores of parts need no order among themselves. The stores need no order with
-        # other accesses if no other operation writes the tensor and each element is stored once.
+        # Each part has other elements, so stores of parts need no order among each other. They need no order with other
+        # accesses either, if no other operation writes the tensor and each element is stored only once.
         once = op in self.once or ("box" in op.attrs and op in self.of_tile)
         alone = once and self.written.count(op.operands[0]) == 1
         part.store(op, operands, self.sinks[op], **({"order": "none"} if alone and "order" not in op.attrs else {}))
 
     def _several(self, values: Sequence[Value]) -> list[Value]:
-        """`values`, with each cut value replaced by its parts."""
+        """Returns `values` with each cut value replaced by its parts."""
         out: list[Value] = []
         for v in values:
             out += [each.of(v, self.wide[v]) for each in self.of] if v in self.wide else [v]
@@ -406,7 +405,7 @@ class _Cut:
                 self.made[old] = next(results).stands_for(old)
 
     def _pieces(self, args: Sequence[Value]) -> list[Value]:
-        """The arguments of a loop's body, with each cut argument replaced by its parts."""
+        """Returns the arguments of a loop's body, with each cut argument replaced by new arguments for its parts."""
         out: list[Value] = []
         for arg in args:
             if arg not in self.wide:

@@ -1,8 +1,8 @@
-"""The order in which blocks take the tiles of a grid.
+"""The order in which blocks compute the tiles of a grid.
 
-The orders are groups of rows, descending rows, and columns side by side. Persistent blocks may also take pairs of a
-long and a short tile. Rows are along the grid's first axis, and columns are along its second axis. In grid order one
-column follows the other.
+A tile's row is its position along the grid's first axis, and its column the position along the second axis. The default
+order, that of the grid, is column by column. Other orders group rows, reverse the rows, or interleave columns. A
+persistent block may also compute pairs of a long and a short tile.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dsl.lowering.ir.function import Value
 
 @dataclass(frozen=True, slots=True)
 class TileOrder:
-    """The order of tiles. Tiles form groups of `rows` rows, and a group is taken column by column. Alternatively tiles
-    form groups of `columns` columns, and a group is taken row by row.
+    """An order of tiles. If `rows` > 1, tiles form groups of `rows` rows, and each group is computed column by column.
+    If `columns` > 1, tiles form groups of `columns` columns, and each group is computed row by row.
 
-    A size of 1 means that there are no groups. If `falls`, rows are in descending order. If `in_pairs`, the first and
-    the last tile of a group form a pair, then the second and the last but one, and so on.
+    If `falls` is true, rows are in descending order. If `in_pairs` is true, the first and the last tile of a group form
+    a pair, then the second and the last but one, and so on.
     """
 
     rows: int
@@ -29,11 +29,12 @@ class TileOrder:
 
     @property
     def changes(self) -> bool:
-        """Whether the order differs from the grid's."""
+        """Whether this order differs from the order of the grid."""
         return self.rows > 1 or self.falls or self.columns > 1
 
     def tile(self, b: Builder, number: Value, rows: Value, columns: Value) -> list[Value]:
-        """Row and column of tile `number` in this order. `rows` and `columns` are the extents of the grid."""
+        """Computes the row and column of the tile at position `number` of this order. `rows` and `columns` are the
+        extents of the grid."""
         if self.columns > 1:
             column, row = _in_groups(b, number, columns, rows, self.columns)
         elif self.rows > 1:
@@ -43,11 +44,12 @@ class TileOrder:
         return [self.row(b, row, rows), column]
 
     def row(self, b: Builder, number: Value, rows: Value) -> Value:
-        """The row that blocks take at position `number` within a column."""
+        """Computes the row of the tile at position `number` within a column."""
         return b.value("sub", b.value("sub", rows, b.index(1)), number) if self.falls else number
 
     def tiles_of_block(self, b: Builder, block: Value, blocks: Value, sizes: list[Value]) -> Value:
-        """Number of tiles that a block takes. The grid has the extents `sizes`, and `blocks` blocks share it."""
+        """Computes the number of tiles of the persistent block `block`. `blocks` is the number of blocks, and `sizes`
+        contains the extents of the grid."""
         tiles = b.value("mul", b.value("mul", sizes[0], sizes[1]), sizes[2])
         if not self.in_pairs:
             return _share(b, tiles, block, blocks)
@@ -60,7 +62,8 @@ class TileOrder:
         return b.value("sub", b.value("mul", _share(b, pairs, block, blocks), two), alone)
 
     def tile_of_block(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> list[Value]:
-        """The tile that a block takes in iteration `turn`, along the three axes of the grid."""
+        """Selects the tile of a persistent block in iteration `turn`. Returns the tile's position along the three grid
+        axes."""
         rows, columns, _ = sizes
         if self.in_pairs:
             row, column = self._of_pair(b, turn, block, blocks, sizes)
@@ -70,9 +73,9 @@ class TileOrder:
         return [*tile, b.value("floordiv", number, plane)]
 
     def _of_pair(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> tuple[Value, Value]:
-        """Row and column of a paired tile. The columns are numbered consecutively through the grid's third axis. At
-        even turns the block takes the next tile from the start of a group. At odd turns the block takes the tile at the
-        same distance from the group's end."""
+        """Selects a tile like `tile_of_block`, but in pairs, and returns its row and column. Column numbers continue
+        along the grid's third axis. An even `turn` selects a tile near the start of a group of columns. The next `turn`
+        selects the tile at the same distance from the group's end."""
         two, rows, columns = b.index(2), sizes[0], b.value("mul", sizes[1], sizes[2])
         pair = b.value("add", block, b.value("mul", b.value("floordiv", turn, two), blocks))
         of_group = b.value("mul", rows, b.index(self.columns // 2))
@@ -87,13 +90,13 @@ class TileOrder:
 
 
 def _share(b: Builder, count: Value, block: Value, blocks: Value) -> Value:
-    """Number of items that a block takes out of `count`: item `block`, and every `blocks`-th item after it."""
+    """Computes how many of `count` items belong to a block: item `block`, and every `blocks`-th item after it."""
     return b.cdiv(b.value("sub", count, block), blocks)
 
 
 def _in_groups(b: Builder, number: Value, across: Value, along: Value, group: int) -> tuple[Value, Value]:
-    """The positions of tile `number` along two axes with the extents `across` and `along`. The first axis is divided
-    into groups of `group` tiles. Within a group, the position along the first axis changes fastest."""
+    """Computes the position of tile `number` along two axes, which have the extents `across` and `along`. The first
+    axis is divided into groups of `group` tiles. Within a group, the position along the first axis changes fastest."""
     each = b.value("mul", b.index(group), along)
     first = b.value("mul", b.value("floordiv", number, each), b.index(group))
     high = b.value("minimum", b.value("sub", across, first), b.index(group))  # the last group may be smaller

@@ -1,4 +1,5 @@
-"""TMA boxes: the loads and stores that one instruction can copy to or from shared memory (PTX ISA, "Tensors")."""
+"""Checks which tile loads and stores can be TMA boxes. One instruction copies a box to or from shared memory (PTX ISA,
+"Tensors")."""
 
 from __future__ import annotations
 
@@ -20,27 +21,27 @@ WHAT_IS_A_BOX = (
 )
 ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
 LEAST_ROW = 64
-"""Minimum number of bytes in a row of a box that TMA copies by default. With channels in blocks of 32 bytes (int8
-convolutions of 256 images, H200), TMA takes 1.3 to 2.1 times as long as `cp.async`."""
+"""By default, TMA copies only boxes with at least this many bytes in a row. In int8 convolutions with rows of 32 bytes
+(256 images, H200), TMA takes 1.3 to 2.1 times as long as `cp.async`."""
 LEAST_RUN = 32
-"""The number of bytes that one step of an MMA reads of a row.
+"""The number of bytes that one step of an MMA reads from a row.
 
-A copy needs one pass over shared memory for each line of 128 bytes that it writes. If runs of 32 bytes are the rows of
-a tile, four runs form a line. An example is channels in blocks, where the rows are pixels. If the runs are parts of
-longer rows, four runs take up to four passes.
+A copy needs one pass over shared memory for each line of 128 bytes that it writes. If each row of the tile has 32
+bytes, as with channels in blocks of 32, four rows fill one line. If runs of 32 bytes are parts of longer rows, four
+runs may be in four different lines and need four passes.
 """
 
 
 def swizzle_of_box(rows: int, width: int) -> Swizzle:
-    """The swizzle of a shared tile for boxes of `rows` rows of `width` bytes. A swizzle depends on addresses and
-    repeats after eight rows. A stage has no swizzle if its number of rows is no multiple of eight, because the stage
-    would be read in another order than it was written."""
+    """Returns the swizzle of a shared tile for boxes with `rows` rows of `width` bytes. Hardware swizzles depend on the
+    address, and repeat after eight rows. If `rows` is not a multiple of eight, stages would start at different
+    positions of the pattern, so the tile has no swizzle."""
     return row_swizzle(width) if rows % ATOM == 0 else ()
 
 
 def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:
-    """The reason why a load or store of a tile cannot be a TMA box, and a hint. Returns None if the access can be a
-    box."""
+    """Checks whether the load or store `op` can be a TMA box. Returns None if it can, otherwise the reason why not and
+    a hint."""
     shape, size = moved_by(op).tile.shape, op.operands[0].dtype.bytes
     if target.number < LEAST_ARCH:
         return f"{target.arch} has no TMA", f"sm_{LEAST_ARCH}"
@@ -59,8 +60,8 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
             return wrong
     if box.walks and box.axes[0].along != last:
         return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
-    # A row needs at least 32 bytes. With its swizzle, the shared tile then starts at a multiple of 128 bytes, as TMA
-    # requires.
+    # A row must have at least 32 bytes. Then the shared tile has a swizzle, and so starts at a multiple of 128 bytes,
+    # as TMA requires.
     inner = shape[last]
     message = f"a box of {list(shape)} elements of {size} bytes"
     if min(inner, max(runs)) * size < LEAST_RUN or any(
@@ -74,8 +75,8 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
 
 
 def _aligned_rows(function: Function, tensor: Value) -> str:
-    """The hint for a tensor whose rows are not known to be aligned. The hint names the dim, and the number that must
-    divide the dim."""
+    """Returns the hint for a tensor whose rows are not known to be aligned. If a multiple of the last dim would help,
+    the hint names the dim and the multiple."""
     (parameter,) = [p for p in function.params if p.value is tensor]
     dim, least = parameter.dims[-1] if parameter.dims else 1, MAX_BYTES // tensor.dtype.bytes
     if parameter.strides or isinstance(dim, int) or function.divisors.get(dim, 1) % least == 0:
@@ -84,8 +85,8 @@ def _aligned_rows(function: Function, tensor: Value) -> str:
 
 
 def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: int) -> tuple[str, str] | None:
-    """The reason why no tensor map can have the tensor's stride along `axis`, and a hint. Returns None if a tensor map
-    can have this stride."""
+    """Checks whether a TMA tensor map can represent the tensor's stride along `axis`. Returns None if it can, otherwise
+    the reason why not and a hint."""
     (parameter,) = [p for p in function.params if p.value is tensor]
     if not parameter.strides:
         known = prod(d if isinstance(d, int) else function.divisors.get(d, 1) for d in parameter.dims[axis + 1 :])
@@ -100,11 +101,12 @@ def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: in
 
 
 def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
-    """The reason why TMA cannot do a store: the rows of the tensor are not known to end at multiples of 16 bytes.
-    Returns None if the rows are known to end there.
+    """Checks whether the rows of a stored tensor end at multiples of 16 bytes, as TMA stores require. Returns None if
+    they do, otherwise the reason why TMA cannot do the store.
 
-    A TMA store writes a row in units of 16 bytes, also past the end of the tensor's row. On an H100, such a store
-    overwrote 420 elements beside a view of 466 columns of f16 in rows of 512. TMA loads stop at the row's end.
+    A TMA store writes whole units of 16 bytes, even past the end of the tensor's row. Example on an H100: a tensor is a
+    view of 466 f16 columns, in rows of 512. A TMA store to this view overwrote 420 elements outside it. TMA loads stop
+    at the end of a row.
     """
     tensor, box, runs = op.operands[0], CopiedBox.of(op), facts.of(offset_of(op)).run
     size = tensor.dtype.bytes
@@ -119,9 +121,9 @@ def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
 
 
 def boxed(columns: int, rows: int, run: int, size: int) -> int:
-    """Number of columns of a tile that one TMA copy takes. `run` is the number of contiguous columns in global memory.
-    `size` is the number of bytes of an element."""
-    # If the number of rows is a multiple of eight, the tile has the same arrangement in each stage. It is then copied
-    # in swizzle atoms of 128 bytes a row. Other tiles have no swizzle.
+    """Returns how many of a tile's `columns` columns one TMA copy transfers. `run` is the number of contiguous columns
+    in global memory, and `size` is the number of bytes of an element."""
+    # If `rows` is a multiple of eight, the tile is swizzled, and a copy transfers swizzle atoms of 128 bytes a row.
+    # Other tiles have no swizzle.
     most = MOST_OF_ROW // size if rows % ATOM == 0 else MOST_OF_BOX
     return min(columns, most, *([run] if run * size >= LEAST_RUN else []))

@@ -1,16 +1,16 @@
-"""`stage c: tma`: stores of a tensor become TMA stores from shared memory, and the block continues meanwhile.
+"""`stage c: tma`: writes tensor c by TMA, from shared memory, while the block continues.
 
     store c[…], v        →        tma_wait; store sc, v; tma_fence; tma_store c[…], sc; tma_commit
                                   …
                                   tma_wait 0
 
-The thread that has started a store waits for the store to end. It waits before the store's shared memory is written
-again, as in the next iteration of a loop. The thread also waits at the kernel's end, because shared memory is released
-there. `insert_barriers` adds barriers as for any access. `lower_copies`, which runs after layouts are assigned, picks
-the threads that start a store. If each warp has whole rows, one lane of each warp starts a store. Otherwise one thread
-of the block starts it.
+The thread that starts a TMA store waits for it before the block writes the same shared memory again, as in the next
+iteration of a loop. The thread also waits at the kernel's end, because shared memory is released there.
+`insert_barriers` adds barriers as for any access. After layouts are assigned, `lower_copies` chooses the threads that
+start the stores. If each warp has whole rows, one lane of each warp stores the warp's rows. Otherwise one thread stores
+the whole tile.
 
-Subtiles take turns in the stages of one shared tile, which has two stages by default.
+Subtiles use the stages of one shared tile in turn. By default, it has two stages.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from dsl.lowering.plan.tile_loads import is_store
 from dsl.lowering.shared.atoms import places_in_atoms
 
 MOST_AT_ONCE = 32768
-"""Maximum number of bytes in flight at once, unless one subtile has more.
+"""By default, at most this many bytes of TMA stores are in flight, or one subtile.
 
-The figures are times relative to stores by threads, on an H100, first at 4096 and then at 8192. For s32 results of s8,
-two subtiles of 16 KB take 0.947 and 0.986, one subtile takes 0.951 and 0.986. For bf16 results of e4m3, one subtile of
-32 KB takes 0.973 and 0.996, and two subtiles take 0.988 and 1.000. A second subtile of 32 KB takes a stage from the
-ring of operands.
+These times are for products of 4096 and of 8192 on an H100, as factors of the time with stores by threads. With s32
+results of s8 and subtiles of 16 KB, they are 0.947 and 0.986 for two stages, and 0.951 and 0.986 for one. With bf16
+results of e4m3 and subtiles of 32 KB, they are 0.973 and 0.996 for one stage, and 0.988 and 1.000 for two. The second
+32 KB come from the ring of operands, which then has one stage less.
 """
 
 
 def tma_stores(function: Function, target: Target) -> None:
-    """Rewrites stores of the tensors that the schedule assigns to TMA. Raises TileError `instruction` for a store that
-    is no TMA box."""
+    """Rewrites the stores of each tensor with a line `stage …: tma`. Raises TileError `instruction` if TMA cannot do a
+    store."""
     said = function.by_subject("stage", str)
     stores = [op for op in walk(function.body) if is_store(op) and said.get(op.operands[0].name or "") == TMA]
     if not stores:
@@ -70,8 +70,8 @@ def tma_stores(function: Function, target: Target) -> None:
 
 
 def _by_axes(function: Function, op: Op) -> None:
-    """Reshapes a store so that each axis of the tile is an axis of the box. For example, 128 rows of 16 x 8 pixels
-    become two axes."""
+    """Reshapes a stored tile so that each of its axes is an axis of the box. Example: an axis of 128 = 16 x 8 pixels
+    becomes two axes."""
     value = operand(op, "value")
     if value is None or "box" not in op.attrs:
         return
@@ -92,10 +92,9 @@ def _by_axes(function: Function, op: Op) -> None:
 def flaw_of_store(
     function: Function, target: Target, facts: Analysis, op: Op, around: dict[Op, Op], stores: list[Op]
 ) -> tuple[str, str] | None:
-    """The reason why TMA cannot do a store, and a hint. Returns None if TMA can do the store."""
+    """Checks whether TMA can do a store. Returns None if it can, otherwise the reason why not and a hint."""
     shared = f"stage {op.operands[0].name}: shared"
-    # Nothing orders a TMA store with other accesses of the same tensor: the store may still be in flight when the other
-    # accesses run.
+    # Nothing orders a TMA store with other accesses to the same tensor: they may run while the store is in flight.
     for other in walk(function.body):
         if other.spec.access.touches and other not in stores and op.operands[0] in other.operands:
             return f"the kernel accesses it elsewhere, too{in_line(other)}", shared
@@ -107,7 +106,7 @@ def flaw_of_store(
     if wrong is not None:
         return wrong
     part = part_of_rows(function, facts, op)
-    if part is not None:  # only if the pass `stage` is skipped: it stages such a store instead
+    if part is not None:  # only if the pass `stage` was skipped, which would have staged this store
         return part, shared
     if op.attrs["evict"]:
         return "it is stored with an eviction priority, which TMA stores do not have", "leave out evict="
@@ -121,9 +120,8 @@ def flaw_of_store(
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The position of a value in shared memory before it is stored. `axes` has the axes of the value, in their order in
-    shared memory. `run` is the number of columns of an atom. `at` is the number of elements of the shared tile in front
-    of the value."""
+    """The position of a value in shared memory, from which TMA stores it. `axes` contains the value's axes in the order
+    of shared memory. `run` is the number of columns in an atom. The value starts at element `at` of the shared tile."""
 
     tile: Value
     axes: tuple[int, ...]
@@ -132,8 +130,8 @@ class _Stage:
 
 
 def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) -> dict[Op, _Stage]:
-    """Allocates one shared tile for all stores to a tensor that have the same shape. The stores use its stages in
-    turn."""
+    """Allocates a shared tile for each tensor and shape of a store. All stores of one shape to one tensor use its
+    stages in turn."""
     alike: dict[tuple[Value, tuple[int, ...]], list[Op]] = {}
     for op in stores:
         value = operand(op, "value")
@@ -167,8 +165,8 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
 
 
 def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """The axes of a value in their order in shared memory, and the number of columns of an atom. The axis that is
-    contiguous in the tensor comes last."""
+    """Returns the axes of a value in the order of shared memory, and the number of columns in an atom. The axis that is
+    contiguous in the tensor is the last one."""
     offset, axes = operand(op, "offset"), tuple(range(len(shape)))
     assert offset is not None
     runs = facts.of(offset).run
@@ -179,8 +177,8 @@ def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, 
 
 
 def _waits(function: Function, ways: dict[Op, _Stage], around: dict[Op, Op]) -> dict[Op, int | None]:
-    """For each store, the number of groups of stores that may still be in flight when its stage is written. Returns
-    None if no earlier store has read the stage."""
+    """Returns for each store how many groups of TMA stores may still be in flight when the store's stage is written.
+    The number is None if no earlier store uses that stage."""
     together = [[op for op in block.ops if op in ways] for block in blocks_of(function.body)]
     together = [ops for ops in together if ops]
     waits: dict[Op, int | None] = {}
@@ -192,7 +190,7 @@ def _waits(function: Function, ways: dict[Op, _Stage], around: dict[Op, Op]) -> 
             if before:
                 waits[op] = number - before[-1] - 1
             elif len(together) > 1:
-                waits[op] = 0  # stores in several blocks of operations: their groups are not counted together
+                waits[op] = 0  # with stores in several IR blocks, groups cannot be counted
             else:  # in a loop, after the last store of the previous iteration
                 is_in_loop = any(outside.spec.control.loops for outside in enclosing(op, around))
                 waits[op] = len(ops) - 1 - same[-1] + number if is_in_loop else None
@@ -200,7 +198,7 @@ def _waits(function: Function, ways: dict[Op, _Stage], around: dict[Op, Op]) -> 
 
 
 def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:
-    """Replaces a store by a store to shared memory, a fence for the async proxy, the TMA store and its commit."""
+    """Replaces a store by a store to shared memory, a fence for the async proxy, a TMA store and its commit."""
     value, tensor = operand(op, "value"), op.operands[0]
     assert value is not None
     b = Builder(located(function, op))
@@ -226,7 +224,7 @@ def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:
 
 
 def _as_it_lies(box: CopiedBox, order: tuple[int, ...]) -> CopiedBox:
-    """A box whose axes refer to the tile's axes in this `order`. The innermost axis comes first, and axes of single
-    elements come last."""
+    """Renumbers the axes of a box for a tile that is transposed to `order`. The innermost axis becomes the first, and
+    axes of single elements the last."""
     axes = [replace(axis, along=order.index(axis.along)) if axis.along >= 0 else axis for axis in box.axes]
     return replace(box, axes=tuple(sorted(axes, key=lambda axis: -axis.along)))

@@ -1,14 +1,14 @@
-"""Transposes a wgmma if only the columns of its tile can be the rows of instructions, as in 48 x 128. Also transposes a
-wgmma whose right operand has 32-bit elements and is not contiguous along k.
+"""Transposes a wgmma whose tile has an unsuitable number of rows but a suitable number of columns, such as 48 x 128.
+Also transposes a wgmma whose right operand has 32-bit elements and is not contiguous along k.
 
     for p:                            for p:
         acc = dot(x, y, acc)     →        t = dot(y.T, x.T, t)
     c = acc                           c = t.T
 
-Instructions have 64 rows for each warpgroup, and any multiple of 8 columns. So the transposed MMA suits few rows of a
-matrix, and tiles of 192 rows. wgmma reads 32-bit elements from shared memory only if they are contiguous along k (PTX
-ISA, "wgmma"). But the left operand of wgmma may be in registers, and threads can load it from any layout. The
-transposed MMA is 1.7 to 1.8 times as fast as `mma.sync` on an H100.
+A wgmma instruction computes 64 rows per warpgroup, and any multiple of 8 columns. So the transposed MMA suits matrices
+with few rows, and also tiles of 192 rows. wgmma reads 32-bit elements from shared memory only if they are contiguous
+along k (PTX ISA, "wgmma"). But its left operand may be in registers, and threads can load registers from any layout. On
+an H100, the transposed MMA is 1.7 to 1.8 times as fast as `mma.sync`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dsl.lowering.shared.access_width import lies_along
 
 
 def turned_tiles(function: Function) -> None:
-    """Transposes each wgmma of which only the columns can be the rows of instructions."""
+    """Transposes each wgmma whose tile has an unsuitable number of rows, but a suitable number of columns."""
     for op in walk(function.body):
         if is_wgmma(op) and computes_transpose(function, op):
             _turn(function, op)
 
 
 def turned(function: Function) -> None:
-    """Transposes each wgmma of 32-bit elements whose left operand is contiguous along k and whose right operand is
+    """Transposes each wgmma of 32-bit elements whose left operand is contiguous along k, but whose right operand is
     not."""
     facts = facts_now(function)
     for op in walk(function.body):
@@ -47,7 +47,7 @@ def _is_wrong_way(facts: Analysis, product: Op) -> bool:
 
 
 def _turn(function: Function, product: Op) -> None:
-    """Transposes one MMA. If a loop around the MMA only adds to the accumulator, the loop carries the transposed
+    """Transposes one MMA. If the loops around the MMA only add to its accumulator, they carry the transposed
     accumulator."""
     left, right, _ = product.operands
     carrying = _carrying(function, product)
@@ -80,9 +80,9 @@ def _transposed(b: Builder, value: Value) -> Value:
 
 
 def _carrying(function: Function, product: Op) -> list[tuple[Op, int, Value]]:
-    """The MMA, followed by the loops that carry its accumulator, from the innermost loop outwards. These loops do
-    nothing else with the accumulator. Each entry has the operation, the index of the accumulator among its operands,
-    and its result."""
+    """Finds the loops around an MMA that carry its accumulator and do nothing else with it. Returns the MMA, then these
+    loops from the innermost outwards. Each entry contains the operation, the index of the accumulator among its
+    operands, and the accumulator's result."""
     outside, users = parents(function.body), uses(function.body)
     found = [(product, 2, product.result)]
     while True:

@@ -1,4 +1,4 @@
-"""The addresses of memory accesses, and the names of the instructions."""
+"""Computes the addresses and the instruction names of memory accesses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dsl.lowering.layouts.layout import Layout
 
 
 def width_name(elements: int, size: int) -> str:
-    """The width of an access to `elements` elements of `size` bytes, as the suffix of an instruction name.
+    """Returns the instruction suffix for an access of `elements` elements of `size` bytes, for example `v4.b32`.
 
-    In a vector access, each vector element is accessed separately (PTX ISA, vector data types). So a tile element of 8
-    bytes must be one vector element. If it were two vector elements, another thread could observe half of it.
+    The hardware may access each element of a vector separately (PTX ISA, vector data types). So an 8-byte tile element
+    must be one vector element. If it were split into two, another thread could see only one half updated.
     """
     bytes = elements * size
     if size == 8:
@@ -37,7 +37,7 @@ class AccessAddress:
             self.parts = GlobalAddress(w, memory, way.tensor)
 
     def behind(self, address: str, elements: int) -> str:
-        """The address `elements` elements after `address`, within the same wide access."""
+        """Returns the address that is `elements` elements after `address`, within one wide access."""
         if not elements:
             return address
         return self.w.let(f"add i{32 if self.space == 'shared' else 64} {address}, {elements * self.size}")
@@ -60,7 +60,8 @@ _EVICT = {"first": ".L1::evict_first", "last": ".L1::evict_last", "no_allocate":
 
 
 def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
-    """The name of the load or store (`verb` is `ld` or `st`) of `elements` elements of `size` bytes."""
+    """Returns the name of the instruction that loads or stores `elements` elements of `size` bytes. `verb` is `ld` or
+    `st`."""
     cache, evict = op.attrs["cache"], op.attrs["evict"]
     if cache == "volatile":  # `.volatile` excludes a cache operator (PTX ISA, ld)
         return f"{verb}.volatile.{space}.{width_name(elements, size)}"
@@ -73,8 +74,8 @@ def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
 
 
 def guard(w: Writer, mask: str | None, layout: Layout | None) -> str | None:
-    """The mask, combined with a flag that selects one of the threads that have the same element. Returns None if
-    neither mask nor flag is needed."""
+    """Returns `mask`, combined with a flag that selects one thread if several threads hold the same element. Returns
+    None if neither is needed."""
     chosen = w.head.chosen(layout)
     if mask is None or chosen is None:
         return mask or chosen

@@ -1,4 +1,4 @@
-"""Decides how each access is emitted: its width, its handling of masks, and its address computation."""
+"""Decides how each memory access is emitted: its width, its handling of masks, and its address computation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dsl.lowering.shared.shared_map import SharedMap
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How one access is emitted.
+    """How one memory access is emitted.
 
     `width`: the number of elements that one instruction accesses.
-    `partial`: True if the mask may be on (true) for only some of these elements.
-    `branches`: True if the access is emitted twice, in two branches: for a mask that is on for all elements, and for
-        other masks. Otherwise, each element has its own mask.
-    `shared`, `tensor`: the linear maps for addresses in a shared tile and in a tensor. Without a map (None), each
-        address is computed from the register that contains its offset.
+    `partial`: True if the mask may be on (true) for some of these elements and off for others.
+    `branches`: True if the access is emitted in two branches: one for a mask that is on for all elements, one for other
+        masks. If False, each element is tested separately.
+    `shared`, `tensor`: the linear maps that give addresses in a shared tile and in a tensor. If None, each address is
+        computed from the register that contains its offset.
     """
 
     width: int
@@ -85,8 +85,8 @@ def _touches(op: Op) -> bool:
 
 
 def _last_first(block: Block) -> Iterator[Op]:
-    """Yields operations in the order of `demand.py`: from last to first, and regions before the operation that contains
-    them."""
+    """Yields operations from last to first, as `demand.py` visits them. The operations of a region come before the
+    operation that contains the region."""
     for op in reversed(block.ops):
         for region in op.regions:
             yield from _last_first(region)
@@ -94,5 +94,6 @@ def _last_first(block: Block) -> Iterator[Op]:
 
 
 def _offset_in_tensor(op: Op) -> Value | None:
-    """The offsets of an access in a tensor. For a copy, these are the offsets of its source."""
+    """Returns the offsets of an access into its tensor. For a copy from a tensor, these are the offsets of its
+    source."""
     return operand(op, "offset" if space_of(op.operands[0]) == "global" else "source")

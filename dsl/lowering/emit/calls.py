@@ -1,4 +1,4 @@
-"""Calls of instruction templates and of LLVM intrinsics, and the declarations that a module needs for them."""
+"""Writes calls of PTX instructions and of LLVM intrinsics, and collects the declarations of the intrinsics."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dsl.ptx_templates import Instruction, UnknownInstruction, instruction
 
 
 class Calls:
-    """Writes calls. `ptx` is the PTX version that the instructions written so far require. `added` contains the
-    instruction rows of plug-ins by name."""
+    """Writes calls of instructions and intrinsics. `ptx` is the PTX version that the instructions written so far
+    require. `added` maps names to the instructions that plug-ins define."""
 
     def __init__(self, text: Text, target: Target, added: Mapping[str, Instruction]):
         self.text, self.target, self.added = text, target, added
@@ -31,8 +31,8 @@ class Calls:
         return self.text.let(f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
     def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
-        """Writes a call of the instruction with the row `name`, and returns its outputs. Raises TileError `instruction`
-        for an unknown name, and TileError `target` if the architecture lacks the instruction."""
+        """Writes a call of the PTX instruction `name`, and returns the names of its results. Raises TileError
+        `instruction` for an unknown name, and TileError `target` if the architecture lacks the instruction."""
         try:
             row = self.added.get(name) or instruction(name)
         except UnknownInstruction as error:
@@ -57,8 +57,8 @@ class Calls:
 
 @cache
 def _asm_call(row: Instruction) -> tuple[str, str, int]:
-    """The text of an instruction's call with `%s` for each argument, the type of the result, and the number of outputs.
-    All three are cached, because an unrolled kernel calls the same few instructions thousands of times."""
+    """Returns the text of an instruction's call with `%s` for each argument, the type of its result, and the number of
+    its outputs. The cache helps because an unrolled kernel calls the same few instructions thousands of times."""
     text, constraints = row.llvm()
     arguments = ", ".join(f"{o.llvm_type} %s" for o in row.inputs for _ in range(o.registers))
     outputs = [o.llvm_type for o in row.outputs for _ in range(o.registers)]

@@ -1,4 +1,4 @@
-"""Conversions between element types and the types of asm operands, such as a byte in a wider register."""
+"""Converts elements to and from the types of asm operands. For example, asm receives a byte in a 16-bit register."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Emits the operations of a block in order. Long chains of elementwise operations are emitted for a few registers at a
 time.
 
-A chain may have several live values. If a chain is emitted operation by operation, all registers of these values are
-live. ptxas keeps that order: an exact gelu of 128 elements per thread spilled 388 bytes. If a chain is emitted for a
-few registers at a time, only these few are live.
+Several values of a chain may be live at once. If the chain is emitted operation by operation, all registers of these
+values are live, and ptxas keeps that order. An exact gelu of 128 elements per thread then spilled 388 bytes. If the
+chain is emitted for a few registers at a time, only these few are live.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def emit_block(w: Writer, block: Block) -> None:
 
 
 def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
-    """Emits straight-line code. Operations stay in order, except those of chains."""
+    """Emits operations in order. Long elementwise chains are emitted for a few registers at a time."""
     stretch: list[Op] = []
     chain: dict[Op, None] = {}
     # All tiles of a chain have the same layout, so a register depends only on the same register of the operands.
@@ -49,8 +49,8 @@ def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
 
 
 def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
-    """Emits `stretch`, which consists of the operation that ended the previous stretch, and pure operations. Operations
-    of the stretch outside the chain do not use results of the chain."""
+    """Emits the operations of `stretch`, all of which are pure except perhaps the first. `chain` contains some of these
+    operations. The others do not use their results."""
     at_once = _at_once(w, list(chain))
     if at_once is None:  # all registers fit: keep the order of the operations
         for op in stretch:
@@ -80,7 +80,7 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
 
 
 def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
-    """The number of registers for which a chain is emitted together. Returns None for all registers."""
+    """Returns how many registers of each value a chain computes at a time, or None for all registers."""
     if len(chain) < 3 or not _overflows(w, chain):
         return None
     because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
@@ -92,7 +92,7 @@ def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
 
 
 def _overflows(w: Writer, chain: Sequence[Op]) -> bool:
-    """Whether a chain that is emitted operation by operation needs more registers at once than a thread has."""
+    """Whether a chain, emitted operation by operation, needs more registers than a thread has."""
     if 4 * len(chain) * count_of(chain[0].result) <= MOST_REGISTERS:  # an upper bound, which avoids the search below
         return False
     last = {o: i for i, op in enumerate(chain) for o in op.operands if o.tile.shape}

@@ -1,4 +1,4 @@
-"""Compiles LLVM IR to PTX, by the NVPTX back end of llvmlite."""
+"""Compiles LLVM IR to PTX with the NVPTX back end of llvmlite."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _machine(arch: str, ptx: tuple[int, int], llvm_level: int) -> llvm.TargetMac
 
 
 def llvm_level_for(function: Function) -> int:
-    """The optimisation level that LLVM's code generation uses for a kernel."""
+    """Chooses the optimisation level of LLVM's code generation for a kernel."""
     products = [op for op in walk(function.body) if op.spec.product]
     levels, rule, why = LEVELS, CODEGEN_LEVEL, "no product on tensor cores"
     if products:
@@ -61,10 +61,10 @@ def llvm_level_for(function: Function) -> int:
 
 @lru_cache(maxsize=128)
 def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CODEGEN_LEVEL) -> str:
-    """The PTX of an LLVM module. Raises RuntimeError with LLVM's message if the module is wrong (a bug of the
+    """Compiles an LLVM module to PTX. Raises RuntimeError with LLVM's message if the module is wrong (a bug of the
     compiler). Raises TileError `tool` if the installed LLVM drops an attribute that restricts the kernel's launches.
 
-    The result (about 100 KB) is cached, since the module is usually the same for other shapes and seeds.
+    The result (about 100 KB) is cached, because other shapes and seeds usually lead to the same module.
     """
     _initialised()
     module = llvm.parse_assembly(text)
@@ -78,7 +78,7 @@ def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CO
 
 
 def wrong_in(text: str) -> tuple[int, int, str] | None:
-    """The line, the column and LLVM's message for the first error in a module that was edited by hand. Returns None if
+    """Returns (line, column, LLVM's message) of the first error in a module that was edited by hand. Returns None if
     the module is valid."""
     _initialised()
     try:

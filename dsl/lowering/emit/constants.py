@@ -19,7 +19,7 @@ def constant(value: int | float | bool, dtype: DType) -> str:
 
 
 def float_constant(value: float, llvm: str) -> str:
-    """A float in the syntax of LLVM IR, rounded to the type."""
+    """Rounds a float to the LLVM type `llvm`, and returns it in the syntax of LLVM IR."""
     # The syntax is hexadecimal, because LLVM rejects decimal text whose value the type cannot represent exactly. Even a
     # `float` is written as the bits of the double with the same value.
     if llvm == "double":

@@ -1,4 +1,4 @@
-"""Loops, branches, assert and print."""
+"""Emits loops, branches, `assert` and `print`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from dsl.lowering.known.forms import linear
 def _phis(
     w: Writer, args: list[Value], entry: str, starts: list[list[str]], packed: list[bool] | None = None
 ) -> list[tuple[int, str, str]]:
-    """Writes phis without the incoming value of the back edge, which `_close` adds. Returns (line, register, type) of
-    each phi."""
+    """Writes a loop's phis without the incoming value of the back edge, which `_close` adds. Returns (line, register,
+    type) of each phi."""
     open_lines = []
     for i, (arg, start) in enumerate(zip(args, starts, strict=True)):
         in_words = packed is not None and packed[i]
@@ -50,7 +50,8 @@ def close_phi(w: Writer, line: int, value: str, label: str) -> None:
 
 
 def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
-    """The registers of each value. If the entry of `packed` for the value is true, its words are returned instead."""
+    """Returns the registers of each value. For values whose entry in `packed` is true, returns the 32-bit words that
+    hold the packed elements."""
     if packed is None:
         return [w.registers[v] for v in values]
     return [w.words.of(v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
@@ -106,7 +107,7 @@ def _for(w: Writer, op: Op) -> None:
 
 
 def has_no_iteration(w: Writer, loop: Op) -> bool:
-    """Whether a `for` is known to have no iteration. Nothing is emitted for such a loop."""
+    """Whether the compiler knows that a `for` has no iteration. Such a loop is not emitted."""
     start, stop, step = loop.operands[:3]
     pace = w.facts.of(step)
     if pace.high is not None and pace.high < 0:
@@ -117,14 +118,14 @@ def has_no_iteration(w: Writer, loop: Op) -> bool:
 
 
 def may_be_decided(w: Writer, op: Op) -> bool:
-    """Whether ptxas may find that the wgmma products in a loop or a branch are dead. For a loop, this depends on the
-    bounds.
+    """Whether ptxas may find that the wgmma products in a loop or branch never execute. For a loop, the answer depends
+    on its bounds.
 
-    This works around a fault of ptxas 12.9 to 13.1. If several accumulators start with equal values and their products
-    are dead, ptxas keeps only one of them. Vector stores then write the registers of the other accumulators, which no
-    instruction has set (41,082 of 49,152 zeros were wrong on an H100). ptxas cannot know a bound that depends on a dim
-    or on loaded data. The exception is a bound in which these cancel: for example, ptxas finds that `block(0) * 2 // 2
-    - block(0)` is 0.
+    The check works around a bug of ptxas 12.9 to 13.1. If several accumulators start with equal values and their
+    products never execute, ptxas keeps only one accumulator. Vector stores then write the registers of the other
+    accumulators, which no instruction has set. On an H100, 41,082 of 49,152 zeros were wrong. ptxas cannot evaluate a
+    bound that depends on a run-time size or on loaded data, unless these cancel out. For example, ptxas finds that
+    `block(0) * 2 // 2 - block(0)` is 0.
     """
     if not w.has_warpgroups or not any(each.spec.wgmma for region in op.regions for each in walk(region)):
         return False
@@ -144,8 +145,8 @@ MOST_ROOTS = 500  # maximum number of steps of the search: ptxas is assumed to k
 
 
 def _roots(value: Value) -> list[object]:
-    """The inputs from which a number is computed. An input is listed as often as it occurs. If the search takes too
-    many steps, the list is empty."""
+    """Lists the inputs of a number, such as parameters and loaded values, each as often as it occurs. If the search
+    takes too many steps, the list is empty."""
     found: list[object] = []
     work = [value]
     for _ in range(MOST_ROOTS):
@@ -170,7 +171,7 @@ OPEN = {"minimum", "maximum", "select", "floordiv", "mul", "cast"}
 
 
 def _is_open(w: Writer, value: Value) -> bool:
-    """Whether a comparison of this number with another number can be decided only at run time."""
+    """Whether the number is known only at run time, so that ptxas cannot evaluate a comparison with it."""
     op, (terms, _) = value.op, linear(value)
     if terms != {value: 1}:
         return any(_is_open(w, each) for each in terms)
@@ -183,15 +184,15 @@ def _is_open(w: Writer, value: Value) -> bool:
 
 
 def unknown(w: Writer, register: str, llvm: str) -> str:
-    """A new register that equals `register`, but whose value ptxas cannot know. The code adds the highest bit of a
-    shared memory address, which is 0."""
+    """Returns a new register with the value of `register`, which ptxas cannot evaluate. The emitted code adds the
+    highest bit of a shared memory address, which is 0."""
     zero = w.head.once(f"lshr i32 {shared_memory(w)}, 31")
     same = zero if llvm == "i32" else w.let(f"{'zext' if llvm == 'i64' else 'trunc'} i32 {zero} to {llvm}")
     return w.let(f"add {llvm} {register}, {same}")
 
 
 def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
-    """Whether the counter of this `for` may exceed the range of its type one step after the last iteration."""
+    """Whether the counter of a `for` may overflow when the step is added after the last iteration."""
     if loop.attrs.get("exact"):
         return False
     start, stop, step = loop.operands[:3]
@@ -214,8 +215,8 @@ def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
 
 
 def _rolled(w: Writer) -> int:
-    """Metadata that keeps LLVM from unrolling a loop. Only loops that the schedule names (`unroll`) are unrolled, by a
-    pass of this compiler."""
+    """Returns metadata that keeps LLVM from unrolling a loop. A pass of this compiler unrolls the loops for which the
+    schedule contains `unroll`."""
     inner = w.text.debug.add('!{!"llvm.loop.unroll.disable"}')
     number = w.text.debug.count
     return w.text.debug.add(f"distinct !{{!{number}, !{inner}}}")
@@ -292,16 +293,16 @@ def _if(w: Writer, op: Op) -> None:
 
 
 def meet(w: Writer) -> None:
-    """Makes threads reconverge after a branch or loop that each thread executes for itself. Emits an empty convergent
-    asm, which LLVM may not move into the branch. Without the asm, a thread may jump alone to the start of an enclosing
-    loop and reach a barrier there."""
+    """Makes threads reconverge after a divergent branch or loop. Emits an empty convergent asm, which LLVM may not move
+    into the branch. Without the asm, a thread may jump alone to the start of an enclosing loop and reach a barrier
+    there."""
     w.do('call void asm sideeffect "", ""() #1')
 
 
 def _if_of_elements(w: Writer, op: Op) -> None:
-    """Emits a branch whose condition has several elements per thread. The branch has no effects. A thread computes a
-    side of the branch for all of its elements if at least one of them takes this side. Each element then selects its
-    result."""
+    """Emits a branch whose condition has several elements per thread. The branch has no effects. A thread executes a
+    side of the branch for all of its elements if at least one element needs that side. A `select` then chooses the
+    result of each element."""
     conditions = w.registers[op.operands[0]]
     some, every = (_joined(w, by, conditions) for by in ("or", "and"))
     sides = []
@@ -333,17 +334,17 @@ def _joined(w: Writer, by: str, flags: list[str]) -> str:
 
 
 def _chosen(w: Writer, conditions: list[str], llvm: str, then: list[str], otherwise: list[str]) -> list[str]:
-    """Selects one of two values for each element."""
     each = zip(conditions, then, otherwise, strict=True)
     return [w.let(f"select i1 {c}, {llvm} {p}, {llvm} {q}") for c, p, q in each]
 
 
 @rule("assert")
 def _assert(w: Writer, op: Op) -> None:
-    """Emits an assert. The first thread that fails claims the record and writes its line, block and thread. All threads
-    continue.
+    """Emits an assert. The first thread whose condition is false claims the error record in global memory. That thread
+    writes its source line, block and thread number there. All threads continue.
 
-    The claim is the number 1, or 2 + axis for an index that is out of range along that axis (`dsl/runtime/record.py`).
+    To claim the record, a thread stores 1, or 2 + axis for an index out of range along that axis
+    (`dsl/runtime/record.py`).
     """
     holds = _joined(w, "and", w.registers[op.operands[0]])
     fail, claim, done = (w.fresh_label(s) for s in ("fails", "record", "holds"))
@@ -368,7 +369,7 @@ _FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "inde
 
 @rule("print")
 def _print(w: Writer, op: Op) -> None:
-    """Emits a print. Each thread prints its elements. An element that several threads have is printed by one of them.
+    """Emits a print. Each thread prints its elements. If several threads hold the same element, one of them prints it.
     Thread 0 prints scalars."""
     # The arguments of `vprintf` are promoted as in C: f32 to f64, and small integers to 32 bits. Each argument is
     # aligned to its size.

@@ -1,5 +1,5 @@
-"""Finds which registers of each value are read. Index arithmetic is then emitted only for the first element of each
-wide access."""
+"""Finds which registers of each value are read. With this result, index arithmetic is emitted only for the first
+element of each wide access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsl.lowering.ops.memory import by_threads
 
 
 def mark_needed(w: Writer, function: Function) -> None:
-    """Fills `w.needed`, going from the last operation to the first."""
+    """Fills `w.needed`. Visits the operations from the last to the first."""
     _block(w, function.body)
 
 
@@ -78,7 +78,8 @@ def _op(w: Writer, op: Op) -> None:
 
 
 def _starts(w: Writer, op: Op) -> bool:
-    """Marks the scalars in the linear map of a shared access as read. Returns whether the access has a linear map."""
+    """Marks the scalars in the linear address map of a shared memory access as read. Returns whether the access has
+    such a map."""
     found = w.accesses[op].shared
     for scalar, _ in found.terms if found else ():
         _all(w, scalar)
@@ -86,9 +87,9 @@ def _starts(w: Writer, op: Op) -> bool:
 
 
 def _access(w: Writer, op: Op) -> None:
-    """Marks the registers that an access reads: the offset of its first element, and one mask if this is the same for
-    all elements. If the mask may differ between elements, the branches of the access read the flags at the ends of
-    runs. The branches recompute the masks of single elements."""
+    """Marks the registers that an access reads: the offset of its first element, and one mask if all elements have the
+    same mask. If masks may differ, the access first reads the flags at both ends of a thread's contiguous elements. It
+    then recomputes the masks of single elements."""
     mask, way, count = operand(op, "mask"), w.accesses[op], count_of(required(op, "offset"))
     firsts = range(0, count, way.width)
     space = space_of(op.operands[0])

@@ -1,4 +1,4 @@
-"""Elementwise operations: each element takes one or a few LLVM instructions."""
+"""Emits elementwise operations. Each element becomes one or a few LLVM instructions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def elementwise(
     at_once: Callable[[Writer, Op], bool] | None = None,
     alike: Callable[[Writer, Op], list[int]] | None = None,
 ) -> Callable[[Element], Element]:
-    """Registers a function as the emission rule of these operations. The function emits one element.
+    """Decorator that registers a function as the emission rule of the operations `names`. The function emits one
+    element.
 
     `at_once`: tries to emit all elements together, and returns whether it did.
-    `alike`: returns the group number of each register. The elements of a group are equal, so only one of them is
+    `alike`: returns a group number for each register. All elements of a group are equal, so only one of them is
         computed.
     """
 
@@ -90,7 +91,8 @@ def _and(w: Writer, op: Op) -> None:
 
 
 def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
-    """The pair (v, n) of a conjunction 0 <= v < n whose n is not negative. Returns None for any other operation."""
+    """Returns (v, n) if `op` computes `0 <= v and v < n`, for a signed v and an n that is not negative. Otherwise
+    returns None."""
     for at_least, below in (op.operands, op.operands[::-1]):
         (zero, v), (same, n) = (_in_order(flag, name) for flag, name in ((at_least, "le"), (below, "lt")))
         if v is not None and v is same and n is not None and zero is not None and constant_of(zero) == 0:
@@ -100,7 +102,7 @@ def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
 
 
 def _in_order(flag: Value, name: str) -> tuple[Value | None, Value | None]:
-    """The pair (a, b) of a comparison `a name b`, which may also be written with swapped operands."""
+    """Returns (a, b) if `flag` is the comparison `a name b`, or the same comparison written with swapped operands."""
     if flag.op is not None and flag.op.name == name:
         return flag.op.operands[0], flag.op.operands[1]
     if flag.op is not None and flag.op.name == {"le": "ge", "lt": "gt"}[name]:
@@ -160,8 +162,9 @@ def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 
 def _extreme_of_doubles(w: Writer, op: Op, x: list[str]) -> str:
-    """The minimum or maximum of f64. The f64 instructions of PTX do not propagate NaN. -0 counts as smaller than +0.
-    Equal operands differ at most in the sign, so `or` returns the smaller operand and `and` the greater operand."""
+    """Emits the minimum or maximum of two f64. NaN is propagated, unlike by the PTX instructions for f64. -0 counts as
+    smaller than +0. Equal operands differ at most in the sign bit, so their bitwise `or` is the minimum, and their
+    bitwise `and` is the maximum."""
     less = op.name == "minimum"
     first = w.let(f"fcmp {'olt' if less else 'ogt'} double {x[0]}, {x[1]}")
     chosen = w.let(f"select i1 {first}, double {x[0]}, double {x[1]}")
@@ -186,8 +189,8 @@ def _not(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @elementwise("shl", "shr")
 def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    """Emits a shift. If the distance is at least the width, the result is 0 or consists of sign bits. LLVM does not
-    define such a shift, so the distance is limited first."""
+    """Emits a shift. If the distance is at least the bit width, the result is 0, or all sign bits for `shr` of a signed
+    number. LLVM does not define such a shift, so the code limits the distance first."""
     bits = w.bits(dtype)
     amount = constant_of(op.operands[1])
     name = "shl" if op.name == "shl" else "ashr" if dtype.is_signed else "lshr"
@@ -202,7 +205,7 @@ def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 
 def of_word(w: Writer, op: Op) -> bool:
-    """Whether an operation on bytes is done on the word that contains them."""
+    """Chooses whether an operation on bytes works on whole 32-bit words."""
     return w.switches.of(op, "bytes", {"word": True, "single": False}, "bytes of a word")
 
 
@@ -239,8 +242,8 @@ def _bitcast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @rule("cast")
 def _cast(w: Writer, op: Op) -> None:
-    """Converts four elements at once to saturated bytes or to FP8, if four consecutive registers are needed. Otherwise
-    converts one element at a time."""
+    """Emits a conversion. Four consecutive elements that become saturated bytes or FP8 are converted together. Other
+    elements are converted one at a time."""
     source, result = op.operands[0], op.result
     x, out = w.registers[source], [""] * count_of(result)
     left = w.needed.of(result, len(out))
@@ -261,12 +264,12 @@ def _cast(w: Writer, op: Op) -> None:
 
 
 def _saturates_bytes(source: DType, to: DType, saturate: bool) -> bool:
-    """Whether a conversion goes through s32, which `cvt.pack` saturates to a byte."""
+    """Whether a conversion to a byte goes through s32, which `cvt.pack` then saturates."""
     return to.is_int and to.bits == 8 and (source in (F16, BF16, F32) or (saturate and source is S32))
 
 
 def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
-    """Converts four elements to bytes by `cvt.pack`. ptxas merges `cvt.pack` with the preceding conversions from f32,
+    """Converts four elements to bytes with `cvt.pack`. ptxas merges `cvt.pack` with the preceding conversions from f32,
     so two bytes take one instruction."""
     source, to = op.operands[0].dtype, op.attrs["to"]
     s32 = [x if source is S32 else _float_to_int(w, x, source, S32, op.attrs["rounding"]) for x in x]
@@ -277,7 +280,7 @@ def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
 
 
 def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
-    """Converts four elements to FP8 with two conversions of pairs."""
+    """Converts four elements to FP8 with two instructions, each for two elements."""
     source, to, rounding = op.operands[0].dtype, op.attrs["to"], op.attrs["rounding"]
     wide = [convert(w, e, source, F32, op=op) for e in x]
     halves = [_pair_of_fp8(w, wide[i], wide[i + 1], to, rounding, op) for i in (0, 2)]
@@ -287,8 +290,8 @@ def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
 
 
 def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None, op: Op | None) -> str:
-    """Two f32 as two FP8 numbers in 16 bits, rounded to nearest and saturated. Raises TileError `type` for other
-    rounding modes, which the hardware lacks."""
+    """Converts two f32 to two FP8 numbers in 16 bits, rounded to nearest and saturated. Raises TileError `type` for
+    other rounding modes, which the hardware lacks."""
     if rounding not in (None, "rn"):
         raise TileError("type", op.loc if op else None, f"{to} is rounded to nearest: the hardware has no other")
     return w.template(f"cvt.rn.satfinite.{to}x2.f32", [high, low], op)[0]
@@ -311,8 +314,9 @@ def convert(
     rounding: str | None = None,
     op: Op | None = None,
 ) -> str:
-    """Converts one element. From float to integer, the value is truncated and saturated to the integer's range, and NaN
-    becomes 0. From integer to integer, the value is saturated if `saturate` is set, otherwise it wraps."""
+    """Converts one element. A float that becomes an integer is rounded toward 0 (or by `rounding`) and saturated to the
+    integer's range, and NaN becomes 0. An integer that becomes a narrower integer saturates if `saturate` is set, and
+    otherwise wraps around."""
     a, b = w.llvm(source), w.llvm(to)
     if source is to:
         return x
@@ -349,7 +353,6 @@ def convert(
 
 
 def _clamp(w: Writer, x: str, source: DType, to: DType) -> str:
-    """Clamps `x` to the range of the integer type `to`."""
     llvm, wide, narrow = w.llvm(source), w.bits(source), w.bits(to)
     low, high = (0, (1 << narrow) - 1) if not to.is_signed else (-(1 << (narrow - 1)), (1 << (narrow - 1)) - 1)
     least, most = (-(1 << (wide - 1)), (1 << (wide - 1)) - 1) if source.is_signed else (0, (1 << wide) - 1)
@@ -380,7 +383,7 @@ def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str |
 
 
 def _cvt(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
-    """Emits `cvt` with a rounding mode, from 32 or 64 bits to any float."""
+    """Emits a `cvt` with a rounding mode, from 32 or 64 bits to a float type."""
     kind = {"f16": "h", "bf16": "h", "f32": "f", "f64": "d"}
     of = kind.get(source.name) or ("l" if w.bits(source) == 64 else "r")
     name = source.name if source.is_float else f"{'s' if source.is_signed else 'u'}{w.bits(source)}"
@@ -394,8 +397,8 @@ _INT_ROUNDING = {None: "rzi", "rz": "rzi", "rn": "rni", "rp": "rpi", "rm": "rmi"
 
 
 def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
-    """Converts a float to an integer. `cvt` saturates, and converts NaN to 0 (PTX ISA, cvt). Results of 8 and 16 bits
-    are computed in 32 bits and then clamped."""
+    """Converts a float to an integer. The result is saturated, and NaN becomes 0 (PTX ISA, cvt). Results of 8 and 16
+    bits are computed in 32 bits and then clamped."""
     if to is I1:
         return w.let(f"fcmp une {w.llvm(source)} {x}, {float_constant(0.0, source.llvm)}")
     if source in (F16, BF16):
@@ -443,7 +446,7 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
 
 
 def _is_exact_in_f32(w: Writer, source: DType, op: Op | None) -> bool:
-    """Whether f32 exactly represents each integer that may occur, which is true up to 2^24."""
+    """Whether all possible values of the integer are exact in f32, because their magnitude is at most 2^24."""
     low, high = int_range(source)
     if op is not None and op.operands[0].dtype is source:
         facts = w.facts.of(op.operands[0])
@@ -453,8 +456,9 @@ def _is_exact_in_f32(w: Writer, source: DType, op: Op | None) -> bool:
 
 
 def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
-    """Converts a byte of a word to f32: `prmt` puts the byte into the lowest byte of 2^23, and 2^23 is subtracted. An
-    epilogue that adds a residual of bytes took 155 us with this code, and 167 us with `cvt`."""
+    """Converts a byte of a word to f32. `prmt` puts the byte into the lowest mantissa bits of the f32 number 2^23, and
+    then 2^23 is subtracted. An epilogue that adds an 8-bit residual took 155 us with this code, and 167 us with
+    `cvt`."""
     word, bits = w.words.bytes[x]
     if is_signed:  # flipping the sign bit adds 128, which the bias below subtracts
         word = w.text.here(("flipped", word), lambda: w.let(f"xor i32 {word}, {0x80808080 - (1 << 32)}"))
@@ -466,7 +470,8 @@ def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
 
 @rule("asm")
 def _asm(w: Writer, op: Op) -> None:
-    """Emits the user's asm text for each element. Its order relative to other operations with effects is kept."""
+    """Emits the user's asm text once for each element. LLVM keeps the asm in order with other operations that have
+    effects."""
     types = op.attrs["types"]
     places = {f"d{i}" if len(types) > 1 else "d": f"${i}" for i in range(len(types))}
     places |= {str(i): f"${len(types) + i}" for i in range(len(op.operands))}
@@ -493,7 +498,7 @@ def _asm(w: Writer, op: Op) -> None:
 
 
 def _carrier(w: Writer, dtype: DType) -> tuple[str, str]:
-    """The LLVM type and the constraint for an operand of the user's asm."""
+    """Returns the LLVM type and the constraint letter for an operand of the user's asm."""
     if dtype is I1:
         return "i1", "b"
     bits = w.bits(dtype)

@@ -1,4 +1,4 @@
-"""Addresses in global memory: one pointer for each thread, plus parts that depend on the register."""
+"""Computes addresses in global memory: one pointer for each thread, plus an offset for each register."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dsl.lowering.layouts.layout import Layout
 
 @lru_cache(maxsize=4096)
 def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
-    """The amount that each register adds to Σ coefficient · coordinate. The bases must not overlap, so that their sums
-    have no carries."""
+    """Lists the amount that each register adds to Σ coefficient · coordinate. The layout's bases must have no common
+    bits, so that sums have no carries."""
     out = [0]
     for weight in layout.weighed(coefficients)[: len(layout.register)]:
         out += [weight + n for n in out]
@@ -24,11 +24,12 @@ def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
 
 
 class GlobalAddress:
-    """The addresses of one access to a tensor, as i64.
+    """Computes the addresses of one access to a tensor, as i64.
 
-    The parts that depend on the thread and the block form one pointer. Accesses in the same straight-line code share
-    this pointer if they differ only in constants. In the part that depends on the register, constants become
-    immediates. Strides are added step by step, so that few multiples of a stride occupy registers.
+    An address is a pointer plus an offset. The pointer depends on the thread and the block. Accesses in the same
+    straight-line code share one pointer if their offsets differ only in constants. The offset depends on the register.
+    Its constants become immediates. Its multiples of a stride are added step by step, so that few of them occupy
+    registers.
     """
 
     def __init__(self, w: Writer, memory: Value, map: GlobalMap):
@@ -45,8 +46,8 @@ class GlobalAddress:
         return self.w.let(f"add i64 {pointer}, {number}") if number else pointer
 
     def _moved(self, counts: tuple[tuple[Product, int], ...]) -> str:
-        """The pointer plus multiples of strides. `counts` contains the number of each stride. It is computed by one
-        step from the nearest lower pointer in the same straight-line code."""
+        """Returns the pointer plus n · stride for each (stride, n) in `counts`. Computes it with one addition to the
+        nearest lower pointer in the same straight-line code."""
         w, first = self.w, ("pointer", self.memory, self.map.uniform, self.map.threads)
         if not counts:
             return w.text.here(first, self._pointer)
@@ -61,7 +62,7 @@ class GlobalAddress:
         return chain[n]
 
     def _pointer(self) -> str:
-        """The pointer to the thread's first element, without constants."""
+        """Computes the pointer to the thread's first element. Constant offsets are not included."""
         w = self.w
         offset = self._wide(w.text.here(("offset", self.map.uniform, self.map.threads), self._offset))
         element = w.let(f"getelementptr i{8 * self.size}, ptr addrspace(1) {w.registers[self.memory][0]}, i64 {offset}")
@@ -72,7 +73,7 @@ class GlobalAddress:
         return self.w.text.here(("step", product, bytes), make)
 
     def _offset(self) -> str:
-        """The offset of the thread's first element, in the type of indices."""
+        """Computes the offset of the thread's first element, in the kernel's index type."""
         w = self.w
         parts = [self._thread_part(product, axes) for product, axes in self.map.threads]
         for product, factor in self.map.uniform:
@@ -81,7 +82,8 @@ class GlobalAddress:
         return reduce(lambda a, b: w.let(f"add {w.index} {a}, {b}"), parts) if parts else "0"
 
     def _thread_part(self, product: Product, axes: Axes) -> str:
-        """The amount that the thread's index adds along all axes, times a product of scalars."""
+        """Computes the amount that the thread index adds to the offset along all axes, multiplied by the stride
+        `product`."""
         w = self.w
         bases = tuple(sum(column) for column in zip(*axes, strict=True))
         # If there are no carries between axes, shifts and masks of the thread's index compute the sum over all axes
@@ -96,8 +98,8 @@ class GlobalAddress:
         return self._multiplied([total, *(self._scalar(name) for name in product)], product)
 
     def _along(self, axis: tuple[int, ...]) -> str:
-        """The amount that the thread's index adds along one axis: the coordinate times its coefficient. The coordinate
-        alone has no carries."""
+        """Computes the amount that the thread index adds along one axis: coordinate · coefficient. Shifts and masks
+        compute the coordinate, because its bits cause no carries."""
         scale = max(1, gcd(*axis))
         coordinate = self.w.head.index(self.w.head.linear(tuple(base // scale for base in axis)))
         if scale == 1 or coordinate == "0":
@@ -105,14 +107,13 @@ class GlobalAddress:
         return self.w.head.once(f"mul {self.w.index} {coordinate}, {scale}")
 
     def _product(self, product: Product) -> str:
-        """A product of scalars, in the type of indices."""
         return self.w.text.here(
             ("product", product), lambda: self._multiplied([self._scalar(name) for name in product], product)
         )
 
     def _multiplied(self, names: list[str], product: Product) -> str:
-        """The product of these registers. If the scalars are known at the start of the kernel, the product is computed
-        there."""
+        """Multiplies the registers `names`. If all scalars of `product` exist at the start of the kernel, the
+        multiplication is emitted there."""
         w = self.w
         make = w.head.once if all(w.maps.affines.scalars[name] in w.maps.given for name in product) else w.let
         return reduce(lambda a, b: make(f"mul {w.index} {a}, {b}"), names)

@@ -1,4 +1,5 @@
-"""Offsets in global memory as linear functions of coordinates, from which `GlobalAddress` computes addresses."""
+"""Describes offsets in global memory as linear functions of coordinates. `GlobalAddress` computes addresses from
+them."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ Axes = tuple[tuple[int, ...], ...]  # for each axis, the amount that each bit of
 
 @dataclass(frozen=True, slots=True)
 class GlobalMap:
-    """The offsets of one access in the form uniform + Σ stride · linear function of coordinates, all in elements.
+    """The offsets of one access, in elements: uniform + Σ stride · f(coordinates), where each f is linear.
 
-    `strides`: products of scalars (() is 1), each with the linear function of coordinates that multiplies it. Strides
-        and linear functions are not negative. So no partial sum exceeds the total or overflows.
-    `uniform`: products and their factors, for the part that is the same for all elements.
-    `threads`: for each stride, its factors for the bits of the thread's index.
+    `strides`: pairs of a stride (a product of scalars; () is 1) and the linear function that it multiplies. Neither is
+        negative. So no partial sum exceeds the total or overflows.
+    `uniform`: pairs of a product of scalars and its integer factor. Their sum is the same for all elements.
+    `threads`: for each stride, the amount that each bit of the thread index adds along each axis.
     """
 
     layout: Layout
@@ -30,13 +31,14 @@ class GlobalMap:
     threads: tuple[tuple[Product, Axes], ...]
 
     def scalars(self, affines: AffineOffsets) -> list[Value]:
-        """The scalars that are factors of `strides` and `uniform`."""
+        """Returns the scalars that occur in `strides` and `uniform`."""
         products = [p for p, _ in (*self.strides, *self.uniform)]
         return [affines.scalars[name] for product in products for name in product]
 
 
 def map_of(affines: AffineOffsets, facts: Analysis, offset: Value) -> GlobalMap | None:
-    """The map of offsets. Returns None if the offsets are not linear, or if a stride or coefficient may be negative."""
+    """Returns the map of offsets, or None if the offsets are not linear, or if a stride or coefficient may be
+    negative."""
     layout = offset.tile.layout
     offsets = affines.offsets(offset) if offset.tile.shape else None
     if layout is None or offsets is None:

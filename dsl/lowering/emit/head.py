@@ -1,4 +1,4 @@
-"""Values that depend only on the thread, the block and the parameters: where and how they are computed."""
+"""Computes values that depend only on the thread, the block and the kernel's parameters."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BECAUSE = "known at the head of the kernel; behind a loop computed once more, so
 
 
 class Head:
-    """Computes values that depend only on the thread, the block and the parameters. The choice `hoist` selects one of
-    three places for them: once at the start of a stretch of the function, once at the start of the kernel, or at each
-    use. A stretch ends behind a loop.
+    """Computes values that depend only on the thread, the block and the parameters. The choice `hoist` selects where:
+    once at the start of each stretch, once at the start of the kernel, or at each use. A stretch is the code from the
+    end of one loop to the end of the next.
 
     `first`: lines at the start of the function, before the first stretch.
     """
@@ -40,8 +40,8 @@ class Head:
         self._block: Block | None = None  # the block whose loops end stretches
 
     def once(self, text: str) -> str:
-        """The name of a value that depends only on the thread, the block and the parameters. For equal texts, the value
-        is computed only once."""
+        """Returns the register of the LLVM expression `text`. Equal expressions are computed once per stretch, unless
+        the choice is `place`."""
         if self.where == PLACE:
             return self.text.let(text)
         known = self._known.get(text)
@@ -52,15 +52,16 @@ class Head:
         return known
 
     def buffer(self, bytes: int) -> str:
-        """Allocates local memory of this thread at the start of the function. Inside a loop, each iteration would
-        allocate more memory."""
+        """Allocates local memory of this thread at the start of the function. An `alloca` inside a loop would allocate
+        more memory in each iteration."""
         name = self.text.name()
         self.first.append(f"  {name} = alloca [{bytes} x i8], align 8, !dbg !{self.text.debug.head}")
         return name
 
     @contextmanager
     def stretches_of(self, block: Block) -> Iterator[None]:
-        """A context in which each loop of this block ends a stretch. The first stretch begins here."""
+        """A context manager in which each loop of `block` ends a stretch. Entering the context begins the first
+        stretch."""
         kept = self._lines, self._known, self._block
         self._block = block
         self._anew()
@@ -70,14 +71,14 @@ class Head:
             self._lines, self._known, self._block = kept
 
     def after_loop(self, op: Op) -> None:
-        """Begins a new stretch behind a loop, if the loop is in the block that `stretches_of` divides."""
+        """Begins a new stretch after the loop `op`, if the loop is directly in the block that was passed to
+        `stretches_of`."""
         if self._block is not None and any(op is each for each in self._block.ops):
             self._anew()
 
     def _anew(self) -> None:
-        """Begins a new stretch. In it, the thread's index is read again, and the values of `once` are recomputed. So
-        they occupy no registers during the preceding loop. The start of the stretch must dominate all later code in the
-        block."""
+        """Begins a new stretch, which reads the thread index again and recomputes the values of `once`. So they occupy
+        no registers during the preceding loop. The start of the stretch must dominate all later code in the block."""
         if self._stretches and self.where == HEAD:
             return
         self._lines, self._known = [], {}
@@ -86,7 +87,8 @@ class Head:
 
     @contextmanager
     def nothing_ahead(self) -> Iterator[None]:
-        """A context in which `once` computes new values in place, not at the start of the stretch."""
+        """A context manager in which `once` computes new values at the current place, not at the start of the
+        stretch."""
         lines, known = self._lines, self._known
         self._lines, self._known = self.text.lines, dict(known)
         try:
@@ -97,7 +99,7 @@ class Head:
     # ---- threads and blocks ----
 
     def thread(self) -> str:
-        """This thread's index in its block, as i32."""
+        """Returns this thread's index in its block (`threadIdx.x`), as i32."""
         # `sideeffect` keeps LLVM from merging this index with the index read in an earlier stretch. Otherwise, all
         # values computed from the index would stay in registers during the loop. The addresses of an epilogue spilled
         # then (docs/int8_conv.md).
@@ -106,16 +108,16 @@ class Head:
         return self._read("tid.x")
 
     def special(self, register: str) -> str:
-        """The value of a special register, in the type of indices."""
+        """Returns the value of a PTX special register such as `ctaid.x`, in the kernel's index type."""
         return self.index(self._read(register))
 
     def narrow_special(self, register: str) -> str:
-        """The value of a special register, as i32."""
+        """Returns the value of a PTX special register such as `ctaid.x`, as i32."""
         value = self.special(register)
         return value if self.text.index == "i32" else self.once(f"trunc i64 {value} to i32")
 
     def index(self, number: str) -> str:
-        """An i32 that is not negative, in the type of indices."""
+        """Converts an i32 that is not negative to the kernel's index type."""
         is_index = self.text.index == "i32" or not number.startswith("%")
         return number if is_index else self.once(f"zext i32 {number} to i64")
 
@@ -125,12 +127,12 @@ class Head:
         return self.once(f"call i32 @{name}()")
 
     def coordinate(self, layout: Layout) -> str:
-        """The part of an element's coordinate that depends on the thread, in the type of indices. The coordinate is the
-        XOR of this part and the register's part."""
+        """Returns the part of an element's coordinate that depends on the thread, in the kernel's index type. The
+        coordinate is the XOR of this part and the register's part."""
         return self.index(self.linear(layout.thread))
 
     def linear(self, bases: tuple[int, ...]) -> str:
-        """The XOR of the bases of all set bits of the thread's index, as i32."""
+        """Computes the XOR of `bases[k]` over all set bits k of the thread index, as i32."""
         # Groups of consecutive bits whose bases double: (first bit, number of bits, basis of the first bit). Each group
         # takes one shift and one mask.
         groups: list[tuple[int, int, int]] = []
@@ -162,8 +164,8 @@ class Head:
         return "0" if total is None else total
 
     def chosen(self, layout: Layout | None) -> str | None:
-        """A flag (i1) that selects one of the threads that have the same elements. The selected thread stores these
-        elements. Returns None if no two threads have the same elements."""
+        """Returns a flag (i1) that is true in one of the threads that hold the same elements. For a scalar (no layout),
+        this is thread 0. Returns None if no two threads hold the same elements."""
         if layout is None:
             return self.once(f"icmp eq i32 {self.thread()}, 0")
         free = layout.replicated["lane"] | layout.replicated["warp"] << 5

@@ -1,4 +1,4 @@
-"""The linear maps from which the addresses of accesses are computed."""
+"""Finds the linear maps from which the addresses of memory accesses are computed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dsl.lowering.shared.shared_map import SharedMap, SharedMaps, access_layout_
 
 
 class _OfThreads(AffineOffsets):
-    """The offsets of one thread. In a tile with one element per thread, this element counts as a scalar if the elements
-    are not a linear function of their coordinates. Loaded indices are an example."""
+    """Finds the linear offsets of one thread. If a tile has one element per thread and is not linear (loaded indices,
+    for example), this element counts as a scalar."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class _OfThreads(AffineOffsets):
 
 class Maps:
     """The linear maps of offsets. `given` contains the values that exist at the start of the kernel: parameters,
-    strides and dims."""
+    strides and run-time sizes."""
 
     def __init__(self, function: Function):
         self.facts = facts_of(function)
@@ -37,15 +37,15 @@ class Maps:
         self._shared: dict[Op, SharedMap | None] = {}
 
     def of_global(self, offset: Value) -> GlobalMap | None:
-        """The map from which `GlobalAddress` computes addresses, without registers for the offsets. Returns None if
-        there is no such map."""
+        """Returns the map from which `GlobalAddress` computes the addresses for these offsets, or None if there is
+        none."""
         if offset not in self._global:
             self._global[offset] = map_of(self.affines, self.facts, offset)
         return self._global[offset]
 
     def of_shared(self, op: Op) -> SharedMap | None:
-        """The map from which `SharedAddress` computes the addresses of an access to a shared tile. Returns None if
-        there is no such map."""
+        """Returns the map from which `SharedAddress` computes the addresses of an access to a shared tile, or None if
+        there is none."""
         if op not in self._shared:
             self._shared[op] = self._maps.of(op, access_layout_of(op))
         return self._shared[op]

@@ -1,14 +1,14 @@
-"""Marks for timelines: one lane of each warp writes an event with the clock to the record of its warp.
+"""Emits marks for timelines: at each mark, lane 0 of a warp writes an event with the clock to the record of its warp.
 
-The register `dsl_at` contains the position of the next event, in bytes from the start of the timeline. The asm of the
-first mark declares this register for the whole function, and LLVM does not know the register. An LLVM variable would be
-in local memory at level 0. At other levels, it would be carried through loops. The register `dsl_end` contains the end
-of the warp's record. All lanes run the same code. In lanes that record nothing, and in lanes whose record is full,
+The PTX register `dsl_at` contains the position of the next event, in bytes from the start of the timeline. The register
+`dsl_end` contains the end of the warp's record. The asm of the first mark declares both registers for the whole
+function, and LLVM does not see them. LLVM would keep a variable in local memory at optimisation level 0, and carry it
+through loops at other levels. All lanes run the same code. If a lane records nothing, or if its record is full, then
 `dsl_end` <= `dsl_at`. Both registers have 32 bits. With three 64-bit registers, ptxas 13.0 spilled 20 KB in a wgmma
 kernel that uses all 255 registers.
 
-`sideeffect` with a memory clobber keeps LLVM from moving accesses, barriers and other marks across a mark. Arithmetic
-in registers may move.
+`sideeffect` with a memory clobber keeps LLVM from moving memory accesses, barriers and other marks across a mark.
+Arithmetic in registers may move.
 
 docs/architecture.md describes the format of a record.
 """

@@ -1,9 +1,10 @@
-"""Masks of wide accesses, if a mask may be on (true) for only some elements. This file computes the flags at the ends
-of runs of elements, and the flags of single elements.
+"""Evaluates masks that may be on (true) for only some elements of a wide access. Each mask is evaluated at both ends of
+a run of elements, or for single elements.
 
-A mask is a conjunction of flags. Along a run, each flag changes at most once, from on to off or from off to on. If a
-flag that changes to off is on for the last element, it is on for all elements. If it is off for the first element, it
-is off for all elements. For a flag that changes to on, the roles of the first and the last element are exchanged.
+A mask is a conjunction of flags, such as `i >= 0 and i < n`. Along a run, each flag changes at most once. The flag `i <
+n` can only change from on to off. If it is on for the last element, it is on for all elements. If it is off for the
+first element, it is off for all elements. For the flag `i >= 0`, the roles of the first and the last element are
+exchanged.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ Flags = list[tuple[Value, int]]
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Flags at the ends of a run of elements. If all flags in `all` are on, the mask is on for all elements. If a flag
-    in `some` is off, the mask is off for all elements."""
+    """Flags at the two ends of a run of elements. If all flags in `all` are on, the mask is on for all elements. If a
+    flag in `some` is off, the mask is off for all elements."""
 
     all: Flags
     some: Flags
 
 
 def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
-    """The flags at both ends of the run of elements in registers `first` to `last`. The mask must be convex over this
-    run."""
+    """Returns the flags at both ends of the run of elements in registers `first` to `last`. In this run, the mask must
+    not be off between two elements for which it is on."""
     op, layout = mask.op, mask.tile.layout
     if op is not None and op.spec.algebra.masks == "all":
         sides = [ends(w, o, first, last) for o in op.operands]
@@ -52,8 +53,8 @@ def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
 
 
 def span(w: Writer, mask: Value, layout: Layout) -> int:
-    """The length n of runs over which the mask is convex, a power of two. Each aligned group of n registers contains
-    elements in order along one axis."""
+    """Returns the largest power of two n such that the mask is convex over each aligned group of n registers. The
+    elements of a group are in order along one axis."""
     convex, register = w.facts.of(mask).convex, layout.register
     for axis, reach in enumerate(convex):
         n = 0
@@ -65,8 +66,8 @@ def span(w: Writer, mask: Value, layout: Layout) -> int:
 
 
 def _moves_along(layout: Layout, axis: int, n: int, reach: int) -> bool:
-    """Whether bit n of a register's number changes the index along `axis` by fewer than `reach`. The bit must change a
-    single coordinate bit, which no other bit changes."""
+    """Whether bit n of the register number changes the index along `axis` by less than `reach`. The bit must change a
+    single coordinate bit, which no other register or thread bit changes."""
     basis = layout.register[n]
     distance = layout.coordinates(basis)[axis]
     others = (*layout.register[:n], *layout.register[n + 1 :], *layout.thread)
@@ -77,8 +78,8 @@ def _moves_along(layout: Layout, axis: int, n: int, reach: int) -> bool:
 
 
 def _definition(value: Value) -> list[Op]:
-    """The operations that compute `value` from inputs: scalars, and values that cannot be recomputed. Each operation
-    comes after those of its operands."""
+    """Lists the operations that compute `value` from its inputs: scalars, and values that cannot be recomputed. Each
+    operation comes after those of its operands."""
     found: dict[Op, None] = {}
 
     def visit(value: Value) -> None:
@@ -95,8 +96,8 @@ def _definition(value: Value) -> list[Op]:
 
 
 def _needed(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
-    """The registers of each intermediate value and each input that are read when these registers of `value` are
-    recomputed."""
+    """Returns what is read to recompute `registers` of `value`: for each input and intermediate value, a set of
+    registers."""
     needed = {value: set(registers)}
     for op in reversed(_definition(value)):
         read = read_registers(op, needed[op.result])
@@ -106,14 +107,13 @@ def _needed(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
 
 
 def leaves(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
-    """The registers of inputs that must exist before these registers of `value` can be recomputed."""
+    """Maps each input of `value` to the registers that must exist before `registers` of `value` can be recomputed."""
     inside = {op.result for op in _definition(value)}
     return {v: read for v, read in _needed(value, registers).items() if v not in inside}
 
 
 def anew(w: Writer, value: Value, registers: Iterable[int]) -> list[str]:
-    """Recomputes these registers of a value from `leaves`, at the current place. Before this place, they cost
-    nothing."""
+    """Recomputes `registers` of a value from its `leaves`, at the current place in the code."""
     registers = list(registers)
     ops = _definition(value)
     # The registers of intermediate values are restored afterwards, because registers computed here do not dominate

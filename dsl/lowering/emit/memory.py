@@ -1,4 +1,4 @@
-"""Loads, stores, atomics, asynchronous copies and barriers."""
+"""Emits loads, stores, atomics, asynchronous copies and barriers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dsl.lowering.ops.memory import atomic_row
 
 
 def _mask_of(op: Op) -> Value | None:
-    """The mask of an access, or None if it is on for all elements."""
+    """Returns the mask of an access, or None if the mask is on for all elements."""
     mask = operand(op, "mask")
     return None if mask is None or constant_of(mask) is True else mask
 
@@ -56,8 +56,8 @@ def _load(w: Writer, op: Op) -> None:
 
 
 def _load_table(w: Writer, op: Op, memory: Value, offset: Value) -> None:
-    """Loads from a table in the parameters. If the mask is off, element 0 is read, but not used. This is always legal
-    and needs no branch."""
+    """Emits a load from a table in the kernel's parameters. If the mask is off, element 0 is read but not used. This is
+    always legal and needs no branch."""
     mask, other = operand(op, "mask"), operand(op, "other")
     dtype, llvm = memory.dtype, w.llvm(memory.dtype)
     stored = "i8" if dtype is I1 else llvm
@@ -143,9 +143,9 @@ def _atomic(w: Writer, op: Op) -> None:
 
 
 def _added(w: Writer, op: Op, place: str, value: str, condition: str | None) -> str:
-    """Emits an atomic addition of bf16 before sm_90, which has no instruction for it. A `cas` loop writes the sum if
-    the memory still contains the old value. The first guess for the old value is 0, which saves a load. In each round,
-    one of the competing threads succeeds."""
+    """Emits an atomic addition of bf16 for GPUs older than sm_90, which have no instruction for it. A compare-and-swap
+    loop writes the sum if the memory still contains the old value. The first guess for the old value is 0, which saves
+    a load. In each round, one of the competing threads succeeds."""
     name = atomic_row(op, "cas.b16")
     entry, again, done = w.text.label, w.fresh_label("add"), w.fresh_label("added")
     w.do(f"br label %{again}" if condition is None else f"br i1 {condition}, label %{again}, label %{done}")
@@ -164,7 +164,8 @@ def _added(w: Writer, op: Op, place: str, value: str, condition: str | None) -> 
 
 
 def _level(w: Writer, op: Op) -> str:
-    """The cache operator of an asynchronous copy of 16 bytes. Smaller copies have only `.ca` (PTX ISA, cp.async)."""
+    """Chooses the cache operator, `cg` or `ca`, of an asynchronous copy of 16 bytes. Smaller copies have only `.ca`
+    (PTX ISA, cp.async)."""
     rule = "all" if op.attrs["cache"] == "all" else "global"
     because = f"cache={rule}" if op.attrs["cache"] else "what a block copies into its shared memory it keeps there"
     return w.switches.of(op, "cache", {"global": "cg", "all": "ca"}, because, rule, subject_of)
@@ -172,8 +173,8 @@ def _level(w: Writer, op: Op) -> str:
 
 @rule("copy")
 def _copy(w: Writer, op: Op) -> None:
-    """Emits an asynchronous copy. Each thread copies 16, 8 or 4 bytes at a time. If the mask is off for the last of
-    these bytes, the copy reads only the other bytes, and the hardware writes zeros for the rest."""
+    """Emits an asynchronous copy. Each thread copies 16, 8 or 4 bytes at a time. If the mask is on for only the first
+    of these bytes, the copy reads only these, and the hardware writes zeros for the rest."""
     shared, tensor = op.operands[0], required(op, "tensor")
     offset, source, mask = required(op, "offset"), required(op, "source"), _mask_of(op)
     layout, size = layout_of(source), shared.dtype.bytes
@@ -206,7 +207,7 @@ def _copy(w: Writer, op: Op) -> None:
 
 
 def _bytes_if(w: Writer, on: str, bytes: int) -> str:
-    """The number of bytes, or 0 if the flag is off."""
+    """Returns `bytes`, or 0 if the flag `on` is off."""
     # The code uses asm instead of `select`, because LLVM makes a chain of selects for a mask with several flags. This
     # takes three instructions for each row of a tile. ptxas turns a single `selp` into the predicate of the copy.
     if on in ("true", "false"):
@@ -216,7 +217,8 @@ def _bytes_if(w: Writer, on: str, bytes: int) -> str:
 
 @rule("commit", "wait", "tma_commit", "tma_wait", "tma_fence", "wait_for_launches", "let_next_start")
 def _alone(w: Writer, op: Op) -> None:
-    """Emits the only instruction of an operation. Its operand is the number of groups that may be unfinished."""
+    """Emits a single instruction. Its operand is the attribute `groups`, the number of copy groups that may be
+    unfinished."""
     w.template(op.spec.becomes, [str(op.attrs["groups"])] if "groups" in op.attrs else [], op)
 
 

@@ -1,4 +1,4 @@
-"""Which registers of each value are read."""
+"""Records which registers of each value are read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Registers = dict[Value, set[int]]
 
 
 class Needed:
-    """The registers of each value that are read. For a value without an entry, all registers count as read."""
+    """Records which registers are read. If a value has no entry, all of its registers count as read."""
 
     def __init__(self) -> None:
         self._registers: Registers = {}
@@ -23,7 +23,8 @@ class Needed:
         return self._registers.get(value, set())
 
     def of(self, value: Value, count: int) -> list[int]:
-        """The registers of `value` that are read, in order. `count` is the number of registers of the value."""
+        """Returns the registers of `value` that are read, in ascending order. `count` is the number of registers of the
+        value."""
         needed = self._registers.get(value)
         return list(range(count)) if needed is None else sorted(needed)
 
@@ -35,7 +36,7 @@ class Needed:
 
     @contextmanager
     def only(self, registers: Registers) -> Iterator[None]:
-        """A context in which only these entries exist."""
+        """A context manager in which `registers` replaces all entries."""
         kept, self._registers = self._registers, registers
         try:
             yield

@@ -1,8 +1,8 @@
-"""Divisions of consecutive integers. For eight consecutive integers from a multiple of 8 on, `i // 8` is computed once,
-and `i % 8` is constant.
+"""Simplifies divisions of consecutive integers. For the integers 16 to 23, for example, `i // 8` is computed once, and
+`i % 8` becomes the constants 0 to 7.
 
-LLVM then recognises that values computed from the quotient are equal, too. For example, eight elements share the random
-bits of one call of Philox.
+LLVM then recognises that values computed from equal quotients are equal, too. For example, eight elements share the
+random bits of one call of the generator Philox.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dsl.lowering.layouts.layout import Layout, apply, bits_of
 
 
 def _below(layout: Layout, axis: int) -> int:
-    """The number of low bits of a row-major index that belong to axes after `axis`."""
+    """Counts the low bits of a row-major index that belong to axes after `axis`."""
     return sum(bits_of(extent) for extent in layout.shape[axis + 1 :])
 
 
 def known_rests(w: Writer, op: Op) -> bool:
-    """Emits remainders as the constants 0, 1, 2 … The elements from each multiple of the divisor to the next must be in
-    one thread. Returns whether the remainders were emitted."""
+    """Emits `i % n` as the constants 0, 1, 2 … This requires that one thread holds all elements from each multiple of n
+    to the next. Returns whether the remainders were emitted."""
     layout, by = op.result.tile.layout, constant_of(op.operands[1])
     if op.operands[0].tile.layout is not layout or layout is None or by is None or by < 2 or int(by) & (int(by) - 1):
         return False

@@ -1,4 +1,4 @@
-"""Operations on pairs of 16-bit elements that stay in one 32-bit register."""
+"""Emits operations on pairs of 16-bit elements. A pair stays in one 32-bit register."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsl.lowering.ir.types import BF16, F16
 
 
 def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callable[[int], str]) -> bool:
-    """Emits one word for each pair of elements. `word_of` emits the word of the pair that begins at the given register.
-    Returns whether the operation was emitted, which requires that all needed elements form pairs."""
+    """Emits an operation as one 32-bit word for each pair of elements. `word_of(i)` emits the word of the elements in
+    registers i and i + 1. Emits nothing and returns False if some needed elements form no pair."""
     dtype, out = op.result.dtype, [""] * count_of(op.result)
     left = w.needed.of(op.result, len(out))
     pairs = [i for i in left if i % 2 == 0 and is_pair(i)]
@@ -27,7 +27,7 @@ def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callab
 
 
 def select_in_pairs(w: Writer, op: Op) -> bool:
-    """Emits a `select` of 16-bit pairs whose conditions compare two bytes of a word with zero. The two conditions
+    """Emits a `select` on 16-bit pairs. The two conditions of a pair must compare two bytes of a word with zero. They
     become one bit mask."""
     flags, a, b = (w.registers[o] for o in op.operands)
 
@@ -43,7 +43,8 @@ def select_in_pairs(w: Writer, op: Op) -> bool:
 
 
 def extreme_in_pairs(w: Writer, op: Op) -> bool:
-    """Emits the minimum or maximum of 16-bit pairs, if one operand already contains the pair in one word."""
+    """Emits the minimum or maximum of pairs of 16-bit elements. At least one operand must already contain the pair in
+    one word."""
     a, b = (w.registers[o] for o in op.operands)
     name, pair = f"llvm.{op.name}.v2{op.result.dtype}", f"<2 x {w.llvm(op.result.dtype)}>"
 
@@ -56,7 +57,8 @@ def extreme_in_pairs(w: Writer, op: Op) -> bool:
 
 
 def _neighbours(w: Writer, flags: list[str]) -> bool:
-    """Whether two flags are the same comparison with zero, of bytes 0 and 1 or of bytes 2 and 3 of one word."""
+    """Whether two flags result from the same comparison with zero: for bytes 0 and 1 of a word, or for bytes 2 and
+    3."""
     if len(flags) != 2 or any(flag not in w.words.byte_flags for flag in flags):
         return False
     (word, low, nonzero), (same, high, too) = (w.words.byte_flags[flag] for flag in flags)
@@ -64,11 +66,11 @@ def _neighbours(w: Writer, flags: list[str]) -> bool:
 
 
 def _spread(w: Writer, word: str, low: int, op: Op) -> str:
-    """A word with a half for each of two bytes: 16 ones if the byte is not zero, otherwise 16 zeros. `low` is the bit
-    mask of the first byte.
+    """Returns a 32-bit mask for two bytes of a word. A half of the mask is 0xFFFF if its byte is not zero, and
+    otherwise 0. `low` is the bit mask of the first byte.
 
-    Adding 0x7F to the low seven bits of a byte sets its highest bit, unless these bits are all 0. `prmt` then
-    replicates the highest bits of the bytes.
+    Adding 0x7F to the low seven bits of a byte sets its highest bit, unless these bits are all 0. `prmt` then copies
+    the highest bit of each byte to its whole half.
     """
     upper = w.text.here(("upper bits", word), lambda: _upper_bits(w, word))
     return w.template("prmt.b32", [upper, "0", str(0x9988 if low == 0xFF else 0xBBAA)], op)[0]

@@ -1,8 +1,8 @@
-"""Wide accesses whose mask may be on for only some elements, as at the ends of unaligned rows.
+"""Emits wide accesses whose mask may be on for only some elements, for example at the ends of unaligned rows.
 
-A thread first checks the mask only at the ends of its runs. This is sufficient if the mask is on for all elements of
-the thread. Separate blocks handle accesses that are completely off, and accesses that are partly on. Accesses that are
-partly on are done element by element.
+A thread first tests the mask only at the ends of its contiguous elements. If it is on there, it is on for all elements
+of the thread. Otherwise, the thread tests each wide access. It accesses elements one by one if the mask is on for only
+some of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from dsl.lowering.ops import space_of
 
 
 def whole_flags(w: Writer, mask: Value) -> Flags:
-    """The flags that a thread checks first. If all of them are on, the mask is on for all elements of the thread."""
+    """Returns the flags that a thread tests first. If all of them are on, the mask is on for all elements of the
+    thread."""
     count, step = count_of(mask), span(w, mask, layout_of(mask))
     return [f for first in range(0, count, step) for f in ends(w, mask, first, first + step - 1).all]
 
@@ -35,7 +36,7 @@ def _any(w: Writer, flags: list[str]) -> str:
 
 
 class _Access:
-    """One access to several elements. The first element is in register `first`.
+    """One wide access. Its first element is in register `first`.
 
     The constructor emits two flags of type i1. If `chosen` is off, both flags are off.
     `whole`: True if the mask is on for all elements.
@@ -62,11 +63,11 @@ def _in_parts(
 ) -> list[list[str]]:
     """Emits accesses of `width` elements under a mask. Returns the result registers of each access, of type `kind`.
 
-    If the mask is on for all elements, `whole(first register)` is emitted for each access. There are no branches
-    between these accesses, so loads are in flight together. Otherwise, `guarded(access)` is emitted for each access,
-    under the flag `access.whole`. Then `elements(access, masks)` is emitted for each access, in a branch that is taken
-    if `access.cut` is on.
-    `layout`: the layout of a stored value. An element that several threads have is stored by one of them.
+    The first block runs if the mask is on for all elements. It contains `whole(first register)` for each access,
+    without branches between them, so that loads are in flight together. The second block contains `guarded(access)` for
+    each access, predicated on `access.whole`. Then it contains `elements(access, masks)` for each access, in a branch
+    that is taken if `access.cut` is on.
+    `layout`: the layout of a stored value. If several threads hold the same element, one of them stores it.
     """
     firsts = range(0, count_of(mask), width)
     label, part, cut, done = (w.fresh_label(s) for s in ("whole", "part", "cut", "done"))
@@ -101,7 +102,6 @@ def _in_parts(
 
 
 def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
-    """Writes phis that merge registers from several blocks."""
     return [
         w.let(f"phi {kind} " + ", ".join(f"[ {r}, %{label} ]" for r, (_, label) in zip(column, ways, strict=True)))
         for column in zip(*(registers for registers, _ in ways), strict=True)
@@ -109,7 +109,7 @@ def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
 
 
 def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: list[str], width: int) -> list[str]:
-    """Emits a load under a mask, and returns the elements. Where the mask is off, the element comes from `fill`."""
+    """Emits a load under a mask, and returns the elements. Elements whose mask is off are taken from `fill`."""
     dtype, space = op.result.dtype, space_of(op.operands[0])
     name, single = (access_name(op, "ld", space, n, dtype.bytes) for n in (width, 1))
     places = [address.of(first) if first % width == 0 else "" for first in range(len(fill))]
@@ -150,8 +150,8 @@ def store_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, value: 
 
 
 def source_bytes(w: Writer, op: Op, mask: Value, way: Way) -> list[str]:
-    """The number of bytes that each asynchronous copy reads. The copy reads the elements whose mask is on. They precede
-    the other elements."""
+    """Returns the number of bytes that each asynchronous copy reads. A copy reads the elements whose mask is on, which
+    come before the other elements."""
     size, width = op.operands[0].dtype.bytes, way.width
 
     def added(masks: list[str]) -> str:

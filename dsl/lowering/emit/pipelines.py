@@ -1,4 +1,4 @@
-"""Warp roles, and the mbarriers of the pipelines between them.
+"""Emits the roles of producer and consumer warps, and the mbarriers of the pipelines between them.
 
 The producer warps are the last warps of the block. One producer thread issues all copies, since a TMA copy is one
 instruction. A waiting warp repeats `try_wait`, during which the hardware may suspend the warp.
@@ -56,13 +56,14 @@ def _warp_specialize(w: Writer, op: Op) -> None:
 
 
 def _blocks(op: Op) -> int:
-    """The number of blocks of a cluster that copy for each other (multicast)."""
+    """Returns the number of blocks of a cluster that share each copy (multicast)."""
     blocks: int = op.attrs.get("blocks", 1)
     return blocks
 
 
 def _sharing(w: Writer, copy: Op) -> tuple[str, str]:
-    """The number of this block among the blocks that share a copy, as i32, and the mask of their ranks, as i16."""
+    """Returns the number of this block among the blocks that share a copy (i32), and the bit mask of the cluster ranks
+    of these blocks (i16)."""
     rank, blocks, apart = w.head.narrow_special("cluster.ctarank"), _blocks(copy), copy.attrs["apart"]
     ranks = sum(1 << number * apart for number in range(blocks))
     if blocks == w.function.blocks_of_cluster:
@@ -79,9 +80,9 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 
 
 def _begin(w: Writer, op: Op) -> None:
-    """Initialises the mbarriers of all pipelines with their arrival counts. `full` expects one arrival, by the thread
-    that copies. `free` expects one arrival of each consumer warp in all blocks that share the copies. A ping-pong
-    barrier expects one arrival of each warp of a warp group."""
+    """Initialises the mbarriers of all pipelines with their arrival counts. The `full` mbarrier of a stage expects one
+    arrival, by the thread that copies. The `free` mbarrier expects an arrival from each consumer warp in all blocks
+    that share the copies. A ping-pong barrier expects an arrival from each warp of a warp group."""
     pingpong, readers, counts = op.attrs["pingpong"], w.function.warps * _blocks(op), list[tuple[int, int]]()
     for stages in rings_of(op):
         at = len(counts)
@@ -104,7 +105,7 @@ def _begin(w: Writer, op: Op) -> None:
 
 
 def narrow(w: Writer, number: Value) -> str:
-    """The lower 32 bits of an index, as i32."""
+    """Returns the lower 32 bits of an index, as i32."""
     register = w.registers[number][0]
     return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
 
@@ -114,8 +115,8 @@ LEAST, MOST = -(1 << 31), (1 << 31) - 1
 
 
 def coordinate(w: Writer, first: Value, far: int) -> str:
-    """A TMA coordinate, as i32. An index that needs more bits is outside of every tensor, but its lower 32 bits could
-    be inside. The function replaces it with `far`, which is outside of every tensor."""
+    """Converts an index to a TMA coordinate (i32). An index of more than 32 bits is outside of every tensor, but its
+    lower 32 bits may be inside. So it is replaced with `far`, which is outside of every tensor."""
     low = narrow(w, first)
     if w.index == "i32":
         return low
@@ -124,8 +125,8 @@ def coordinate(w: Writer, first: Value, far: int) -> str:
 
 
 def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
-    """Waits until the phase with number `phase` has completed. The phase before the first phase counts as completed
-    (PTX ISA, mbarrier.try_wait.parity)."""
+    """Emits a wait until phase number `phase` of an mbarrier has completed. The phase before the first phase counts as
+    completed (PTX ISA, mbarrier.try_wait.parity)."""
     parity = w.let(f"and i32 {phase}, 1")
     again, over = w.fresh_label("wait"), w.fresh_label("there")
     w.do(f"br label %{again}")
@@ -155,14 +156,14 @@ def _filled(w: Writer, op: Op) -> None:
 
 
 def _times(w: Writer, number: Value, stages: int) -> str:
-    """How often earlier iterations have used this iteration's stage."""
+    """Returns how often earlier iterations have used the stage of iteration `number`."""
     return w.let(f"udiv i32 {narrow(w, number)}, {stages}")
 
 
 @rule("pingpong_begin")
 def _pingpong_begin(w: Writer, op: Op) -> None:
-    """Waits until the previous warp group has ended this iteration. The first group waits until the last group has
-    ended the previous iteration."""
+    """Emits a wait until the previous warp group has ended its turn in this iteration. The first group waits until the
+    last group has ended the previous iteration."""
     first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
     phase = w.let(f"add i32 {narrow(w, op.operands[1])}, {first}")
     _await(w, op, _place_of_turn(w, op, _group(w)), phase)
@@ -170,7 +171,7 @@ def _pingpong_begin(w: Writer, op: Op) -> None:
 
 @rule("pingpong_end")
 def _pingpong_end(w: Writer, op: Op) -> None:
-    """Lets the next warp group run its turn."""
+    """Emits an arrival that lets the next warp group begin its turn."""
     following = w.head.once(f"add i32 {_group(w)}, 1")
     last = w.head.once(f"icmp eq i32 {following}, {op.attrs['groups']}")
     _arrive(w, op, _place_of_turn(w, op, w.head.once(f"select i1 {last}, i32 0, i32 {following}")))
@@ -181,13 +182,13 @@ def _group(w: Writer) -> str:
 
 
 def _place_of_turn(w: Writer, op: Op, group: str) -> str:
-    """The address of the ping-pong barrier of a group."""
+    """Returns the address of the ping-pong barrier of a warp group."""
     first = w.let(f"add i32 {shared_base(w, op.operands[0])}, {BARRIER * 2 * op.attrs['stages']}")
     return w.let(f"add i32 {first}, {w.head.once(f'mul i32 {group}, {BARRIER}')}")
 
 
 def _arrive(w: Writer, op: Op, barrier: str) -> None:
-    """Emits an arrival: one lane arrives for its warp."""
+    """Emits an arrival at an mbarrier. Lane 0 arrives for its whole warp."""
     lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
     first = w.head.once(f"icmp eq i32 {lane}, 0")
     w.template("@mbarrier.arrive.shared.b64", [barrier, first], op)
@@ -195,7 +196,8 @@ def _arrive(w: Writer, op: Op, barrier: str) -> None:
 
 @rule("consumer_release")
 def _consumer_release(w: Writer, op: Op) -> None:
-    """Frees a stage: one lane arrives after all lanes of the warp have read the stage.
+    """Frees a stage. After all lanes of a warp have read it, one lane arrives at the `free` mbarrier of each block that
+    shares the copies.
 
     A fence is required between reads by threads and writes by the asynchronous proxy (PTX ISA, "Async proxy"). Without
     the fence, loads may still be in flight at the arrival: ptxas 13.0 moves the arrival ahead of `mma.sync`, and on an
@@ -217,8 +219,8 @@ def _consumer_release(w: Writer, op: Op) -> None:
 
 
 def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -> str:
-    """The address of the `full` or `free` mbarrier for the stage of an iteration. `first` is the index of the first
-    mbarrier of this kind."""
+    """Returns the address of the `full` or `free` mbarrier of the stage that iteration `number` uses. `first` is the
+    index of the first mbarrier of that kind."""
     stage = w.let(f"urem i32 {narrow(w, number)}, {stages}")
     place = w.let(f"add i32 {shared_base(w, pipeline)}, {w.let(f'mul i32 {stage}, {BARRIER}')}")
     return w.let(f"add i32 {place}, {BARRIER * first}") if first else place

@@ -1,4 +1,4 @@
-"""Locations in `.tile` files as debug metadata of LLVM IR."""
+"""Writes locations in `.tile` files as debug metadata of LLVM IR."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ MAX_COLUMN = 65535
 
 
 class DebugInfo:
-    """Metadata through which PTX refers to `.tile` lines.
+    """Debug metadata that links PTX instructions to `.tile` lines.
 
-    With `numbered`, the metadata carries the numbers of operations instead of lines. Numbers count from 1 in the order
-    of `walk`. The last number is for the start of the kernel. A line alone does not identify the operation to which an
-    instruction belongs, nor the calls through which the code was inlined.
+    If `numbered` is true, the metadata contains operation numbers instead of lines. Operations are numbered from 1 in
+    the order of `walk`, and the last number is for the start of the kernel. A line alone does not identify the
+    operation or the calls through which it was inlined.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
@@ -57,7 +57,7 @@ class DebugInfo:
         return self.files[id(source)]
 
     def of(self, op: Op) -> int | None:
-        """The number of the metadata node for an operation's location. Returns None if the operation has no
+        """Returns the number of the metadata node for an operation's location. Returns None if the operation has no
         location."""
         if self.numbers is None:
             return None if op.loc is None else self.place(op.loc)
@@ -68,8 +68,8 @@ class DebugInfo:
         return self.known[(number,)]
 
     def place(self, loc: Loc) -> int:
-        """The number of the metadata node for a location. The node of an inlined location refers to the node of its
-        caller's location."""
+        """Returns the number of the metadata node for a location. If the code was inlined, this node refers to the node
+        for the location of the call."""
         starts = tuple(each.start for each in (loc, *loc.callers))
         key = (id(loc.source), id(loc.caller.source) if loc.caller else 0, starts)
         known = self.known.get(key)

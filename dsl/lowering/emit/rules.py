@@ -1,4 +1,4 @@
-"""The table of emission rules. Each operation of `ops/` has one rule."""
+"""The table of emission rules: for each operation of `ops/`, the function that emits it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def emit_op(w: Writer, op: Op) -> None:
 
 
 def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
-    """The plug-in's rule that emits an operation: the first applicable rule, unless a choice selects another rule.
-    Returns None if the compiler's own rule emits the operation."""
+    """Returns the plug-in rule that emits an operation, or None for the compiler's own rule. The default is the first
+    plug-in rule that applies. The choice `rule` can select another one."""
     fitting = {each.label: each for each in added if each.fits(op, w.target)}
     if not fitting:
         return None
@@ -47,7 +47,7 @@ def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
 
 
 def _emit_by(w: Writer, op: Op, rule: Added) -> None:
-    """Emits an operation by a plug-in's rule. Raises TileError `plugin` if the rule returns no value for a needed
+    """Emits an operation with a plug-in's rule. Raises TileError `plugin` if the rule returns no value for a needed
     element."""
     held = count_of(op.result)
     needed = w.needed.of(op.result, held)
@@ -66,8 +66,8 @@ def _emit_by(w: Writer, op: Op, rule: Added) -> None:
 
 
 def inline(w: Writer, region: Block, arguments: list[str]) -> list[str]:
-    """Emits a region that computes scalars. `arguments` are the registers of its arguments. Returns the registers that
-    the region yields."""
+    """Emits a region that computes scalars. `arguments` contains a register for each argument of the region. Returns
+    the registers that the region yields."""
     saved = w.text.dbg
     for arg, register in zip(region.args, arguments, strict=True):
         w.registers[arg] = [register]

@@ -1,4 +1,4 @@
-"""Constants, arange and changes of shape. Changes of shape only rename registers."""
+"""Emits constants, `arange`, block numbers and changes of shape. A change of shape only renames registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsl.lowering.ops import OPS
 
 
 def source_registers(op: Op) -> list[int]:
-    """Maps each register of the result to the register of the operand that provides its value."""
+    """Returns, for each register of the result, the operand register that contains its value."""
     result = op.result.tile.layout
     source = op.operands[0].tile.layout
     if result is None or source is None:
@@ -27,8 +27,8 @@ def source_registers(op: Op) -> list[int]:
 
 
 def read_registers(op: Op, registers: Collection[int]) -> set[int]:
-    """The operand registers from which `registers` of the result are computed. `op` is elementwise or changes the
-    shape."""
+    """Returns the operand registers from which `registers` of the result are computed. `op` must be elementwise or a
+    change of shape."""
     if op.spec.elementwise or not op.operands:
         return set(registers)
     if not registers:  # the tile of a TMA box's places, which is not in registers, counts 32,768 registers

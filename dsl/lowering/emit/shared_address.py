@@ -1,5 +1,5 @@
-"""Addresses in shared memory. The part that depends on the thread is computed at the start of the kernel. The parts
-that depend on registers are immediates."""
+"""Computes addresses in shared memory. The part that depends on the thread is computed at the start of the kernel. The
+part that depends on the register is an immediate."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SHARED = "@dsl_shared"
 
 
 class SharedAddress:
-    """The addresses of one access to a shared tile, as i32.
+    """Computes the addresses of one access to a shared tile, as i32.
 
-    If the access has a linear map, an offset is the XOR of a thread's part t and a register's part r. With the swizzle
-    S, the address is S(t) ^ S(r). Bits of S(r) that no S(t) contains are added, and the other bits are XORed. Scalars
-    are added. If the scalars are not multiples of the swizzle's period, or if there is no linear map, instructions
-    swizzle each whole offset (`is_late`).
+    If the access has a linear map, an offset is t ^ r: t depends on the thread, and r depends on the register. The
+    swizzle S is linear, so the address is S(t) ^ S(r). Bits of S(r) that are 0 in all S(t) are added, and the other
+    bits are XORed. Scalars are added. Without a linear map, or if a scalar is no multiple of the swizzle's period, each
+    offset is swizzled at run time (`is_late`).
     """
 
     def __init__(self, w: Writer, op: Op, stage: Value | None, map: SharedMap | None):
@@ -61,7 +61,7 @@ class SharedAddress:
         return self.w.let(f"trunc i64 {register} to i32") if self.w.bits(value.dtype) == 64 else register
 
     def stage_offset(self, stage: Value) -> str:
-        """The number of bytes from the start of the tile to a stage, as i32."""
+        """Returns the number of bytes from the start of the tile to a stage, as i32."""
         return self.w.text.here(("stage", stage, self.type), lambda: self._stage_offset(stage))
 
     def _stage_offset(self, stage: Value) -> str:
@@ -84,7 +84,7 @@ class SharedAddress:
         return w.let(f"mul i32 {number}, {stage_bytes(type)}")
 
     def of(self, register: int) -> str:
-        """The address of the element in the given register."""
+        """Returns the address of the element in the given register."""
         w = self.w
         if self.map is not None:
             return self.at(apply(self.map.register, register))
@@ -103,11 +103,11 @@ class SharedAddress:
         return self.base if scaled == "0" else w.let(f"add i32 {self.base}, {scaled}")
 
     def at(self, register_part: int) -> str:
-        """The address of a thread's first element XOR `register_part` bytes, computed by the linear map.
+        """Returns the address of the element at the byte offset t ^ `register_part`, where t depends on the thread.
 
-        Offsets of tiles and stages, and terms, are multiples of the swizzle's period. So bits below the period are
-        XORed last, and all register parts share one base. Bits above the alignment of shared memory are XORed before
-        the address of shared memory is added.
+        All other terms are multiples of the swizzle's period. So bits below the period are XORed last, and all
+        registers share one base address. Bits above the alignment of shared memory are XORed before the address of
+        shared memory is added.
         """
         w = self.w
         assert self.map is not None
@@ -125,7 +125,7 @@ class SharedAddress:
         return w.let(f"add i32 {self.bases[met]}, {number}") if number else self.bases[met]
 
     def late(self, part: int) -> str:
-        """Like `at`, but the swizzle is applied at run time."""
+        """Like `at`, but the emitted code applies the swizzle at run time."""
         w = self.w
         offset = w.head.linear(self.thread)
         if part:
@@ -135,7 +135,7 @@ class SharedAddress:
         return w.let(f"add i32 {self.base}, {swizzle_at_run_time(w, offset, self.swizzle)}")
 
     def based(self, met: int) -> str:
-        """A thread's part, XORed with `met`, plus all terms that are the same for all registers."""
+        """Computes the thread's part XOR `met`, plus the address of shared memory, the stage offset and the scalars."""
         w = self.w
         base = w.head.linear(self.thread)
         if met:
@@ -148,18 +148,18 @@ class SharedAddress:
 
 
 def shared_memory(w: Writer) -> str:
-    """The address of the block's dynamic shared memory in the shared window, as i32."""
+    """Returns the address of the block's dynamic shared memory in the shared window, as i32."""
     return w.head.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
 
 
 def tile_offset(memory: Value) -> int:
-    """The byte offset of a shared tile in dynamic shared memory."""
+    """Returns the byte offset of a shared tile in dynamic shared memory."""
     assert memory.op is not None
     return memory.op.attrs["offset"]
 
 
 def shared_base(w: Writer, memory: Value) -> str:
-    """The address of a shared tile in the shared window, as i32."""
+    """Returns the address of a shared tile in the shared window, as i32."""
     offset = tile_offset(memory)
     return w.head.once(f"add i32 {shared_memory(w)}, {offset}") if offset else shared_memory(w)
 

@@ -1,4 +1,4 @@
-"""Choices during emission between different forms of one operation."""
+"""Chooses between several ways to emit one operation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from dsl.lowering.ir.function import Op
 
 
 class Switches:
-    """Makes the choices between forms of operations. Each choice is made once per operation, even if the operation is
-    emitted several times."""
+    """Makes each choice once per operation, even if the operation is emitted several times."""
 
     def __init__(self, choices: Choices):
         self._choices = choices
@@ -27,8 +26,8 @@ class Switches:
         subject: Callable[[Op], str] | None = None,
         **more: Any,
     ) -> Any:
-        """The chosen option: the forced option if there is one, otherwise `rule`. By default, `rule` is the first
-        option, and `subject` is the name of the operation's result. `more` is as in `Choices.choose`."""
+        """Returns the value of the option that the user forces, or else of the option `rule`. By default, `rule` is the
+        first option, and `subject` is the name of the operation's result. `more` is passed on to `Choices.choose`."""
         key = kind, op  # once per operation, because a reduction's function is emitted many times
         if key not in self._taken:
             name = subject(op) if subject else op.result.name or op.name

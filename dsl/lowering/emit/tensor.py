@@ -1,4 +1,4 @@
-"""MMAs, and the matrix loads and stores (`ldmatrix`, `stmatrix`)."""
+"""Emits MMAs, and the matrix loads and stores (`ldmatrix`, `stmatrix`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ MOST = 4  # the maximum number of matrices of an `ldmatrix` or `stmatrix`
 
 
 def _registers(w: Writer, value: Value, operand: Operand) -> list[str]:
-    """The registers of an operand of an MMA. f32 and f64 need no packing. Other types are packed into words."""
+    """Returns the registers of an MMA operand. f32 and f64 need no packing. Elements of other types are packed into
+    32-bit words."""
     return w.registers[value] if operand.type in ("f32", "f64") else w.words.of(value)
 
 
@@ -31,7 +32,7 @@ def _per_register(operand: Operand, dtype: DType) -> int:
 
 @rule("dot")
 def _dot(w: Writer, op: Op) -> None:
-    """Emits one instruction for each repeat along M, N and K. Each accumulator adds its products along K in order."""
+    """Emits one MMA for each step along M, N and K. Each accumulator sums its products along K in order."""
     instruction = op.attrs["instruction"]
     a, b, c = op.operands
     spread = product(instruction, layout_of(op.result), a.tile.shape[1])
@@ -46,7 +47,7 @@ def _dot(w: Writer, op: Op) -> None:
     held = _registers(w, c, row["c"]) if aligned else w.registers[c]
 
     def given(registers: list[int]) -> list[str]:
-        """The accumulator in the form that the MMA requires."""
+        """Returns these accumulator registers, packed as the MMA requires."""
         if aligned:
             return [held[r // per] for r in registers[::per]]
         return w.words.pack([held[r] for r in registers], c.dtype)
@@ -74,7 +75,7 @@ def _dot(w: Writer, op: Op) -> None:
 
 
 def _are_words(registers: list[int], per: int) -> bool:
-    """Whether each group of `per` registers contains the elements of a whole word in order."""
+    """Whether each group of `per` registers holds one whole word, with its elements in order."""
     firsts = registers[::per]
     return all(r % per == 0 for r in firsts) and registers == [r + i for r in firsts for i in range(per)]
 
@@ -85,7 +86,8 @@ def _split(w: Writer, op: Op) -> None:
 
 
 def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
-    """A pair (first register, number of matrices) for each instruction, and the suffix of the instruction's name."""
+    """Returns a pair (first register, number of matrices) for each instruction, and the suffix of the instruction's
+    name."""
     bits = word_bits(op)
     total = layout.count >> bits
     step = min(total, MOST)
@@ -93,8 +95,9 @@ def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
 
 
 def _address(w: Writer, op: Op) -> tuple[SharedAddress, SharedMap]:
-    """The address of the matrix rows, and its linear map. Raises TileError `ir` if there is no map.
-    `lower_matrix_accesses` makes only accesses with a map, so the error occurs only if the IR text was edited later."""
+    """Returns the address of the matrix rows, and its linear map. Raises TileError `ir` if there is no map. The pass
+    `lower_matrix_accesses` creates only accesses with a map, so the error occurs only if the IR text was edited
+    later."""
     address = SharedAddress(w, op, operand(op, "stage"), w.accesses[op].shared)
     if address.map is None:
         message = f"the rows of {op.name} lie at offsets that no linear map says"
@@ -120,10 +123,11 @@ EVEN_BYTES, ODD_BYTES = "25632", "30001"  # selectors of prmt: 0x6420, 0x7531
 
 
 def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
-    """The words of a transposed load of bytes. The bytes of a word are in different rows that `ldmatrix.trans` reads.
+    """Emits a transposed load of bytes, and returns its 32-bit words. The four bytes of a word are in four different
+    rows of shared memory.
 
-    The instruction moves pairs of bytes. A register receives bytes x and x + 1 of two rows, those of elements 0 and 1
-    of a word. The register of the next matrix receives the same bytes of the rows of elements 2 and 3. The even bytes
+    `ldmatrix.trans` moves pairs of bytes. A register receives bytes x and x + 1 of the two rows with elements 0 and 1
+    of a word. The register of the next matrix receives the same bytes of the rows with elements 2 and 3. The even bytes
     of these two registers form the word at x, and the odd bytes form the word at x + 1.
     """
     map = address.map

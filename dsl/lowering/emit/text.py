@@ -1,6 +1,6 @@
-"""LLVM IR of one thread as text: lines, names, labels, locations.
+"""Writes the LLVM IR of one thread as text: lines, names, labels, locations.
 
-The text is written directly. llvmlite's object tree takes ten times as long, and llvmlite parses text anyway.
+llvmlite's object tree is not used: it takes ten times as long, and llvmlite parses text anyway.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def flat(lines: Lines) -> Iterator[str]:
 
 
 class Text:
-    """The body of one function while it is written.
+    """The text of one LLVM function while it is being written.
 
-    `label`: the label of the current block. `dbg`: the suffix that attaches the line of the current operation to an
-        instruction.
+    `label`: the label of the current block. `dbg`: the suffix that attaches the source line of the current operation to
+        an instruction.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
@@ -52,8 +52,8 @@ class Text:
         return f"%v{self._count}"
 
     def at(self, op: Op) -> None:
-        """Attaches this operation's line to the following instructions. Raises TileError `limit` for a kernel with too
-        many values."""
+        """Attaches the source line of `op` to the instructions that are written next. Raises TileError `limit` for a
+        kernel with too many values."""
         if self._count > MAX_VALUES:
             hint = "smaller tiles, more warps, or loops of the run in place of static ones"
             raise TileError("limit", op.loc, f"a thread's code has more than {MAX_VALUES} instructions", hint)
@@ -64,22 +64,22 @@ class Text:
         self.lines.append(f"  {text}{self.dbg}")
 
     def let(self, text: str) -> str:
-        """Writes an instruction and names its result. Results in the body have consecutive numbers, because LLVM reads
-        numbers faster than names."""
+        """Writes an instruction and returns a new name for its result. Results in the body have consecutive numbers,
+        because LLVM reads numbers faster than names."""
         self._count += 1
         name = f"%{self._count}" if self.lines is self.body else f"%v{self._count}"
         self.lines.append(f"  {name} = {text}{self.dbg}")
         return name
 
     def phi(self, text: str) -> str:
-        """Writes a phi. It has a debug location only if locations are numbers of operations, not lines."""
+        """Writes a phi. It gets a debug location only if locations are operation numbers, not lines."""
         name = self.name()
         dbg = self.dbg if self.debug.numbers is not None else ""
         self.lines.append(f"  {name} = phi {text}{dbg}")
         return name
 
     def here(self, key: tuple, make: Callable[[], Any]) -> Any:
-        """The result of `make`, which is called only once per key in each basic block."""
+        """Returns the result of `make`, which is called only once per key in each basic block."""
         place = (self.label, *key)
         if place not in self._made:
             self._made[place] = make()
@@ -95,7 +95,8 @@ class Text:
 
     @contextmanager
     def aside(self, label: str) -> Iterator[None]:
-        """A context that writes into a block after all other blocks, so that the common path is straight-line code."""
+        """A context manager that writes a block after all other blocks, so that the common path is straight-line
+        code."""
         lines, here, self.lines = self.lines, self.label, self.behind
         self.start(label)
         try:

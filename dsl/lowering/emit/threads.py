@@ -1,4 +1,4 @@
-"""Operations that exchange data between the lanes of a warp: reductions, scans, shuffles, votes."""
+"""Emits operations that exchange data between the lanes of a warp: reductions, scans, shuffles, votes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ALL_LANES = "-1"
 
 
 def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = "31") -> str:
-    """Emits `shfl.sync` of one element of any width, by all lanes. `shfl.sync` moves 32 bits. Smaller elements are
-    widened, and 64-bit elements take two instructions."""
+    """Emits a `shfl.sync` of all lanes for one element of any width. The instruction moves 32 bits. So smaller elements
+    are widened, and 64-bit elements need two instructions."""
     bits = w.bits(dtype)
     if dtype is I1:  # a predicate cannot be shuffled, so it is shuffled as 0 or 1
         wide = w.let(f"zext i1 {x} to i32")
@@ -47,7 +47,7 @@ _REDUX = {"add": "add", "minimum": "min", "maximum": "max", "and": "and", "or": 
 
 
 def _redux(op: Op) -> str | None:
-    """The name of the `redux.sync` instruction that does a reduction over all lanes. Returns None if there is no such
+    """Returns the name of the `redux.sync` instruction for a reduction over all lanes. Returns None if there is no such
     instruction."""
     region = op.regions[0]
     dtype = op.operands[0].dtype
@@ -62,8 +62,8 @@ def _redux(op: Op) -> str | None:
 
 @rule("reduce", "partial_reduce")
 def _reduce(w: Writer, op: Op) -> None:
-    """Reduces the registers of each lane pairwise, and then the lanes by butterfly shuffles. Afterwards, each lane has
-    the result."""
+    """Emits a reduction: first over the registers of each lane, pairwise, and then over the lanes, by butterfly
+    shuffles. Afterwards, each lane has the result."""
     axis = op.attrs["axis"]
     layout = layout_of(op.operands[0])
     mask = layout.axis_mask(axis)
@@ -99,8 +99,8 @@ def _reduce(w: Writer, op: Op) -> None:
 
 
 def _groups(layout: Layout, mask: int) -> tuple[dict[int, list[int]], list[int]]:
-    """The registers that are combined along an axis, by their coordinate along the other axes, and the lane bits that
-    change the index along the axis. `mask` has the bits of the axis."""
+    """Groups registers by their coordinate along all axes except one. Returns the groups, and the lane bits that change
+    the index along that axis. `mask` contains the coordinate bits of that axis."""
     groups: dict[int, list[int]] = {}
     for register, coordinate in enumerate(layout.offsets):
         groups.setdefault(coordinate & ~mask, []).append(register)
@@ -108,15 +108,16 @@ def _groups(layout: Layout, mask: int) -> tuple[dict[int, list[int]], list[int]]
 
 
 def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
-    """Broadcasts the result of the first lane. In the reduction, each lane's own value is the first argument. So the
-    results of the lanes differ unless the function commutes."""
+    """Broadcasts the result of the first lane of a reduction. In the reduction, each lane passes its own value as the
+    first argument. So the lanes have different results if the function does not commute."""
     others = sum(1 << bit for bit in lanes)
     first = "0" if others == 31 else w.head.once(f"and i32 {w.head.thread()}, {31 & ~others}")
     return shuffle(w, x, dtype, "idx", first)
 
 
 def commutes(region: Block) -> bool:
-    """Whether a function of two groups of scalars commutes. The check swaps the groups and compares the operations."""
+    """Whether f(a, b) = f(b, a) for the function f of a reduction, where a and b are groups of scalars. The check swaps
+    them and compares the operations."""
     half = len(region.args) // 2
     forms: dict[tuple, int] = {}  # maps (operation, operand numbers, attributes) to the number of the result
     ends = []
@@ -140,8 +141,8 @@ def commutes(region: Block) -> bool:
 
 
 def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
-    """Reduces these registers, whose number is a power of two. The reduction is depth first, so that few partial
-    results are live."""
+    """Reduces `registers`, whose number is a power of two, as a binary tree. The tree is evaluated depth first, so that
+    few partial results are live."""
     if len(registers) == 1:
         return [w.registers[o][registers[0]] for o in op.operands]
     # In a tree, unlike a chain, half of the additions are independent, and f32 loses less precision.
@@ -150,8 +151,8 @@ def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
 
 
 def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
-    """Converts a coordinate of the reduced tile to a coordinate of the whole tile. The index along the reduced axis is
-    0."""
+    """Converts a coordinate of the reduced tile to a coordinate of the unreduced tile. Its index along the reduced axis
+    is 0."""
     inner = prod(layout.shape[axis + 1 :])
     # A partial reduction keeps the axis, and the index along it is 0 in every thread.
     kept = len(target.shape) == len(layout.shape)
@@ -161,8 +162,8 @@ def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
 
 @rule("scan")
 def _scan(w: Writer, op: Op) -> None:
-    """Scans the registers of each thread in order. Then, for each lane bit, the later half of the lanes adds the total
-    of the earlier half."""
+    """Emits a scan. Each thread scans its own registers in order. Then, for each lane bit, the later half of the lanes
+    adds the total of the earlier half."""
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     layout = layout_of(op.operands[0])
     mask = layout.axis_mask(axis)
@@ -172,7 +173,7 @@ def _scan(w: Writer, op: Op) -> None:
     out: list[list[str]] = [[""] * layout.count for _ in op.results]
 
     def join(first: list[str], second: list[str]) -> list[str]:
-        """Combines two partial results. `first` precedes `second` in the order of the scan's axis."""
+        """Combines two partial results. `first` precedes `second` along the scan's axis."""
         return inline(w, region, second + first if reverse else first + second)
 
     def chosen(flag: str, then: list[str], otherwise: list[str]) -> list[str]:
@@ -201,7 +202,8 @@ def _scan(w: Writer, op: Op) -> None:
 
 
 def _places(layout: Layout, axis: int, bits: int) -> str:
-    """Text for an error message: which lane and register bits contain the low bits of an index."""
+    """Returns text for an error message, which lists the lane and register bits that contain the low bits of an
+    index."""
     stride = layout.axis_mask(axis) & -layout.axis_mask(axis)
     out = []
     for bit in range(bits):
@@ -211,7 +213,7 @@ def _places(layout: Layout, axis: int, bits: int) -> str:
 
 
 def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
-    """The first of `bits` consecutive lane bits whose bases are `stride` and its multiples by powers of two. Returns
+    """Returns the first of `bits` consecutive lane bits with the bases `stride`, 2 · `stride`, 4 · `stride` … Returns
     None if there are fewer such bits. Also returns None if other bits change the same index bits, because each register
     would then need a different lane."""
     low = [i for i, b in enumerate(layout.lane) if b == stride]

@@ -1,4 +1,4 @@
-"""TMA stores from shared memory. One thread issues each store."""
+"""Emits TMA stores from shared memory. One thread issues each store."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LANES = WARP.bit_length() - 1
 
 @rule("tma_store")
 def _tma_store(w: Writer, op: Op) -> None:
-    """Stores a tile, one swizzle atom after another. Either one lane of each warp stores the warp's part, or one thread
-    stores the whole tile."""
+    """Emits the stores of a tile, one for each swizzle atom. Either one lane of each warp stores the warp's part, or
+    one thread stores the whole tile."""
     memory, place, mask = op.operands[0], required(op, "place"), operand(op, "mask")
     map, box, size, layout = map_of(op), CopiedBox.of(op), memory.dtype.bytes, layout_of(place)
     shape, run, is_of_warps = shape_of(box), place.tile.shape[-1], op.attrs["by"] == "warp"
@@ -31,8 +31,8 @@ def _tma_store(w: Writer, op: Op) -> None:
     firsts = [basis & ~inside for basis in layout.warp] if is_of_warps else []
 
     def moved(weights: tuple[int, ...]) -> str:
-        """The amount that the warp's index adds: the weighted sum of the coordinates of the warp's first element. The
-        last coordinate is the swizzle atom of the column."""
+        """Returns the amount that the warp index adds: Σ weight · coordinate over the coordinates of the warp's first
+        element."""
         return w.head.linear((0,) * LANES + tuple(_weighed(first, shape, run, weights) for first in firsts))
 
     others = w.head.thread() if not is_of_warps else w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
@@ -64,7 +64,6 @@ def _tma_store(w: Writer, op: Op) -> None:
 
 
 def _weighed(element: int, shape: tuple[int, ...], run: int, weights: tuple[int, ...]) -> int:
-    """The weighted sum of an element's coordinates. The last axis is split into the atom and the column within the
-    atom."""
+    """Returns Σ weight · coordinate over the coordinates of an element, whose row-major number is `element`."""
     at = [element // pitch % extent for pitch, extent in zip(row_major(shape), shape, strict=True)]
     return sum(coordinate * weight for coordinate, weight in zip(at, weights, strict=True))

@@ -1,8 +1,8 @@
-"""wgmma: one asm for all instructions of a stage, and another asm for the wait. The accumulators are tied operands of
-both.
+"""Emits wgmma as two asms: one for all wgmma instructions of a stage, and one for the wait. The accumulators are in-out
+operands of both.
 
-The first asm begins with a fence and ends with a commit. Between the two, nothing uses the accumulators
-(`place_waits`).
+The first asm begins with a fence and ends with a commit. No code between the two asms uses the accumulators (ensured by
+`place_waits`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _view(w: Writer, op: Op) -> None:
 
 @rule("wgmma")
 def _wgmma(w: Writer, op: Op) -> None:
-    """Emits acc + a @ b. With several b, each b has its own acc."""
+    """Emits acc + a @ b. If there are several b, each b has its own accumulator."""
     spread = product(op.attrs["instruction"], layout_of(op.results[0]), op.operands[0].tile.shape[1])
     assert spread is not None
     (eights,) = accumulator_registers(spread)
@@ -65,7 +65,7 @@ def _wgmma(w: Writer, op: Op) -> None:
 
 
 def _atoms(value: Value) -> SwizzleAtoms | None:
-    """The swizzle atoms of an operand. None if the operand is in registers."""
+    """Returns the swizzle atoms of an operand. Returns None if the operand is in registers."""
     if not isinstance(value.type, ViewType):
         return None
     assert value.op is not None
@@ -74,7 +74,7 @@ def _atoms(value: Value) -> SwizzleAtoms | None:
 
 @rule("wgmma_wait")
 def _wait(w: Writer, op: Op) -> None:
-    """Waits for all earlier products. The results are the completed accumulators."""
+    """Emits a wait for all earlier wgmma products. The results are the completed accumulators."""
     held = [register for sums in op.operands for register in w.registers[sums]]
     made = w.calls.asm(of_wait("b32" if op.operands[0].dtype.name == "s32" else "f32", len(held)), held)
     each = len(made) // len(op.results)
@@ -86,9 +86,9 @@ def _wait(w: Writer, op: Op) -> None:
 def of_stage(
     form: str, steps: int, left: SwizzleAtoms | None, right: SwizzleAtoms, alone: bool, over: bool = False
 ) -> Instruction:
-    """The asm with all wgmma instructions of a stage. They add to the same accumulator. `left` is None if the left
-    operand is in registers. `alone` says that the first instruction starts at 0. `over` says that the product takes
-    over the registers of another accumulator, which is then an operand, too."""
+    """Returns the asm with all wgmma instructions of a stage, which add to the same accumulator. `left` is None if the
+    left operand is in registers. If `alone` is true, the sum starts at 0. If `over` is true, the product overwrites the
+    registers of another accumulator, which is then also an operand."""
     fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
     in_registers = left is None
     row = instruction(f"wgmma.mma_async.sync.aligned.{form}{'.registers' * in_registers}")
@@ -115,15 +115,15 @@ def of_stage(
 
 @cache
 def of_wait(register: str, count: int) -> Instruction:
-    """The asm of the wait. Its in-out operands are the `count` registers of the accumulators. This forces all uses of
-    the accumulators behind the wait."""
+    """Returns the asm of the wait. Its in-out operands are the `count` registers of the accumulators. So LLVM must
+    place all uses of the accumulators behind the wait."""
     wait = instruction("wgmma.wait_group.sync.aligned").filled(n="0")
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 
 def descriptor(w: Writer, view: Value, atoms: SwizzleAtoms, bases: tuple[int, ...]) -> str:
-    """The matrix descriptor (i64) for the warp group's part of a view. `bases` has the number of bytes that each bit of
-    the thread's number adds."""
+    """Computes the matrix descriptor (i64) of the warp group's part of a view of shared memory. `bases` contains the
+    number of bytes that each bit of the thread index adds."""
     op = view.op
     assert op is not None
     memory, stage = op.operands[0], operand(op, "stage")

@@ -1,5 +1,5 @@
-"""The registers of values. A value has one register for each element, or 32-bit words that contain several small
-elements."""
+"""Stores the LLVM registers of values. A value has one register for each element, or 32-bit words that contain several
+small elements."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dsl.lowering.layouts.layout import Layout
 
 
 def layout_of(value: Value) -> Layout:
-    """The layout of a tile."""
+    """Returns the layout of a tile, which must have one."""
     layout = value.tile.layout
     assert layout is not None
     return layout
 
 
 def count_of(value: Value) -> int:
-    """The number of elements of a value that a thread has, or 1 for a scalar."""
+    """Returns how many elements of a tile each thread holds, or 1 for a scalar."""
     layout = value.tile.layout
     return 1 if layout is None else layout.count
 
 
 class Registers(dict[Value, list[str]]):
     """Maps a value to the LLVM names of its elements in this thread. A value in words is unpacked at each use, because
-    the uses may be in any block, and unpacked elements must dominate their uses."""
+    unpacked elements must dominate their uses, and the uses may be in any block."""
 
     def __init__(self, words: Words):
         super().__init__()
@@ -36,12 +36,12 @@ class Registers(dict[Value, list[str]]):
 
 
 class Words:
-    """The relation between words and the elements that they contain.
+    """Records which 32-bit words contain which elements.
 
-    `registers`: the elements of values.
+    `registers`: maps values to the registers of their elements.
     `held`: maps values to words, for operands and results of matrix instructions.
     `packed`: maps elements to the word from which they were unpacked.
-    `halves`: maps two bytes to (their word, the number of lower bits).
+    `halves`: maps two adjacent bytes to (their word, the bit position of the first byte).
     `bytes`: maps a byte to (its word, a mask of its bits).
     `byte_flags`: maps a comparison of a byte with zero to (the byte's word, a mask of its bits, whether the comparison
         is !=).
@@ -57,13 +57,14 @@ class Words:
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}
 
     def of(self, value: Value) -> list[str]:
-        """The words of a value, in the form that `pack` returns. The first elements are in the lowest bits."""
+        """Returns the registers that hold a value's elements, packed by `pack` into words of mostly 32 bits. The first
+        elements are in the lowest bits."""
         known = self.held.get(value)
         return known if known is not None else self.pack(self.registers[value], value.dtype)
 
     def pack(self, elements: list[str], dtype: DType) -> list[str]:
-        """Converts elements to the registers of an access: b64 for 64-bit elements, b16 for at most 16 bits in total,
-        otherwise b32."""
+        """Packs elements into the registers of a memory access: b64 for 64-bit elements, b16 for at most 16 bits in
+        total, otherwise b32."""
         text, let = self.text, self.text.let
         llvm, bits = text.llvm(dtype), max(text.bits(dtype), 8)
         if dtype is I1:
@@ -97,7 +98,7 @@ class Words:
         return made
 
     def unpack(self, registers: list[str], dtype: DType, count: int) -> list[str]:
-        """Converts the registers of an access to its elements."""
+        """Unpacks `count` elements from the registers of a memory access."""
         text, let = self.text, self.text.let
         llvm, bits = text.llvm(dtype), max(text.bits(dtype), 8)
         narrow = "i8" if dtype is I1 else llvm
@@ -122,7 +123,7 @@ class Words:
         return out
 
     def apart(self, word: str, llvm: str, bits: int = 8) -> list[str]:
-        """The elements of a word. If `pack` gets all of them together, it returns the same word."""
+        """Extracts the elements of a word. If `pack` later receives all of them together, it returns the same word."""
         count = 32 // bits
         many = self.text.let(f"bitcast i32 {word} to <{count} x {llvm}>")
         elements = [self.text.let(f"extractelement <{count} x {llvm}> {many}, i32 {k}") for k in range(count)]

@@ -15,8 +15,8 @@ from dsl.lowering.ir.targets import Target
 
 
 class Writer:
-    """Combines the parts of the context, which have their own state. `loops` is the number of loops around the current
-    operation."""
+    """Combines the objects that emission rules use, such as `text`, `registers` and `head`. `loops` is the number of
+    loops around the current operation."""
 
     def __init__(self, function: Function, target: Target, numbered: bool = False):
         self.function, self.target = function, target

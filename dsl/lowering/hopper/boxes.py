@@ -20,26 +20,27 @@ from dsl.lowering.ops import operand
 from dsl.lowering.shared.shared_map import row_swizzle
 
 PIECE = 16
-"""Number of bytes that a swizzle keeps together. Rows of a box are multiples of it (PTX ISA, "Swizzling Modes")."""
+"""A swizzle moves units of this many bytes, and the rows of a box are multiples of it (PTX ISA, "Swizzling Modes")."""
 MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
-"""Bytes of a tensor map in the parameters, its alignment, and the alignment of a box in shared memory."""
+"""The size of a tensor map in the parameters, its alignment, and the alignment of a box in shared memory, in bytes."""
 ATOM = 8
-"""Number of rows after which a swizzle repeats."""
+"""The number of rows after which a swizzle repeats."""
 LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
 """The first target with TMA, the maximum number of elements of a box along an axis, and the maximum number of axes."""
 
 AHEAD = "no box is stored that begins ahead of the first element"
-"""A device stops a store of such a box with an illegal instruction error. No manual mentions this (17 corners tried on
-an H200, driver 580.159.04). Loads may begin anywhere."""
+"""A TMA store of a box that begins before the first element fails with an illegal instruction error. No manual mentions
+this (17 corners tried on an H200, driver 580.159.04). Loads may begin anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxAxis:
-    """A box along one axis of its tensor. Preceding axes that the box does not name are joined to this axis.
+    """The part of a box along one axis of its tensor. Preceding axes that the box does not contain are joined to this
+    axis.
 
-    `first` is the first element, and `extent` is the number of elements. `along` is the axis of the tile along which
-    these elements are, with a new element every `step` elements of the tile. `along` is -1 if the whole tile has the
-    same element.
+    `first` is the first element, and `extent` is the number of elements. `along` is the corresponding axis of the tile,
+    or -1 if the whole tile has the same element. Along it, the element advances by one every `step` elements of the
+    tile.
     """
 
     axis: int
@@ -51,9 +52,9 @@ class BoxAxis:
 
 @dataclass(frozen=True, slots=True)
 class PixelWalk:
-    """The positions of a window's pixels along an axis. The pixels start at `lower`, advance by `step`, and end `upper`
-    elements past the last element. After `count` positions the pixels start again from `lower`. If `count` is 0, the
-    pixels never wrap. The tap adds `tap` elements to each position."""
+    """The positions of a window's pixels along one axis: `lower`, `lower + step`, … After `count` positions, they start
+    again from `lower`, or never if `count` is 0. The last position is `upper` elements past the axis's last element. A
+    filter tap adds `tap` elements to each position."""
 
     lower: int
     upper: int
@@ -66,9 +67,9 @@ class PixelWalk:
 class CopiedBox:
     """The part of a tensor that one instruction copies, with its axes in some order.
 
-    `walks` belongs to a window, and has an entry for each axis along which pixels advance. These axes come after the
-    channels and before one last axis. The extent of the first of these axes counts all pixels. `at` is the number of
-    elements of a stage in front of the box.
+    For a window, `walks` contains an entry for each axis along which pixels advance. These axes come after the channels
+    and before one last axis. The extent of the first of them is the number of all pixels. The box starts at element
+    `at` of a stage in shared memory.
     """
 
     axes: tuple[BoxAxis, ...]
@@ -81,7 +82,8 @@ class CopiedBox:
 
     @property
     def operands(self) -> dict[str, Value | None]:
-        """The operands of an operation with this box. `of` reads the box from operands and attributes."""
+        """The operands of an operation with this box, by name. `of` builds the box from an operation's operands and
+        attributes."""
         firsts: dict[str, Value | None] = {f"corner{i}": axis.first for i, axis in enumerate(self.axes)}
         return firsts | {f"tap{i}": walk.tap for i, walk in enumerate(self.walks)}
 
@@ -102,28 +104,28 @@ class CopiedBox:
         return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
 
     def joined(self, extents: Sequence[int]) -> dict[int, int]:
-        """The extents of the tensor along the axes of the box, some of which are joined. `extents` has the tensor's
-        extents."""
+        """Returns the tensor's extent along each axis of the box. For joined axes, it is the product of their
+        `extents`."""
         named = sorted(axis.axis for axis in self.axes)
         return {axis: prod(extents[before + 1 : axis + 1]) for before, axis in pairwise([-1, *named])}
 
     @property
     def outermost(self) -> int:
-        """The outermost axis in shared memory that has several elements."""
+        """The index of the outermost axis in shared memory with several elements."""
         return max((i for i, axis in enumerate(self.axes) if axis.extent > 1), default=0)
 
     @staticmethod
     def own(op: Op) -> CopiedBox:
-        """The part that a block copies itself. Without multicast, the part is the whole box. With multicast, it is the
-        part of the block of rank 0."""
+        """Returns the part that a block itself copies: the whole box without multicast, and the part of the block of
+        rank 0 with multicast."""
         box = CopiedBox.of(op)
         part = box.shared(op.attrs["blocks"]) if "blocks" in op.attrs else box
         assert part is not None
         return part
 
     def shared(self, blocks: int) -> CopiedBox | None:
-        """The part of a box that the first of `blocks` blocks copies, if each block copies an equal part. Returns None
-        if the box has no equal parts."""
+        """Divides the box into equal parts for `blocks` blocks. Returns the part of the first block, or None if there
+        are no equal parts."""
         # Parts are rows of the outermost axis, in whole groups of 8, so that each part has the swizzle of the whole
         # box.
         place = self.outermost
@@ -135,9 +137,9 @@ class CopiedBox:
         return replace(self, axes=tuple(axes))
 
     def columns(self, b: Builder, order: Sequence[int], shape: Sequence[int], start: int, run: int) -> CopiedBox:
-        """The box of `run` columns starting at `start`, for a tile of this shape. `order` has the axes of the tile in
-        shared memory, with the columns last. The new box starts with the axes of the tile, from the innermost axis
-        outwards. Axes of one element follow."""
+        """Returns the box of `run` columns, from column `start` on, of a tile of this `shape`. `order` contains the
+        tile's axes in the order of shared memory, with the columns last. The new box starts with these axes, the
+        innermost first. Axes of one element follow."""
         axes = [_columns(b, axis, start, run) if axis.along == order[-1] else axis for axis in self.axes]
         place = {axis: number for number, axis in enumerate(reversed(order))} | {-1: len(order)}
         axes.sort(key=lambda axis: (place[axis.along], axis.step if axis.along >= 0 else 0))
@@ -145,8 +147,8 @@ class CopiedBox:
         return replace(self, axes=tuple(axes), at=ahead)
 
     def part(self, b: Builder, axis: int, origin: Value, part: int) -> CopiedBox | str:
-        """The box of `part` elements along an axis of the tile, starting at `origin`. If these elements are no box, the
-        result is the reason."""
+        """Returns the box of `part` elements along an axis of the tile, from element `origin` on. If they are no box,
+        returns the reason."""
         start = constant_of(origin)
         if start is None:
             return "a loop at run time takes it in parts, which 'static' writes out"
@@ -157,9 +159,9 @@ class CopiedBox:
         return replace(self, axes=axes) if is_whole else f"of its axis {axis}, parts of {part} elements are no box"
 
     def _from_pixel(self, b: Builder, start: int, pixels: int) -> CopiedBox:
-        """The window of `pixels` pixels that starts at pixel `start` of this window."""
-        # `start` is added to the number of the first pixel. Each axis keeps its digit of the sum, and carries the rest
-        # to the next axis.
+        """Returns the window of `pixels` pixels, from pixel `start` of this window on."""
+        # Adds `start` to the number of the first pixel: each axis keeps a digit of the sum, and carries the rest to the
+        # next axis.
         channels, *walked, last = self.axes
         carried, axes = b.index(start), [channels]
         for axis, way in zip(walked, self.walks, strict=True):
@@ -174,7 +176,7 @@ class CopiedBox:
 
 
 def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
-    """The part of `axis` that `run` columns cover, starting at column `start`."""
+    """Returns the part of `axis` in the `run` columns from column `start` on."""
     skipped = start % (axis.step * axis.extent) // axis.step
     extent = max(1, min(axis.extent, run // axis.step))
     first = b.value("add", axis.first, b.index(skipped)) if skipped else axis.first
@@ -182,8 +184,8 @@ def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
 
 
 def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str) -> list[Value]:
-    """Replaces the box of an operation, or removes it if `box` is a reason. Changes `attrs`, and returns the new
-    operands."""
+    """Replaces the box of an operation. If `box` is a string, removes the box, and stores the string as the reason.
+    Changes `attrs`, and returns the new operands."""
     for name in ("box", "walks", "at"):
         attrs.pop(name, None)
     kept = [not name.startswith(("corner", "tap")) for name in attrs["has"]]
@@ -197,15 +199,17 @@ def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str)
 
 
 MOST_OF_STEP = 8
-"""Maximum number of elements from a pixel of a window to the next pixel."""
+"""The maximum distance between two adjacent pixels of a window, in elements."""
 CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
-"""Maps the rank of a window's tensor to the least and greatest corner (CUDA driver API, "cuTensorMapEncodeIm2col")."""
+"""The least and the greatest corner of a window, by the rank of its tensor (CUDA driver API,
+"cuTensorMapEncodeIm2col")."""
 MOST_OF_TAP = {3: 65535, 4: 255, 5: 31}
-"""Maps the rank to the greatest distance of a tap (PTX ISA, "im2col mode")."""
+"""The greatest distance of a filter tap, by the rank of the tensor (PTX ISA, "im2col mode")."""
 
 
 def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
-    """The violation of a TMA limit by a box or window, and a hint. Returns None if there is no violation."""
+    """Checks the limits of TMA. Returns the limit that a box or window violates and a hint, or None if it violates no
+    limit."""
     rank = len(box.axes)
     if rank > MOST_OF_AXES:
         return f"a box of a tensor of {rank} axes", f"at most {MOST_OF_AXES} axes"
@@ -231,10 +235,10 @@ def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
 class BoxMap:
     """The tensor map for boxes of one kind.
 
-    `axes` are axes of the tensor, innermost first, as in `BoxAxis`. `box` has the number of elements along each axis.
-    For a window, `box` has the number of channels and the number of pixels. `swizzle` is the number of bytes of a row,
-    or 0 without a swizzle. `walks` has the lower and upper corner and the step of a window, for each axis except the
-    first and the last.
+    `axes` are axes of the tensor, innermost first, as in `BoxAxis`. `box` contains the number of elements along each
+    axis. For a window, it contains the number of channels and the number of pixels. `swizzle` is the number of bytes of
+    a swizzled row, or 0. `walks` contains the lower corner, the upper corner and the step of a window, for each axis
+    except the first and the last.
     """
 
     tensor: str
@@ -245,13 +249,14 @@ class BoxMap:
 
     @property
     def name(self) -> str:
-        """The name of the kernel argument. The dots in the name distinguish it from names of the language."""
+        """The name of the tensor map as a kernel argument. It contains dots, which names in a `.tile` file cannot
+        contain."""
         ends = [str(number).replace("-", "m") for walk in self.walks for number in walk]
         return ".".join([self.tensor, "map", *map(str, (*self.axes, *self.box, self.swizzle)), *ends])
 
 
 def map_of(copy: Op) -> BoxMap:
-    """The tensor map that a TMA copy or store uses."""
+    """Returns the tensor map that a TMA copy or store uses."""
     tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.own(copy)
     assert tensor is not None and tensor.name is not None and isinstance(memory.type, SharedType)
     swizzle, extents = memory.type.swizzle, copy.attrs.get("pieces") or tuple(axis.extent for axis in box.axes)
@@ -267,7 +272,7 @@ def map_of(copy: Op) -> BoxMap:
 
 
 def maps_of(block: Block) -> list[BoxMap]:
-    """The tensor maps of a block of operations, each once, in the order of their copies."""
+    """Returns the tensor maps that the operations in `block` use, each once, in program order."""
     return list(dict.fromkeys(map_of(op) for op in walk(block) if is_of_box(op)))
 
 
@@ -277,14 +282,13 @@ def is_of_box(op: Op) -> bool:
 
 
 def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
-    """The number of elements that one instruction stores along each axis of a store's box, if each warp stores its own
-    elements.
+    """If each warp can store its own elements by TMA, returns the extents of the box that one instruction stores.
 
-    `place` has the offsets in the shared tile, with their layout. Returns None if a warp's elements are no box of whole
-    atom rows, or if that box has fewer than eight rows. Also returns None if several warps hold the same elements.
+    `place` contains the offsets in the shared tile, with their layout. Returns None if a warp's elements are no box of
+    whole atom rows, if that box has fewer than eight rows, or if several warps have the same elements.
     """
-    # A warp needs at least eight rows, because a swizzle repeats after eight. The warp then waits for no other warp: no
-    # barrier of the block is needed before the store.
+    # A box has at least eight rows, because a swizzle repeats after eight. If each warp stores its own elements, no
+    # block-wide barrier is needed before the store.
     layout, box = place.tile.layout, CopiedBox.of(store)
     assert layout is not None
     shape, run = shape_of(box), place.tile.shape[-1]
@@ -307,7 +311,7 @@ def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
 
 
 def shape_of(box: CopiedBox) -> tuple[int, ...]:
-    """The shape of the tile that a box copies: the extents of the box's slices, in the order of the tile's axes. Each
-    slice must be along one axis of the tile."""
+    """Returns the shape of the tile that a box copies. Each axis of the tile must correspond to exactly one axis of the
+    box."""
     extents = {axis.along: axis.extent for axis in box.axes if axis.along >= 0}
     return tuple(extents[axis] for axis in range(len(extents)))

@@ -1,4 +1,5 @@
-"""Index tiles as digits of an element's position, such as `pixel // q % p` with `pixel = first + arange(128)`."""
+"""Expresses index tiles as digits of an element's position, such as `pixel // q % p` with `pixel = first +
+arange(128)`."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from dsl.lowering.known.forms import Forms
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """(origin + position) // step % count * factor, where position is an element's position along `axis` of a tile.
+    """The index `(origin + position) // step % count * factor`. `position` is an element's position along `axis` of a
+    tile.
 
-    An `origin` of None means 0. A `count` of 0 means no `% count`.
+    If `origin` is None, it is 0. If `count` is 0, there is no `% count`.
     """
 
     axis: int
@@ -26,7 +28,7 @@ class Digit:
     origin: Value | None = None
 
     def split(self, by: int) -> tuple[tuple[Digit, ...], tuple[Digit, ...]] | None:
-        """Quotient and remainder of a division by `by`, as digits. Returns None if quotient and remainder are no
+        """Divides the digit by `by`. Returns the digits of the quotient and of the remainder, or None if they are not
         digits."""
         if by == 1 or (self.count and by % self.count == 0):
             return ((self,), ()) if by == 1 else ((), (self,))
@@ -38,14 +40,14 @@ class Digit:
 
 @dataclass(frozen=True, slots=True)
 class TileIndex:
-    """An index tile as the sum of a scalar and of digits."""
+    """An index tile, as the sum of the scalar `start` and of digits."""
 
     start: Value
     digits: tuple[Digit, ...] = ()
 
 
 class Digits(Forms[TileIndex]):
-    """The index tiles of one kernel, according to their definitions. `b` builds their scalars."""
+    """Converts the index tiles of a kernel to TileIndex, by following their definitions. `b` builds the scalars."""
 
     def __init__(self, b: Builder, facts: Analysis):
         self.b, self.facts = b, facts
@@ -57,8 +59,8 @@ class Digits(Forms[TileIndex]):
         return TileIndex(self.b.constant(op.attrs["value"], op.result.dtype))
 
     def counted(self, op: Op) -> TileIndex:
-        """The digit of an `arange`."""
-        # An `arange` of a single element is a number. If its axis is broadcast, the index is constant along that axis.
+        """Returns an `arange` as one digit."""
+        # An `arange` with one element is the number 0. So after a broadcast, the index is constant along that axis.
         extent = op.attrs["extent"]
         return TileIndex(self.b.constant(0, op.result.dtype), (Digit(0, count=extent),) if extent > 1 else ())
 
@@ -90,7 +92,7 @@ class Digits(Forms[TileIndex]):
         return None if parts is None else parts[1]
 
     def _parts(self, op: Op) -> tuple[TileIndex, TileIndex] | None:
-        """Quotient and remainder of a division."""
+        """Returns the quotient and the remainder of the division `op`."""
         index, divisor = map(self.of, op.operands)
         if index is None or divisor is None or divisor.digits:
             return None
@@ -115,7 +117,7 @@ class Digits(Forms[TileIndex]):
         return TileIndex(index.start, tuple(replace(digit, axis=digit.axis + by) for digit in index.digits))
 
     def reshaped(self, op: Op) -> TileIndex | None:
-        """The same digits, if only axes of one element are added or removed."""
+        """Returns the digits of the operand, if only axes of one element are added or removed."""
         before, after = op.operands[0].tile.shape, op.result.tile.shape
         if [extent for extent in before if extent > 1] != [extent for extent in after if extent > 1]:
             return None
@@ -127,8 +129,8 @@ class Digits(Forms[TileIndex]):
         return TileIndex(index.start, tuple(replace(digit, axis=places[digit.axis]) for digit in index.digits))
 
     def converted(self, op: Op) -> TileIndex | None:
-        """The index to which an s32 is converted."""
-        # An s32 sum that overflows is undefined as an index, so the conversion may move into the sum.
+        """Returns the index of the s32 operand of a conversion."""
+        # If an s32 sum overflows, its conversion to an index is undefined. So the sum's terms may be converted instead.
         source = op.operands[0]
         index = self.of(source) if op.result.dtype is INDEX and source.dtype in (S32, INDEX) else None
         if index is None:

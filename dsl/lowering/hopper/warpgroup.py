@@ -1,9 +1,9 @@
-"""Warpgroup MMAs (`wgmma`): which MMAs of tiles are possible, the layout of accumulators, and the position of operands.
+"""Warpgroup MMAs (`wgmma`): checks which MMAs they can compute, and describes their accumulators and operands.
 
-Four warps multiply 64 rows by up to 256 columns. These warps read both operands in shared memory. So loads of whole
-stages become views (`shared_view`) if no other operation uses them. Each row of an operand has 32, 64 or 128 bytes, and
-its stage has the swizzle of that many bytes (PTX ISA, "Matrix Descriptor"). On an H100, a product of f16 at 8192
-reaches 675 TFLOPS with wgmma, and 535 TFLOPS with `mma.sync` (docs/measurements.md).
+Four warps multiply 64 rows by up to 256 columns. They read the operands directly from shared memory. So a load of a
+whole stage becomes a view of shared memory (`shared_view`) if only wgmma uses the load. Each row of an operand has 32,
+64 or 128 bytes, and its stage has the swizzle for that row length (PTX ISA, "Matrix Descriptor"). On an H100, an f16
+product of 8192 reaches 675 TFLOPS with wgmma, and 535 with `mma.sync` (docs/measurements.md).
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from dsl.lowering.shared.atoms import start_of_whole
 from dsl.lowering.shared.shared_map import row_swizzle
 
 WARPS = 4
-"""Number of warps in a warpgroup."""
+"""The number of warps in a warpgroup."""
 ROWS = 64
-"""Number of rows of an instruction, 16 for each warp."""
+"""The number of rows of an instruction, 16 for each warp."""
 EIGHT = 8
-"""Number of rows that are always contiguous. A descriptor has only the distance from eight rows to the next eight."""
+"""Eight rows are always contiguous: a descriptor contains only the distance from one group of eight rows to the
+next."""
 MOST_GROUPS = 4
-"""Maximum number of consumer warpgroups of a block. A fifth warpgroup has the producers."""
+"""The maximum number of consumer warpgroups of a block. The producer warps form one more warpgroup."""
 STEP = 32
-"""Number of bytes along k that one instruction multiplies."""
+"""The number of bytes along k that one instruction multiplies."""
 WIDTHS = {128: 1, 64: 2, 32: 3}
-"""Maps the bytes of a row of an operand to the swizzle mode in its descriptor."""
+"""Maps the number of bytes in an operand's row to the swizzle mode in its descriptor."""
 BESIDES = 26
-"""Number of registers that ptxas 13.0 needs for wgmma beside its accumulators (remark C7602, with 128 and with 256
+"""The number of registers that ptxas 13.0 needs for wgmma besides accumulators (remark C7602, with 128 and 256
 columns)."""
 INSTRUCTION = "wgmma"
-"""The name of the operation, and the option of the choices that select it."""
+"""The name of the IR operation, and of the option that selects it."""
 ARCH = "sm_90a"
 TYPES = {
     **{(each, each, "f32"): 2 for each in ("f16", "bf16")},
@@ -43,17 +44,17 @@ TYPES = {
     **{(each, each, "s32"): 1 for each in ("s8", "u8")},
     ("tf32", "tf32", "f32"): 4,
 }
-"""Maps the types of a, b and the accumulators to the bytes of an operand's element."""
+"""Maps the types of a, b and the accumulator to the bytes of an element of a and b."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwizzleAtoms:
-    """The swizzle atoms of an operand in a stage, starting at byte `base`. An atom has `rows` rows of `width` bytes,
-    and the atoms are contiguous.
+    """The swizzle atoms of an operand, from byte `base` of a stage on. Atoms are contiguous, and each has `rows` rows
+    of `width` bytes.
 
-    If `across`, a row runs across k, and all its elements belong to one step. Otherwise a row runs along k, and
-    `eights` is the number of rows from the start of a group of eight rows to the start of the next group. The number is
-    more than 8 if rows of a halo are skipped.
+    If `across` is true, all elements of a row have the same index along k. Otherwise a row is along k. `eights` is the
+    number of rows from the start of a group of eight rows to the start of the next group. It is more than 8 if rows of
+    a halo are skipped.
     """
 
     width: int
@@ -63,19 +64,20 @@ class SwizzleAtoms:
     eights: int = EIGHT
 
     def step(self, number: int) -> int:
-        """Byte distance from the start of the operand to the part along k that instruction `number` reads."""
-        if self.across:  # 32 bytes along k are sixteen rows, as elements across k have two bytes
+        """Returns the number of bytes from the operand's start to the first byte that instruction `number` along k
+        reads."""
+        if self.across:  # the elements have two bytes, so one instruction reads sixteen rows
             return number * STEP // 2 * self.width
         atom, within = divmod(number * STEP, self.width)
         return atom * self.rows * self.width + within
 
     def group(self) -> int:
-        """Byte distance from the 64 rows of one warpgroup to the rows of the next warpgroup."""
+        """Returns the number of bytes from the 64 rows of one warpgroup to the rows of the next."""
         return (ROWS * 2 // self.width * self.rows if self.across else ROWS // EIGHT * self.eights) * self.width
 
     @property
     def fields(self) -> int:
-        """The fields of a descriptor except its start address (PTX ISA, "Matrix Descriptor")."""
+        """All fields of a descriptor except the start address (PTX ISA, "Matrix Descriptor")."""
         # The swizzle mode starts at bit 62, and the distance of groups of eight rows at bit 32. For an operand across
         # k, the distance of atoms starts at bit 16. Distances are in units of 16 bytes.
         atom = self.rows * self.width >> 4 if self.across else 1
@@ -84,15 +86,15 @@ class SwizzleAtoms:
 
 @dataclass(frozen=True, slots=True)
 class StagedOperand:
-    """An operand in shared memory: its load, its atoms, and whether the operand is the transposed load."""
+    """An operand in shared memory: its load, its atoms, and whether the operand is the transpose of the loaded tile."""
 
     load: Op
     atoms: SwizzleAtoms
     is_transposed: bool
 
     def view(self, operands: list[Value], dtype: DType) -> Op:
-        """The operation that makes the operand a view of shared memory. `operands` has the memory, the stage and the
-        offsets of the load, and `dtype` is the type of the elements as wgmma reads them."""
+        """Builds the `shared_view` that replaces the load. `operands` contains the memory, the stage and the offsets of
+        the load. `dtype` is the element type for wgmma."""
         axes = (1, 0) if self.is_transposed else (0, 1)
         attrs = {"has": list(self.load.attrs["has"]), "axes": axes, "to": dtype, "atoms": astuple(self.atoms)}
         shape = self.load.result.tile.shape
@@ -102,9 +104,9 @@ class StagedOperand:
 
 @dataclass(frozen=True, slots=True)
 class Warpgroups:
-    """The wgmma instructions of an MMA. `form` is the part of the instructions' name after `mma_async.sync.aligned`.
-    `steps` is the number of instructions along k. `left` and `right` are the operands in shared memory. `left` is None
-    if the left operand is in registers."""
+    """The wgmma instructions of an MMA. `form` is the end of their PTX name, after `mma_async.sync.aligned`. `steps` is
+    the number of instructions along k. `left` and `right` are the operands in shared memory. `left` is None if the left
+    operand is in registers."""
 
     form: str
     steps: int
@@ -120,16 +122,14 @@ class Warpgroups:
         return [self.right] if self.left is None else [self.left, self.right]
 
     def of(self, product: Op, operands: list[Value], type: TileType) -> Op:
-        """The wgmma that does a product. `operands` are the operands of the wgmma, and `type` is the type of its
-        accumulator."""
+        """Builds the wgmma operation that replaces the MMA `product`. `type` is the type of its accumulator."""
         attrs = {"instruction": product.attrs["instruction"], "form": self.form, "steps": self.steps}
         return Op(OPS[INSTRUCTION], operands, [type], attrs, (), product.loc)
 
 
 def require_swizzles(product: Op) -> None:
-    """Sets the swizzle that wgmma requires on the shared tiles from which an MMA loads its operands. A left operand
-    that is loaded into registers has this swizzle, too. With the rows of `sums_layout`, no two lanes of a warp then
-    access the same bank."""
+    """Gives the shared tiles of an MMA's operands the swizzle that wgmma requires. A left operand that is loaded to
+    registers gets the same swizzle: with the rows of `sums_layout`, its loads have no bank conflicts."""
     for value in product.operands[:2]:
         memory = chain(value)[-1].operands[0] if is_loaded(value) else None
         if memory is not None and memory.op is not None and isinstance(memory.type, SharedType):
@@ -139,13 +139,13 @@ def require_swizzles(product: Op) -> None:
 
 
 def atoms_of(view: Op) -> SwizzleAtoms:
-    """The swizzle atoms of a view."""
+    """Returns the swizzle atoms of a `shared_view`."""
     return SwizzleAtoms(*view.attrs["atoms"])
 
 
 def chain(value: Value) -> list[Op]:
-    """The operations that compute an operand, in reverse order. The chain starts with the operation at the end of the
-    list. All other operations keep the operand's bits."""
+    """Returns the operations that compute an operand, in reverse order. The last entry is usually a load. All other
+    entries are transposes and bitcasts."""
     found = [value.op] if value.op is not None else []
     while found and keeps_bits(found[-1]) and found[-1].operands[0].op is not None:
         found.append(found[-1].operands[0].op)
@@ -153,7 +153,7 @@ def chain(value: Value) -> list[Op]:
 
 
 def keeps_bits(op: Op) -> bool:
-    """Whether an operation keeps the bits of the elements: a transpose or a bitcast."""
+    """Whether an operation is a transpose or a bitcast, which keep the bits of the elements."""
     return is_turn(op) or op.spec.algebra.keeps == "bits"
 
 
@@ -163,13 +163,14 @@ def is_turn(op: Op) -> bool:
 
 
 def groups_of(rows: int) -> int:
-    """Number of warpgroups that multiply `rows` rows, or 0 if no block has that many warpgroups."""
+    """Returns the number of warpgroups for `rows` rows of a tile, 64 for each, or 0 if that number is not 1, 2 or 4."""
     groups, rest = divmod(rows, ROWS)
     return groups if not rest and groups & (groups - 1) == 0 and groups <= MOST_GROUPS else 0
 
 
 def turned_shape(rows: int, columns: int) -> bool:
-    """Whether wgmma computes a tile as its transpose: only the columns of the tile can be the rows of instructions."""
+    """Whether wgmma must compute a tile as its transpose: `columns` is a possible number of rows for wgmma, and `rows`
+    is not."""
     return not groups_of(rows) and groups_of(columns) > 0
 
 
@@ -180,21 +181,21 @@ def has_columns(columns: int, sums: str) -> bool:
 
 
 def registers_at_start(function: Function, target: Target) -> int:
-    """Number of registers of a thread at the kernel's start. ptxas does not let wgmma use registers that `setmaxnreg`
-    adds later."""
+    """Returns the number of registers per thread at the kernel's start. ptxas lets wgmma use only these, not those that
+    `setmaxnreg` adds."""
     given = target.each(function.launched, max(1, function.number("blocks_per_sm")))
     return min(given, function.number("maxnreg") or MOST_REGISTERS, MOST_REGISTERS)
 
 
 def most_columns(registers: int) -> int:
-    """The greatest number of columns of an instruction whose threads have `registers` registers."""
+    """Returns the greatest number of columns of an instruction if a thread has `registers` registers."""
     # A column needs half an accumulator: 64 rows by 2 columns are one register of each of the 128 threads.
     return 2 * (registers - BESIDES)
 
 
 def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> Warpgroups | str:
-    """The warpgroup instructions of an MMA. If warpgroups cannot do the MMA, the result is the reason with a hint.
-    `users` maps each value to its users."""
+    """Returns the wgmma instructions for an MMA. If wgmma cannot compute it, returns the reason with a hint. `users`
+    maps each value to the operations that read it."""
     a, b, c = (value.tile for value in op.operands)
     rows, columns = c.shape
     if arch != ARCH:
@@ -221,26 +222,27 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
 
 
 def is_loaded(value: Value) -> bool:
-    """Whether an operand is a load with unchanged bits, and not computed in registers."""
+    """Whether an operand is a load, possibly transposed or bitcast, and not a computed value."""
     ops = chain(value)
     return bool(ops) and ops[-1].spec.access.kind == "read"
 
 
 def loaded_across(dtype: DType) -> bool:
-    """Whether threads can load an operand into registers if its elements are not contiguous along k."""
-    # A 32-bit register has one such element. Smaller elements would have to be packed from several rows.
+    """Whether threads can load an operand to registers even if it is not contiguous along k."""
+    # A register has room for one 32-bit element. Smaller elements of several rows would have to be packed into one
+    # register.
     return dtype.bits == 32
 
 
 def in_registers(left: Value) -> bool:
-    """Whether a left operand comes from registers, and not from shared memory."""
+    """Whether wgmma reads this left operand from registers, not from shared memory."""
     across = sum(map(is_turn, chain(left))) % 2 == 1
     return not is_loaded(left) or (across and loaded_across(left.dtype))
 
 
 def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -> StagedOperand | str:
-    """The position of an operand in shared memory, or the reason why warpgroups cannot read it there. `right` states
-    that the operand is the right operand. `size` is the number of bytes of an element."""
+    """Returns the operand's position in shared memory, or the reason why wgmma cannot read it there. `right` is true
+    for a right operand. `size` is the number of bytes of an element."""
     ops = chain(value)
     wrong = _misfit_of_load(value, ops, users, right)
     if wrong is not None:
@@ -252,9 +254,8 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     rows, columns = op.result.tile.shape
     run = memory.type.shape[-1]
     atoms = () if run == columns else (columns // run,)
-    # Only tiles of `stage` have such offsets. Their next copy comes behind the product, so the product may read the
-    # tile later than its load would.
-    # The parts of an operand lie one behind the other in each atom.
+    # Only tiles of `stage` have such offsets. Their next copy is after the product, so the product may read the tile
+    # later than the load would. If a shared tile contains several loads, each atom contains the rows of all of them.
     all_rows = memory.type.shape[-2] if atoms else rows
     start, held, eights = start_of_whole(offset, (rows, columns), run, all_rows), (*atoms, all_rows, run), EIGHT
     if "window" in op.attrs:  # a halo box may begin at any row: an H100 computed all 3192 such cases right
@@ -276,8 +277,8 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
 
 
 def _misfit_of_load(value: Value, ops: list[Op], users: dict[Value, list[Op]], right: bool) -> str | None:
-    """The reason why an operand cannot be read in shared memory. The cause is a user of the operand, or an operation
-    that computes the operand."""
+    """Checks the operations that compute and use an operand. Returns why wgmma cannot read it in shared memory, or
+    None."""
     others = any(len(users.get(op.result, ())) > 1 for op in ops[1:])
     if others or not all(user.spec.product and user.operands[right] is value for user in users.get(value, ())):
         return "is used by others, too"
@@ -292,7 +293,7 @@ def _misfit_of_load(value: Value, ops: list[Op], users: dict[Value, list[Op]], r
 
 
 def made_in_registers(op: Op) -> str:
-    """The reason why the result of an operation cannot be a right operand, with a hint."""
+    """Returns the reason, with a hint, why the result of `op` cannot be a right operand of wgmma."""
     found = chain(op.operands[0]) if op.spec.algebra.keeps == "number" else [op]
     source = found[-1] if found else op
     line = in_line(source)
@@ -307,11 +308,11 @@ def made_in_registers(op: Op) -> str:
 
 
 def sums_layout(shape: tuple[int, int], warps: int, mixed: bool = False) -> Layout:
-    """The layout of the accumulators. A warpgroup has 64 rows, and each of its warps has 16 rows. The fragments are as
-    in `mma.sync`.
+    """Returns the layout of the accumulators. A warpgroup has 64 rows, 16 per warp, in the same fragments as with
+    `mma.sync`.
 
-    If `mixed`, the rows have another order. A thread then has two adjacent rows, so that loads of a left operand across
-    k have no bank conflicts.
+    If `mixed` is true, a thread has two adjacent rows instead of two rows with a distance of 8. Then loads of a left
+    operand that is not contiguous along k have no bank conflicts.
     """
     columns = shape[1]
     own, lanes, warp = (1, (2, 16, 4), (8, 32)) if mixed else (8, (1, 2, 4), (16, 32))

@@ -1,12 +1,12 @@
-"""The accesses that are TMA boxes of a tensor (PTX ISA, "Tensors"): slices, and windows of images.
+"""Finds the accesses that are TMA boxes of a tensor (PTX ISA, "Tensors"): slices, and windows of images.
 
-A window ("im2col mode" in the PTX ISA) is the data that one tap of a filter reads. The rows of a window are the pixels
-of a result, row by row and image by image. The next pixel is a fixed step further in the tensor, and the tap adds the
-same distance to all pixels. So `x[image, row, column, c : c + 64]` is a window if image, row and column are digits of a
-pixel's number.
+A window ("im2col mode" in the PTX ISA) is the data that one tap of a filter reads for some pixels of the result. Its
+rows are these pixels, row by row and image by image. The next pixel is a fixed step further in the tensor. A tap adds
+the same distance to all pixels. So `x[image, row, column, c : c + 64]` is a window if image, row and column are digits
+of a pixel's number.
 
-If the tensor is contiguous and the indices are exactly these digits, the indexed axes act as one axis of the tensor. A
-run of pixels is then a slice of that axis. Results of images are stored in this way.
+If the tensor is contiguous and the indices are exactly these digits, then image, row and column together are one axis
+of pixels. Consecutive pixels are a slice of that axis. Convolutions store their results in this way.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ NO_DIGITS = "its indices are no slices, and not the digits of one number"
 
 
 class NoBox(Exception):
-    """The reason why an access is no TMA box."""
+    """Raised if an access is no TMA box. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscript:
     """The index along an axis of a tensor.
 
-    `axis` is an axis of the tensor itself. `axis` is None for an axis of one element that a view has inserted. `extent`
-    is the number of elements along the axis. `outside` states whether an index tile may be before the first element,
-    and whether it may be behind the last one. Slices and scalars have their own masks.
+    `axis` is an axis of the tensor, or None for an axis of one element that a view has inserted. `extent` is the number
+    of elements along the axis. `outside` states whether an index tile may be before the first element, and whether it
+    may be after the last one. Slices and scalars have their own masks.
     """
 
     axis: int | None
@@ -53,10 +53,10 @@ class Subscript:
 def box_of_access(
     digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...], windows: bool, contiguous: bool
 ) -> CopiedBox:
-    """The TMA box of an access. Raises NoBox if there is none.
+    """Returns the TMA box of an access. Raises NoBox if there is none.
 
-    The function first tries a box of slices, then a window if `windows` is true, then slices of joined axes if the
-    tensor is contiguous. If `windows` is false, it joins the axes of a contiguous tensor at the start.
+    Tries a box of slices first, then a window if `windows` is true, then slices of joined axes if `contiguous` is true.
+    If `windows` is false, joins the axes of a contiguous tensor first.
     """
     own = [each for each in subscripts if each.axis is not None]
     beside = [each.index for each in subscripts if each.axis is None]
@@ -65,8 +65,8 @@ def box_of_access(
     for each in own:
         if len(each.index.digits) > 1:
             raise NoBox(f"its index along axis {each.axis} is made of several counts")
-    # A tile of whole images also consists of slices of several axes of the tensor. A store needs one axis of the box
-    # for each axis of the tile, so it joins axes first.
+    # A tile of whole images is a box of slices even without joined axes. But a store needs one axis of the box for each
+    # axis of the tile, so a store joins axes first.
     if contiguous and not windows:
         own = _joined(digits.b, own)
     slices = {each: _slice(digits, each, shape) for each in own}
@@ -92,9 +92,9 @@ def _of_slices(slices: Iterable[BoxAxis | None], shape: tuple[int, ...]) -> Copi
 
 
 def _joined(b: Builder, own: list[Subscript]) -> list[Subscript]:
-    """The subscripts, with the innermost axis first. Adjacent digits of one number are joined to one subscript."""
-    # The lower digit must count its whole axis: a step of the upper digit is then a step of the joined axis. An axis of
-    # one element can be joined to any neighbour.
+    """Returns the subscripts, the innermost axis first. Adjacent digits of one number become one subscript."""
+    # The lower digit must count all elements of its axis, so that the upper digit continues the count. An axis of one
+    # element can be joined to any neighbour.
     joined: list[Subscript] = []
     for each in sorted(own, key=lambda each: -1 if each.axis is None else each.axis, reverse=True):
         whole = _as_one(b, joined[-1], each) if joined else None
@@ -121,10 +121,10 @@ def _as_one(b: Builder, low: Subscript, high: Subscript) -> Subscript | None:
 
 
 def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:
-    """The window of an access. `slices` maps each subscript to its slice, or to None. Raises NoBox if the access is no
-    window."""
+    """Returns the window of an access. `slices` maps each subscript to its slice, or to None. Raises NoBox if the
+    access is no window."""
     wrong = NoBox(NO_DIGITS)
-    for along in range(len(shape)):  # the axis of the tile that has the pixels
+    for along in range(len(shape)):  # the tile's axis of pixels
         walked = [each for each in slices if each.digit is not None and each.digit.axis == along]
         rest = {each: axis for each, axis in slices.items() if each not in walked and axis is not None}
         others = [axis for axis in range(len(shape)) if axis != along]
@@ -138,7 +138,7 @@ def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tupl
 
 
 def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool:
-    """Whether the axes of a box cover an axis of the tile, each element exactly once."""
+    """Whether the axes of a box cover each element along the axis `along` of the tile exactly once."""
     elements = 1
     for axis in sorted((axis for axis in axes if axis.along == along), key=lambda axis: axis.step):
         if axis.step != elements:
@@ -148,9 +148,9 @@ def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool
 
 
 def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis | None:
-    """The slice of an axis that a subscript reads. Returns None if the subscript is no slice."""
-    # A digit may start at a position other than 0. It is a slice if no carry leaves the digit within the tile: the
-    # start must be a multiple of the number of positions that the tile counts.
+    """Returns the slice that a subscript reads, or None if the subscript is no slice."""
+    # A digit that does not start at 0 is a slice if it does not wrap within the tile. So its start must be a multiple
+    # of the number of positions in the tile.
     assert each.axis is not None
     b, digit = digits.b, each.digit
     if digit is None:
@@ -170,11 +170,11 @@ def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis |
 
 
 class _Window:
-    """Builds a window. The axes of a window are the channels, then the axes along which pixels advance, then axes with
-    a single element.
+    """Builds a window. Its axes are the channels, then the axes along which pixels advance, then axes with a single
+    element.
 
-    The last axis of an im2col map has no bounds at which pixels wrap. The last axis of a window is the axis of images,
-    or of blocks of channels.
+    Along the last axis of an im2col map, pixels never wrap. So the last axis is the axis of images, or of blocks of
+    channels.
     """
 
     def __init__(self, digits: Digits, walked: list[Subscript], rest: dict[Subscript, BoxAxis], pixels: int):
@@ -197,8 +197,8 @@ class _Window:
         return CopiedBox((*channels, first, *axes[1:], last[1]), walks)
 
     def _last(self, several: list[Subscript]) -> tuple[Subscript, BoxAxis]:
-        """The last axis of the window: the first axis in `several` along which no pixel is below 0. Raises NoBox if
-        there is no such axis."""
+        """Returns the last axis of the window: the first axis in `several` along which all positions are known to be at
+        least 0. Raises NoBox if there is none."""
         for each in several:
             axis = self.rest[each] if each in self.rest else self._images(each)
             if axis is not None and self._is_never_below_0(axis.first):
@@ -210,7 +210,7 @@ class _Window:
         return low is not None and low >= 0
 
     def _is_one_walk(self) -> bool:
-        """Whether the digits are all the digits of one number."""
+        """Whether the axes along which pixels advance are all the digits of one number."""
         # Digits of several numbers are not allowed: an im2col copy visits its pixels in one order.
         whole = {replace(walk, step=1, count=0, factor=1) for walk in self.walks}
         follows = all(walk.count and walk.step * walk.count == after.step for walk, after in pairwise(self.walks))
@@ -219,13 +219,14 @@ class _Window:
         return len(whole) == 1 and self.walks[0].step == 1 and follows and ends
 
     def _walk(self, each: Subscript) -> tuple[BoxAxis, PixelWalk]:
-        """The first pixel along an axis, and the steps of the following pixels along the axis."""
+        """Returns the first pixel's position along an axis, and how the following pixels advance along the axis."""
         b, digit, axis = self.b, each.digit, each.axis
         lower = linear(each.index.start)[1]
         if digit is not None and not digit.count:
             return self._walked_images(each, digit)
         if not isinstance(each.extent, int) or axis is None:
-            # The upper corner of the map is relative to the end of the axis, and is a constant of the kernel.
+            # The upper corner in the tensor map is relative to the end of the axis, and must be a compile-time
+            # constant.
             raise NoBox(f"axis {axis}, which its pixels walk along, has an extent that is no constant")
         tap = b.value("sub", each.index.start, b.index(lower))
         count, step = (1, 1) if digit is None else (digit.count, digit.factor)
@@ -237,9 +238,9 @@ class _Window:
         return BoxAxis(axis, first), walk
 
     def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk]:
-        """The axis of images, and the steps of the pixels along it."""
-        # Behind the last image, the tensor map has as many additional images as a box may reach. A box that starts
-        # further behind is moved to the first additional image. Otherwise it could read pixels of the next block of
+        """Returns the axis of images, and how the pixels advance along it."""
+        # After the last image, the tensor map contains as many additional images as a box may reach. A box that starts
+        # even later is moved to the first additional image. Otherwise it could read pixels of the next block of
         # channels.
         images = self._images(each)
         if images is None or not self._is_never_below_0(images.first):
@@ -260,9 +261,10 @@ class _Window:
 
 
 def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> None:
-    """Raises NoBox unless a mask states exactly that the elements of an access are inside the tensor."""
-    # The mask must not state more, because a box has no other mask. It must not state less: for an index past the end
-    # of a row, a load by threads reads the next row, and a box returns zero.
+    """Raises NoBox unless a mask is true exactly where the elements of an access are inside the tensor."""
+    # The mask must not exclude other elements, because a box reads all elements inside the tensor. It must exclude all
+    # elements outside: for an index past the end of a row, a load by threads reads the next row, but a box returns
+    # zero.
     said: set[tuple[int, int]] = set()
     for order, lift in [] if mask is None else _conditions(digits.b, mask):
         found = set() if order is None else _edges(digits, order, subscripts, lift)
@@ -276,7 +278,7 @@ def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) 
 
 
 def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:
-    """Raises NoBox if a stored box may start before the first element of an axis."""
+    """Raises NoBox if a stored box may begin before the first element of an axis."""
     for each in subscripts:
         low = facts.of(each.index.start).low
         if low is None or low < 0 or each.outside[0]:
@@ -287,8 +289,8 @@ Lift = Callable[[Value], Value]
 
 
 def _conditions(b: Builder, mask: Value, lift: Lift = lambda v: v) -> Iterator[tuple[ValueOrder | None, Lift]]:
-    """The comparisons that a mask combines by `&`. Each comparison comes with a function that brings its operands to
-    the mask's shape. None represents a condition that is no comparison."""
+    """Yields the comparisons that a mask combines by `&`, or None for a condition that is no comparison. Each comes
+    with a function that broadcasts or reshapes its operands to the mask's shape."""
     op = mask.op
     if op is not None and op.spec.algebra.masks == "all":
         for each in op.operands:
@@ -305,8 +307,8 @@ def _conditions(b: Builder, mask: Value, lift: Lift = lambda v: v) -> Iterator[t
 
 
 def _edges(digits: Digits, order: ValueOrder, subscripts: list[Subscript], lift: Lift) -> set[tuple[int, int]]:
-    """The pairs (number of a subscript, edge) that a comparison states: 0 <= index (edge 0), index < extent
-    (edge 1)."""
+    """Returns what a comparison states, as pairs (number of a subscript, edge). Edge 0 means 0 <= index, and edge 1
+    means index < extent."""
     low, high = (digits.of(lift(value)) for value in (order.low, order.high))
     found: set[tuple[int, int]] = set()
     if low is None or high is None:

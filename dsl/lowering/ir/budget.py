@@ -1,8 +1,8 @@
-"""The budget for building one variant of a kernel. Constructs that repeat code spend steps and operations of the
+"""Limits the work of building one variant of a kernel. Constructs that repeat code use up steps and operations of a
 budget.
 
-The budget limits loops over constants, `def`s that each call another `def` twice, tuples of tuples and `unroll`. These
-constructs have no other limit. Samples use less than a fiftieth of the budget.
+The budget limits loops over constants, `def`s that each call another `def` twice, tuples of tuples and `unroll`.
+Nothing else limits these constructs. Samples use less than a fiftieth of the budget.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Exhausted(TileError):
 
 class Budget:
     """Counts the remaining steps and operations. Raises TileError `limit` at the location that needs more than
-    remains."""
+    remain."""
 
     __slots__ = ("given", "operations", "steps")
 

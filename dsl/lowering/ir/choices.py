@@ -1,10 +1,10 @@
-"""Choices: decisions between candidates that are all correct. Each decision goes through `Choices.choose`, which
-records it.
+"""Choices: decisions between candidates that are all correct. Each decision is made by `Choices.choose`, which records
+it.
 
-A choice has a key such as `swizzle.sa`, `vector.x.load` or `pass.simplify`: its kind, a dot and its subject. If several
-choices have the same key, they are numbered in order: `vector.x.load[1]`. A `choose` line of a schedule, `tune choose`
-and `--choose` force options. The key in them names one choice (`vector.x.load[1]`), all choices with the same key
-(`vector.x.load`), or all choices of a kind (`vector`).
+The key of a choice consists of its kind, a dot and its subject, for example `swizzle.sa`, `vector.x.load` or
+`pass.simplify`. If several choices have the same key, they are numbered in order: `vector.x.load[1]`. A `choose` line
+of a schedule, `tune choose` and `--choose` force options. The key in them selects one choice (`vector.x.load[1]`), all
+choices with the same key (`vector.x.load`), or all choices of a kind (`vector`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TUNED = "tuned"
 """The value of `by` if a `tune choose` set forced the option. Tuning must not force an unsafe option, because code with
 a race can pass a trial run."""
 Retreat = tuple[str, str, tuple[str, ...]]
-"""(key, option, codes): the option to force for the key if a later pass raises an error with one of these codes."""
+"""(key, option, codes). If a later pass raises an error with one of these codes, this option is forced for this key."""
 Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
 Reason = str | Callable[[], str]
 
@@ -37,8 +37,8 @@ class Forced:
     """A forced option.
 
     `by`: the origin of the forced option, for messages.
-    `must`: True if it is an error that no choice takes the option. If `must` is False, the code that forces the option
-        reads `met` instead.
+    `must`: if True, it is an error that no choice takes the option. If False, the code that forces the option reads
+        `met` instead, which is True if some choice took it.
     `because`: the reason for messages. It replaces the reason of the rule.
     """
 
@@ -52,7 +52,7 @@ class Forced:
 
 @dataclass(slots=True)
 class Choice:
-    """A decision.
+    """One decision of the compiler.
 
     `stem`, `number`: the key of the choice.
     `rule`: the option that the compiler takes by default, called the rule's option.
@@ -103,7 +103,7 @@ class Choice:
         return self._because() if callable(self._because) else self._because
 
     def override(self, option: str, key: str) -> str:
-        """The schedule line that selects the given option."""
+        """Returns the schedule line that selects the given option."""
         own = self.line is not None and not self.is_pinned and key == self.stem and option not in self.added
         return self.line.format(option=option) if own and self.line is not None else choose_line(key, option)
 
@@ -111,7 +111,7 @@ class Choice:
 @dataclass(slots=True)
 class Choices:
     """The forced options of one kernel by key, and the choices made so far. `plugins` are the plug-ins with which the
-    kernel is compiled. Plug-ins may add options."""
+    kernel is compiled. They may add options."""
 
     forced: dict[str, Forced] = field(default_factory=dict)
     made: list[Choice] = field(default_factory=list)
@@ -182,9 +182,9 @@ class Choices:
         return None
 
     def retreat(self, error: TileError) -> dict[str, Forced]:
-        """The option to force when the kernel is built again, after a pass rejected a rule's option with `error`. If
-        several choices may be the cause, the last of them is changed. The result is empty if no choice may be the
-        cause."""
+        """Finds the option to force when the kernel is built again, after a pass rejected a rule's option with `error`.
+        Returns it by key. If several choices may be the cause, the last of them is changed. The dict is empty if no
+        choice may be the cause."""
         for made in reversed(self.made):
             if made.by != RULE:
                 continue
@@ -195,14 +195,15 @@ class Choices:
         return {}
 
     def wished(self, kind: str, subject: str) -> Forced | None:
-        """The option that is forced for the next choice with this key, even if that choice will not offer the
+        """Returns the option that is forced for the next choice with this key, or None. That choice may not offer the
         option."""
         stem = f"{kind}.{subject}"
         keys = _keys(kind, stem, self.counts[stem])
         return next((self.forced[key] for key in keys if key in self.forced), None)
 
     def keyed(self) -> dict[str, Choice]:
-        """Maps keys to choices, in order. If several choices have the same key, a number is appended to the key."""
+        """Maps keys to choices, in order. If several choices have the same key, numbers are appended:
+        `vector.x.load[1]`."""
         single = {stem for stem, count in self.counts.items() if count == 1}
         return {made.stem if made.stem in single else f"{made.stem}[{made.number}]": made for made in self.made}
 
@@ -214,27 +215,26 @@ class Choices:
             forced.must = False
 
     def excuse(self, *keys: str) -> None:
-        """Accepts schedule lines whose keys match no choice here, because they match choices of other calls of the
-        kernel."""
+        """Accepts schedule lines whose keys match no choice here. They match choices in other calls of the kernel."""
         for key in keys:
             if key in self.forced and self.forced[key].loc is not None:
                 self.forced[key].must = False
 
     def check_met(self) -> None:
-        """Raises TileError `choice` if a forced option was not taken by any choice."""
+        """Raises TileError `choice` if no choice took a forced option."""
         for key, forced in self.forced.items():
             if forced.must and not forced.met:
                 raise unmet(key, forced.option, self.keyed(), forced.loc)
 
 
 def _keys(kind: str, stem: str, number: int) -> tuple[str, str, str]:
-    """The keys that may force a choice. The narrowest key comes first, because it takes precedence."""
+    """Returns the keys that may force a choice. The narrowest key comes first, because it takes precedence."""
     return f"{stem}[{number}]", stem, kind
 
 
 @dataclass(slots=True)
 class Asked:
-    """Options that are forced in many kernels, by key. Each option must be taken in at least one of these kernels."""
+    """Options that are forced in many kernels, by key. Each option must be used in at least one of these kernels."""
 
     options: dict[str, str] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
@@ -247,14 +247,15 @@ class Asked:
             self.met |= {key for key, forced in choices.forced.items() if forced.met}
 
     def check(self) -> None:
-        """Raises TileError `choice` if an option was not taken in any kernel."""
+        """Raises TileError `choice` if an option was used in no kernel."""
         for key, option in self.options.items():
             if key not in self.met:
                 raise unmet(key, option, self.made)
 
 
 def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = None) -> TileError:
-    """The error for a forced option if no choice has its key, or if no choice with the key has this option."""
+    """Returns the error for a forced option that matches nothing: no choice has its key, or the choices with this key
+    lack the option."""
     mine = [choice for name, choice in made.items() if key in keys_of(name, choice)]
     if mine:
         known = list(dict.fromkeys(each for choice in mine for each in choice.options))
@@ -268,13 +269,13 @@ def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = N
 
 
 def choose_line(key: str, option: str) -> str:
-    """The schedule line that forces an option."""
+    """Returns the schedule line that forces an option."""
     return f"choose {key}: {option}" if PLAIN.fullmatch(option) else f'choose {key}: "{option}"'
 
 
 def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str, str]:
-    """Draws random options for a fraction `share` of the choices on average, by key. Each drawn option is safe and
-    differs from the option that the choice took."""
+    """Draws random options, by key, for a random subset of the choices. `share` is the probability of each choice. A
+    drawn option is safe and differs from the option that the choice took."""
     found: dict[str, str] = {}
     for key, choice in made.items():
         others = [each for each in choice.options if each != choice.taken and each not in choice.unsafe]
@@ -284,12 +285,12 @@ def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str,
 
 
 def keys_of(name: str, choice: Choice) -> tuple[str, ...]:
-    """The keys that can force a choice. The narrowest key comes first."""
+    """Returns the keys that can force a choice. The narrowest key comes first."""
     return tuple(dict.fromkeys((name, f"{choice.stem}[{choice.number}]", choice.stem, choice.kind)))
 
 
 def is_key(name: str) -> bool:
-    """Whether a name is the key of a choice. Keys contain a dot. Names of schedule properties contain no dot."""
+    """Returns whether a name is the key of a choice. Keys contain a dot. Names of schedule properties do not."""
     return "." in name
 
 

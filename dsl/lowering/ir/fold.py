@@ -1,4 +1,4 @@
-"""Constants: finds constant values, and computes operations on constants in the kernel's integer types."""
+"""Folds constants: finds constant values, and computes operations on constants in the kernel's integer types."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsl.lowering.ir.types import DType, int_range
 
 
 def constant_of(value: Value) -> int | float | bool | None:
-    """The number of a constant value, even if operations have changed its shape. Returns None if the value is not
-    constant."""
+    """Returns the number of a constant value, even if operations have changed its shape. Returns None if the value is
+    not constant."""
     op = value.op
     while op is not None and op.spec.elements.reshapes:
         op = op.operands[0].op
@@ -20,15 +20,15 @@ def constant_of(value: Value) -> int | float | bool | None:
 
 
 def is_zero_of_bits(value: Value) -> bool:
-    """Whether all bits of a value are 0, as in the zeros that copies write where their mask is false. The result is
-    False for -0.0."""
+    """Returns whether a value is a constant whose bits are all 0. For -0.0, the result is False. Copies write such
+    zeros where their mask is false."""
     number = constant_of(value)
     return number == 0 and copysign(1, number) > 0
 
 
 def wrap(value: int, dtype: DType) -> int | None:
-    """`value` after wrapping around in `dtype`. Returns None for an index that does not fit 32 bits, because the width
-    of indices is not known yet."""
+    """Wraps `value` around in `dtype`, for example 256 to 0 in u8. Returns None for an index that does not fit 32 bits,
+    because the width of indices is not known yet."""
     low, high = int_range(dtype)
     if low <= value <= high:
         return value
@@ -39,11 +39,11 @@ def wrap(value: int, dtype: DType) -> int | None:
 
 
 Compute = Callable[..., Any]
-"""Maps integers (i1: bools) to the result before it wraps around. Returns None if there is no result."""
+"""Computes an operation on integers (i1: bools), before wrapping. Returns None if there is no result, as for 1 / 0."""
 
 
 def computed(computes: Compute | None, numbers: Sequence[int | float], dtype: DType) -> int | None:
-    """The result of an operation on these numbers, wrapped around in `dtype`. Returns None if the result is not
+    """Returns the result of an operation on these numbers, wrapped around in `dtype`. Returns None if the result is not
     known."""
     result = None if computes is None else computes(*numbers)
     return None if result is None else wrap(result, dtype)

@@ -1,7 +1,7 @@
-"""The tile IR: SSA, similar to MLIR. Operations have operands, results, attributes and regions. Each region is one
-block.
+"""The tile IR, which is in SSA form like MLIR. Operations have operands, results, attributes and regions. Each region
+is one block.
 
-`ops/` states the meaning of each operation, its requirements and its effects on memory.
+`ops/` defines the operations: their meaning, requirements and effects on memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dsl.lowering.ir.types import DType, SharedType, TensorType, TileType, Type,
 
 
 class Value:
-    """A result of an operation or an argument of a block.
+    """A result of an operation, or an argument of a block.
 
     `name`: the user's name for the value, or None.
-    `tile`: the type, for values that are known to be tiles or scalars.
-    `origin`: the value that this value replaces (see `stands_for`), in the IR before the pass that made this value.
+    `tile`: an alias of `type`, for values that are known to be tiles or scalars.
+    `origin`: the value of the previous IR that this value replaces, set by `stands_for`.
     """
 
     __slots__ = ("in_turn", "name", "op", "origin", "type")
@@ -46,7 +46,7 @@ class Value:
         return self
 
     def take_name(self, equal: Value) -> None:
-        """Takes the name of the equal value that this value replaces, unless this value already has a name. Schedule
+        """Gives this value the name of the equal value that it replaces, unless this value already has a name. Schedule
         lines refer to values by their names."""
         if self.name is None:
             self.name = equal.name
@@ -116,14 +116,13 @@ def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a barrier is needed before an access, or why a barrier was removed.
+    """Why a barrier is needed before an access, or why it was removed.
 
     `earlier`, `later`: the two accesses that need a barrier between them.
     `earlier_iteration`: True if `earlier` is from an earlier iteration of a loop around both accesses.
     `scope`: "warp" if only threads of the same warp conflict, otherwise "block".
-    `doubt`: why it is not certain that the accesses conflict, or "" if it is certain.
-    `order`: "acquire" or "release", if the barrier is needed for the order that other blocks observe, not for a
-        conflict.
+    `doubt`: why the accesses may not conflict after all, or "" if they certainly conflict.
+    `order`: "acquire" or "release" if the barrier orders accesses as other blocks observe them. Otherwise "".
     `superfluous`: True if the barrier was removed because other barriers order the two accesses. `by`: these other
         barriers.
     `once`: True if the barrier is before the loop that contains the accesses.
@@ -158,19 +157,19 @@ class Reason:
 
 
 def access_text(op: Op) -> str:
-    """An access as text, such as `s.load in line 12`."""
+    """Formats an access, for example `s.load in line 12`."""
     return f"{subject_of(op)}{in_line(op)}"
 
 
 def subject_of(op: Op) -> str:
-    """The name of an access in messages, such as `x.load`. An operand that wgmma reads in shared memory is a load in
-    the text."""
+    """Returns the name of an access in messages, for example `x.load`. For an operand that wgmma reads in shared
+    memory, the text of the kernel contains a `load`."""
     verb = "load" if op.results and isinstance(op.result.type, ViewType) else op.name
     return f"{op.operands[0].name}.{verb}"
 
 
 def in_line(op: Op) -> str:
-    """The line as text, such as ` in line 12`. The text is empty if the line is not known."""
+    """Formats a line, for example ` in line 12`. Returns "" if the line is not known."""
     return "" if op.loc is None else f" in line {op.loc.line}"
 
 
@@ -200,8 +199,8 @@ class FunctionWorkspace:
     """Memory that the launcher provides for communication between blocks.
 
     `each`: the number of elements for each block of the grid.
-    `zero`: True if the memory contains zeros before each launch. Then the memory must also contain zeros after the
-        launch. If False, the contents are undefined until a block of the launch writes them.
+    `zero`: if True, the memory contains zeros before each launch, and the launch must leave zeros in it. If False, the
+        contents are undefined until a block of the launch writes them.
     `align`: the alignment of the address in bytes.
     """
 
@@ -214,7 +213,8 @@ class FunctionWorkspace:
 
 
 def stride_name(tensor: str, axis: int) -> str:
-    """The name of a strided tensor's stride (in elements). Divisors and conditions in the PTX header use this name."""
+    """Returns the name of a strided tensor's stride (in elements). Divisors and conditions in the PTX header use this
+    name."""
     return f"{tensor}.stride{axis}"
 
 
@@ -227,8 +227,8 @@ Tree = bool | int | float | str | None | list["Tree"]
 
 @dataclass(slots=True)
 class Function:
-    """One variant of a kernel. `body` has six kinds of arguments: pointers of tensors, strides of tensors, scalars,
-    tables, dims, and workspaces."""
+    """One variant of a kernel. The arguments of `body` are pointers of tensors, strides of tensors, scalars, tables,
+    dims, and workspaces."""
 
     name: str
     params: list[Parameter]
@@ -259,7 +259,7 @@ class Function:
 
     @property
     def cluster(self) -> tuple[int, int]:
-        """The number of blocks of a cluster along the first and the second axis of the grid."""
+        """The number of blocks of a cluster along the first and second axis of the grid."""
         value = self.attrs.get("cluster", (1, 1))
         assert isinstance(value, tuple) and not isinstance(value, Loc)  # checked when the schedule is resolved
         rows, columns = value
@@ -270,26 +270,25 @@ class Function:
         return prod(self.cluster)
 
     def number(self, name: str, default: int = 0) -> int:
-        """The value of an attribute that is a number."""
+        """Returns the value of an attribute that is a number."""
         value = self.attrs.get(name, default)
         assert isinstance(value, int), name  # checked when the schedule is resolved or the IR text is read
         return value
 
     def word(self, name: str) -> str | None:
-        """The value of an attribute that is a word."""
+        """Returns the value of an attribute that is a word, or None."""
         value = self.attrs.get(name)
         assert value is None or isinstance(value, str), name
         return value
 
     def by_subject(self, name: str, kind: type[Said]) -> dict[str, Said]:
-        """The values of an attribute that has one value for each of several subjects."""
+        """Returns the values of an attribute by subject, for example the swizzle of each shared tile."""
         value = self.attrs.get(name, {})
         assert isinstance(value, dict), name
         return {subject: said for subject, said in value.items() if isinstance(said, kind)}
 
     def workspace(self, name: str, dtype: DType, each: int, zero: bool = False) -> Value:
-        """Adds a workspace. Underscores are appended to its name until no parameter, dim or workspace has the same
-        name."""
+        """Adds a workspace and returns its pointer. Underscores are appended to its name until the name is unique."""
         taken = {p.name for p in self.params} | {w.name for w in self.workspaces} | set(self.dims)
         while name in taken:  # the name becomes a `.param` of the entry, next to the user's names
             name += "_"
@@ -310,18 +309,19 @@ class Function:
 
     @property
     def laid_out(self) -> Collection[str]:
-        """The names of values whose layouts the schedule sets."""
+        """The names of values whose layouts the schedule specifies."""
         return {*self.pins, *self.instructions}
 
     @property
     def scheduled(self) -> Collection[str]:
-        """The names of values that lines of the schedule name."""
+        """The names of values to which schedule lines refer."""
         said = (key.partition("[")[0].partition(".") for key in self.choices.forced)
         return {*self.laid_out, *(subject for kind, _, subject in said if kind == "recompute" and subject)}
 
 
 def walk(block: Block) -> list[Op]:
-    """All operations of a block and of its nested regions. An operation comes before the operations in its regions."""
+    """Returns all operations of a block and of its nested regions. An operation precedes the operations in its
+    regions."""
     found: list[Op] = []
     _walk(block, found)
     return found
@@ -340,7 +340,7 @@ def parents(block: Block) -> dict[Op, Op]:
 
 
 def blocks_of(block: Block) -> Iterator[Block]:
-    """A block and all blocks nested in it."""
+    """Yields a block and all blocks nested in it."""
     yield block
     for op in block.ops:
         for inner in op.regions:
@@ -357,7 +357,8 @@ def put(body: Block, op: Op, ops: list[Op]) -> None:
 
 
 def uses(block: Block) -> dict[Value, list[Op]]:
-    """Maps each value to the operations that use it. An operation is listed once for each operand that is the value."""
+    """Maps each value to the operations that use it. An operation is listed once for each of its operands that is this
+    value."""
     out: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in walk(block):
         for operand in op.operands:
@@ -366,8 +367,8 @@ def uses(block: Block) -> dict[Value, list[Op]]:
 
 
 def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
-    """Replaces each use of a key of `mapping` with the key's value. If that value is a key, too, the replacement is
-    repeated."""
+    """Replaces each use of a key of `mapping` by the value that the key maps to. If this value is a key too, it is
+    replaced again."""
 
     def final(value: Value) -> Value:
         while value in mapping:
@@ -381,8 +382,8 @@ def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
 
 
 def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
-    """Appends a copy of a region's operations to `into`, with the region's arguments replaced. Returns the values that
-    the region yields."""
+    """Appends a copy of a region's operations to `into`. `arguments` replace the region's own arguments. Returns the
+    values that the region yields."""
     mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
     for op in block.ops[:-1]:
         into.append(_copy(op, mapping))
@@ -408,10 +409,11 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
 
 
 class Rewriter:
-    """Rebuilds the blocks of a function, operation by operation. `visit(op)` emits replacements with `emit`, maps the
-    old results, and returns True. If `visit` returns False, the operation is kept with mapped operands.
+    """Rebuilds the blocks of a function, operation by operation. It is the base class of passes that replace
+    operations.
 
-    This is the base class of passes that replace operations.
+    `visit(op)` either replaces an operation or returns False to keep it. To replace it, `visit` calls `emit` for the
+    new operations, sets `map` for the old results, and returns True. Operands of kept operations are mapped.
     """
 
     def __init__(self) -> None:
@@ -426,7 +428,7 @@ class Rewriter:
         return op
 
     def block(self, block: Block, visit: Callable[[Op], bool]) -> Block:
-        """A new block with the rewritten operations and the same argument values."""
+        """Returns a new block with the rewritten operations and the same argument values."""
         outer, self.out = self.out, Block(block.args)
         for op in block.ops:
             if not visit(op):

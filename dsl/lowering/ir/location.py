@@ -1,4 +1,4 @@
-"""Locations in `.tile` files, and the error that points to a location."""
+"""Locations in `.tile` files, and `TileError`, the error with a location."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """The text of one file. Lines and columns count from 1."""
+    """The text of one file. Lines and columns are numbered from 1."""
 
     name: str
     text: str
@@ -34,8 +34,8 @@ class Source:
 
 
 class Loc(NamedTuple):
-    """The characters `start … end` of a source. `caller` is the location of the call through which this code was
-    inlined, or None."""
+    """The characters `start … end` of a source. If the code was inlined, `caller` is the location of the call,
+    otherwise None."""
 
     source: Source
     start: int
@@ -62,8 +62,8 @@ class Loc(NamedTuple):
         return Loc(self.source, self.start, self.end, caller)
 
     def under(self, caller: Loc | None) -> Loc:
-        """This location with `caller` as the location of the inlined call. A location that already has a caller is
-        returned unchanged."""
+        """Returns this location with `caller` as the location of the inlined call. A location that already has a caller
+        is returned unchanged."""
         return self if caller is None or self.caller is not None else self.called_from(caller)
 
     @property
@@ -82,7 +82,7 @@ class Loc(NamedTuple):
 
 
 def printable(text: str) -> str:
-    """Removes control characters from `text`, because text from files must not control a terminal."""
+    """Replaces control characters in `text`, because text from files must not control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -91,8 +91,8 @@ MAX_CALLERS = 4
 
 
 class TileError(Exception):
-    """A mistake in a `.tile` file: error code, location, message, hint. `errors` lists the errors of a group (see
-    `Errors`)."""
+    """A mistake in a `.tile` file: error code, location, message, hint. `errors` lists the errors of an `Errors`
+    group."""
 
     def __init__(self, code: str, loc: Loc | None, message: str, hint: str | None = None):
         super().__init__(message)
@@ -103,7 +103,7 @@ class TileError(Exception):
         return [self]
 
     def render(self) -> str:
-        """The error as text: the message, the underlined source line, the inlined calls, the hint."""
+        """Formats the error as text: the message, the underlined source line, the inlined calls, the hint."""
         out = []
         if self.loc is None:
             out.append(f"error[{self.code}]: {self.message}")
@@ -153,8 +153,8 @@ def _quote(loc: Loc) -> list[str]:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """A "did you mean" hint, or None. Names of one or two letters resemble too many other names, so only a difference
-    in case is accepted for them."""
+    """Returns a "did you mean" hint for a misspelt name, or None. Names of one or two letters resemble too many other
+    names, so only a difference in case is accepted for them."""
     from difflib import get_close_matches
 
     # the names are sorted, because the order of a set differs between processes

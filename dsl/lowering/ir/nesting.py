@@ -1,4 +1,5 @@
-"""The limit for nested regions of a kernel, and the recursion limit of functions that walk through nested regions."""
+"""Limits how deeply regions of a kernel may nest, and raises Python's recursion limit for functions that walk through
+them."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ RECURSION_LIMIT = 12_000
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """A context in which Python's recursion limit is higher, for nested syntax and regions. Too deep nesting is
-    reported elsewhere, by errors with a location."""
+    """A context manager that raises Python's recursion limit, for nested syntax and regions. Other code reports too
+    deep nesting as an error with a location."""
     old = sys.getrecursionlimit()
     sys.setrecursionlimit(max(old, RECURSION_LIMIT))
     try:

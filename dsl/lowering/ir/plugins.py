@@ -1,8 +1,8 @@
-"""Additions to the compiler from files of the user. Each extensible part of the compiler looks up its additions here.
+"""Plug-ins: additions to the compiler from files of the user. Each extensible part of the compiler looks up its
+additions here.
 
 A `Plugins` object belongs to a program and to the choices of each function. A kernel is compiled with exactly one
-`Plugins` object. `dsl/kernels/plugin_files.py` builds the object from files. These files import the module
-`dsl/plugin.py`.
+`Plugins` object. `dsl/kernels/plugin_files.py` builds it from files, which import the module `dsl/plugin.py`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dsl.lowering.ir.time_limit import Overdue, limited
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """One addition of a file.
+    """One addition to the compiler from a plug-in file.
 
     `kind`: "option", "pass", "directive", "rule", "semantics" or "instructions".
-    `name`: depending on the kind, the name of the pass, directive, kind of choices, operation, form, or file.
+    `name`: depending on `kind`, the name of the pass, directive, kind of choices, operation, form, or file.
     `call`: the user's function.
     `about`: the other arguments of the addition.
     """
@@ -40,7 +40,7 @@ class Added:
         return self._guarded(self.call, arguments)
 
     def fits(self, *arguments: Any) -> bool:
-        """Whether the condition `when` of the addition is true. The result is True if there is no condition."""
+        """Returns whether the addition applies: whether its condition `when` is true or missing."""
         when = self.about.get("when")
         return when is None or self._guarded(lambda *given: bool(when(*given)), arguments)
 
@@ -49,7 +49,7 @@ class Added:
             return call(*arguments)
 
     def wrong(self, message: str, hint: str | None = None) -> TileError:
-        """The error for a wrong result of the user's function."""
+        """Returns the error for a wrong result of the user's function."""
         return TileError("plugin", self.loc, f"'{self.label}' {message}", hint)
 
     @property
@@ -69,7 +69,7 @@ class Plugins:
 
     `files`: the paths of the files. `digests`: maps the name of a file to 12 hexadecimal digits of its SHA-256.
     `added`: the additions in the order of the files.
-    `instructions`: maps names to rows, as in `dsl.ptx_templates`.
+    `instructions`: maps names of instructions to their table rows, as in `dsl.ptx_templates`.
     """
 
     files: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Plugins:
         object.__setattr__(self, "by_name", found)  # a field of a frozen dataclass is set in this way
 
     def of(self, kind: str, name: str) -> tuple[Added, ...]:
-        """The additions with the given kind and name."""
+        """Returns the additions with the given kind and name."""
         return self.by_name.get((kind, name), ())
 
     def every(self, *kinds: str) -> list[Added]:
@@ -97,8 +97,8 @@ _given: Callable[[], Plugins] = lambda: NONE  # noqa: E731 (its type is said)
 
 
 def current() -> Plugins:
-    """The plug-ins of the command line. They apply to programs and IR texts for which no other plug-ins are specified.
-    Their files are read at the first call."""
+    """Returns the plug-ins of the command line. They apply to programs and IR texts for which no other plug-ins are
+    specified. Their files are read at the first call."""
     return _given()
 
 
@@ -115,7 +115,7 @@ _reading: list[tuple[Source, list[Added]]] = []
 
 @contextmanager
 def reading(source: Source) -> Iterator[list[Added]]:
-    """A context in which a plug-in file is read. It yields a list, to which the functions of `dsl.plugin` append
+    """A context manager around reading a plug-in file. It yields a list, to which the functions of `dsl.plugin` append
     additions."""
     _reading.append((source, []))
     try:
@@ -125,15 +125,15 @@ def reading(source: Source) -> Iterator[list[Added]]:
 
 
 def add(kind: str, name: str, call: Callable[..., Any], line: int, about: Mapping[str, Any] | None = None) -> None:
-    """Registers an addition of the file that is being read. Does nothing if no file is being read, as when the module
-    is imported in another way."""
+    """Registers an addition of the plug-in file that is being read. Does nothing if no such file is being read, for
+    example if Python imports the file directly."""
     if _reading:
         source, found = _reading[-1]
         found.append(Added(kind, name, call, of_line(source, line), about or {}))
 
 
 def of_line(source: Source, number: int) -> Loc:
-    """The location of a whole line, without the white space around it."""
+    """Returns the location of a whole line, without the white space around it."""
     number = max(1, min(number, len(source.starts)))
     text, start = source.line(number), source.starts[number - 1]
     return Loc(source, start + len(text) - len(text.lstrip()), start + max(len(text.rstrip()), 1))
@@ -141,8 +141,8 @@ def of_line(source: Source, number: int) -> Loc:
 
 @contextmanager
 def guarded(loc: Loc, what: str) -> Iterator[None]:
-    """A context that runs the user's code. An exception or a timeout becomes TileError `plugin` at a line of the user's
-    file. `what` is the name of the function, for the message."""
+    """A context manager that runs the user's code. An exception or a timeout becomes TileError `plugin` at a line of
+    the user's file. `what` is the name of the function, for the message."""
     try:
         with limited():
             yield
@@ -156,8 +156,8 @@ def guarded(loc: Loc, what: str) -> Iterator[None]:
 
 
 def line_in(error: BaseException, loc: Loc) -> Loc:
-    """The location of the last line in the file of `loc` that an exception passed through. If there is no such line,
-    the result is `loc`."""
+    """Returns the last line in the file of `loc` that an exception passed through, as a location. Returns `loc` if
+    there is no such line."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == loc.source.name:
@@ -167,7 +167,7 @@ def line_in(error: BaseException, loc: Loc) -> Loc:
 
 
 def raised(error: BaseException, loc: Loc, what: str) -> TileError:
-    """The error for an exception that a plug-in raised. The error's location is the last line of the plug-in's file
+    """Returns the TileError for an exception that a plug-in raised. Its location is the last line of the plug-in's file
     that the exception passed through."""
     loc = line_in(error, loc)
     if isinstance(error, SyntaxError) and error.filename == loc.source.name:
@@ -182,10 +182,10 @@ def raised(error: BaseException, loc: Loc, what: str) -> TileError:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceOption:
-    """An additional option of a choice.
+    """An option that a plug-in adds to a choice.
 
-    `cost`: the cost in the choice's unit, if the compiler cannot compute the cost of the value itself. An option that
-        costs less than the rule's option is taken.
+    `cost`: the cost in the choice's unit. If it is None, the compiler computes the cost from `value`, if it can. An
+        option that costs less than the rule's option is taken.
     `preferred`: True if the option is taken regardless of its cost.
     `because`: the reason, for `dsl why`.
     """
@@ -199,7 +199,7 @@ class ChoiceOption:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A choice that is about to be made.
+    """A choice that is about to be made, as plug-ins receive it.
 
     `subject`: the subject in the key of the choice.
     `options`: maps names to values.
@@ -218,12 +218,12 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The interface of a choice for plug-ins.
+    """What plug-ins need to add options to a choice.
 
     `of`: the subject of the choice.
-    `check`: describes what is wrong with a value, or returns "" if the value is valid.
-    `weigh`: computes the cost of a value as the code that makes the choice does, or returns None if the cost is not
-        known.
+    `check`: a function that describes what is wrong with a value. It returns "" if the value is valid.
+    `weigh`: a function that computes the cost of a value, as the compiler does for its own options. It returns None if
+        the cost is not known.
     """
 
     of: Any
@@ -231,8 +231,8 @@ class Opening:
     weigh: Callable[[Any], float | None] | None = None
 
     def widened(self, about: About, by: Sequence[Added], is_pinned: bool) -> tuple[About, str]:
-        """The choice with the options of plug-ins added, and a reason. The reason is "" unless an option of a plug-in
-        becomes the default. Raises TileError `plugin` for an invalid option."""
+        """Adds the options of plug-ins to a choice. Also returns the reason if such an option becomes the default, or
+        else "". Raises TileError `plugin` for an invalid option."""
         options, costs, rule, why = dict(about.options), dict(about.costs), about.rule, ""
         # Plug-ins get read-only copies. A plug-in adds an option by returning it, and must not change the compiler's
         # own options.
@@ -279,15 +279,15 @@ OPEN = {
     "tile_columns": "the kernel's `Function`",
     "convert_layout": "a value that changes layout: `.value`, `.layout`, `.op`, `.warps`",
 }
-"""Maps the kinds of choices to which plug-ins may add options to a description of `About.of`."""
+"""The kinds of choices to which plug-ins may add options, each with a description of its `About.of`."""
 
 
 # ---- rows of instructions ----
 
 
 def instruction_rows(added: Added, file: Source, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows of instructions in a plug-in's file, by name. Raises TileError `plugin` for a row that is malformed,
-    that already exists, or that has effects."""
+    """Returns the instructions in a plug-in's file: table rows by name. Raises TileError `plugin` for a row that is
+    malformed, already exists, or has effects."""
     from dsl import ptx_templates
 
     def wrong(message: str, name: str = "", hint: str | None = None) -> TileError:

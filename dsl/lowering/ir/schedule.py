@@ -1,4 +1,4 @@
-"""Schedule lines about values of a function: layouts, instructions, swizzles."""
+"""The lines of a schedule that concern single values of a function: layouts, instructions, swizzles."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from dsl.lowering.layouts.layout import Layout, LayoutError, row_major
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A `layout` line of a schedule: a dict from keys such as "lanes" to numbers, and the location of the line. See
-    `resolve_pin`."""
+    """A `layout` line of a schedule. `parts` maps keys such as "lanes" to numbers. See `resolve_pin`."""
 
     parts: dict[str, Any]
     loc: Loc
 
     @property
     def is_of_product(self) -> bool:
-        """Whether the line states only how warps share a matrix product. The instruction then determines the rest of
+        """Whether the line specifies only how warps share a matrix product. Then the instruction determines the rest of
         the layout."""
         return "warps" in self.parts and self.parts.keys() <= {"warps", "contiguous"}
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An `instruction` line of a schedule: shape and modifier, and the location of the line."""
+    """An `instruction` line of a schedule. `name` holds the instruction's shape and modifier."""
 
     name: tuple[str, str]
     loc: Loc
@@ -36,8 +35,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class SwizzlePin:
-    """A `swizzle` line of a schedule. `bits` is None for no swizzle, otherwise (BITS, BASE, SHIFT): bits [BASE, BASE +
-    BITS) of a byte offset are XORed with the bits that are SHIFT positions higher."""
+    """A `swizzle` line of a schedule. `bits` is None for no swizzle, otherwise (BITS, BASE, SHIFT). Such a swizzle XORs
+    bits [BASE, BASE + BITS) of a byte offset with the bits that are SHIFT positions higher."""
 
     bits: tuple[int, int, int] | None
     loc: Loc
@@ -50,8 +49,9 @@ WANTED = {
 
 
 def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
-    """The layout that a schedule line sets for a tile of `shape`. A blocked line has vector, lanes and warps. A raw
-    line has the bases of register, lane and warp. Raises TileError `layout` if the line does not fit the tile."""
+    """Returns the layout that a schedule line specifies for a tile of `shape`. A blocked line contains vector, lanes
+    and warps. A raw line contains the bases of register, lane and warp. Raises TileError `layout` if the line does not
+    fit the tile."""
 
     def fail(message: str, hint: str | None = None) -> TileError:
         return TileError("layout", pin.loc, message, hint)
@@ -93,7 +93,7 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
 
 
 def extents_of(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
-    """The numbers that a layout line has for `key`: one power of two for each axis. If the line lacks the key, all
+    """Returns the numbers of a layout line for `key`: one power of two for each axis. If the line lacks the key, all
     numbers are 1. Raises TileError `layout` for wrong numbers."""
     row = pin.parts.get(key, [1] * rank)
     if len(row) != rank:

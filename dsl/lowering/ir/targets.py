@@ -1,4 +1,4 @@
-"""The targets that the compiler supports."""
+"""The targets (architectures such as `sm_90a`) that the compiler supports."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ WARP = 32
 MOST_REGISTERS = 255
 """The maximum number of 32-bit registers of a thread (CUDA C++ Programming Guide, table of compute capabilities)."""
 LEAST_REGISTERS = 24
-"""The least number of registers of a thread, from sm_80 on. ptxas raises a lower cap to this number."""
+"""The least number of registers of a thread, from sm_80 on. ptxas raises a lower `.maxnreg` to this number."""
 MOST_THREADS = 1024
 """The maximum number of threads of a block (the same table)."""
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system reserves for each block (the same table, compute capability 8.0 to 12.0)."""
 
 WARPS_AT_WORK = 8
-"""The number of warps that a multiprocessor should have: two for each of its four schedulers, so that one warp computes
+"""The number of warps that a multiprocessor should run: two for each of its four schedulers, so that one warp computes
 while the other waits. Eight warps with 255 registers per thread always fit."""
 
 Version = tuple[int, int]
@@ -27,12 +27,12 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target.
+    """An architecture for which PTX is compiled.
 
-    `arch`: the name in `.target`.
-    `ptx`: the first PTX version that has the target.
-    `chip`, `sms`: a device with this target, and its number of multiprocessors. The emulator simulates this device.
-        Without a device, schedules are evaluated for `chip`.
+    `arch`: the name in the PTX directive `.target`.
+    `ptx`: the first PTX version that supports the target.
+    `chip`, `sms`: a device of this architecture, and its number of multiprocessors. The emulator simulates this device.
+        If there is no GPU, schedules are evaluated for `chip`.
     Other fields: the capacity of a multiprocessor in bytes of shared memory, threads, blocks and 32-bit registers.
     """
 
@@ -56,23 +56,24 @@ class Target:
         return self.shared_per_sm - RESERVED_SHARED
 
     def cap(self, asked: int, threads: int) -> int:
-        """The register cap of a thread. It is `asked`, but at most the number of registers with which a block of
-        `threads` threads can be launched."""
+        """Returns the register limit of a thread: `asked`, but at most the number with which a block of `threads`
+        threads can be launched."""
         return min(asked, self.each(threads))
 
     def each(self, threads: int, blocks: int = 1) -> int:
-        """The number of registers that each thread may have if `blocks` blocks of `threads` threads run on a
+        """Returns the number of registers that each thread may use if `blocks` blocks of `threads` threads run on a
         multiprocessor."""
         # the hardware allocates registers in steps of 8 per thread
         return self.registers // (threads * blocks) // 8 * 8
 
     def has_enough(self, threads: int, shared: int) -> bool:
-        """Whether a multiprocessor runs at least WARPS_AT_WORK warps, if only shared memory limits the number of
-        blocks."""
+        """Returns whether a multiprocessor runs at least WARPS_AT_WORK warps. Only shared memory is considered as a
+        limit."""
         return self.blocks(shared) * threads >= WARPS_AT_WORK * WARP
 
     def blocks(self, shared: int) -> int:
-        """The number of blocks that fit a multiprocessor if each block uses `shared` bytes of dynamic shared memory."""
+        """Returns the number of blocks that fit a multiprocessor if each block uses `shared` bytes of dynamic shared
+        memory."""
         return self.shared_per_sm // (shared + RESERVED_SHARED)
 
 
@@ -80,9 +81,8 @@ def row(
     arch: str, ptx: Version, chip: str, sms: int, shared_kib: int, threads: int, blocks: int,
     accelerated: Version | None = None, family: Version | None = None,
 ) -> list[Target]:  # fmt: skip
-    """The targets of an architecture, including `a` and `f` targets such as `sm_90a` and `sm_100f` if they exist.
-    `accelerated` is the first PTX version with the `a` target, and `family` is the first PTX version with the `f`
-    target.
+    """Returns the targets of an architecture, including `a` and `f` targets such as `sm_90a` and `sm_100f` if they
+    exist. `accelerated` and `family` are the first PTX versions that support the `a` and the `f` target.
 
     PTX for an `a` target runs only on the same architecture. PTX for an `f` target also runs on later architectures of
     its family (PTX ISA 9.0, 11.1.2 ".target").
@@ -113,7 +113,7 @@ TARGETS = {
 
 
 def target(arch: str) -> Target:
-    """The target `arch`. Raises TileError `target` if it is not supported."""
+    """Returns the target `arch`. Raises TileError `target` if it is not supported."""
     if arch not in TARGETS:
         raise TileError("target", None, f"unknown target '{arch}'", "known: " + ", ".join(TARGETS))
     return TARGETS[arch]

@@ -1,4 +1,4 @@
-"""A time limit for calls of the user's code, in any thread."""
+"""Limits the time of calls of the user's code, in any thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Overdue(Exception):
 
 
 class _Interrupt(BaseException):
-    """Raised in the thread of a call that exceeded its limit. No `except Exception` catches it."""
+    """Raised in a thread whose call exceeded its limit. `except Exception` does not catch it."""
 
 
 class _Call:
@@ -41,8 +41,9 @@ _watcher: threading.Thread | None = None
 
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
-    """A context that raises Overdue after `seconds` seconds (default: SECONDS). The traceback of Overdue contains the
-    interrupted line. Code that waits outside of Python is interrupted only when it returns."""
+    """A context manager that raises Overdue after `seconds` seconds (default: SECONDS). The traceback of Overdue
+    contains the interrupted line. Code that waits outside of Python, for example in C, is interrupted only when it
+    returns."""
     global _watcher
     call = _Call(SECONDS if seconds is None else seconds)
     with _changed:
@@ -62,7 +63,7 @@ def limited(seconds: float | None = None) -> Iterator[None]:
 
 
 def _end(call: _Call) -> None:
-    """Ends a call. Swallows an interrupt that arrives while the call ends."""
+    """Ends a call. An interrupt that arrives meanwhile is ignored."""
     call.end = math.inf
     while call in _calls:  # repeated if an interrupt arrives before the call is removed
         try:
@@ -92,8 +93,8 @@ def _watch() -> None:
 
 
 def _interrupt(thread: int) -> None:
-    """Interrupts a thread. The main thread receives SIGINT, which also ends a wait. Other threads are interrupted
-    before their next Python instruction."""
+    """Interrupts a thread. The main thread gets a SIGINT, which also ends a wait. Other threads are interrupted before
+    their next Python instruction."""
     if _is_ended_by_a_signal(thread):
         signal.pthread_kill(thread, signal.SIGINT)
     else:
@@ -107,7 +108,6 @@ def _is_ended_by_a_signal(thread: int) -> bool:
 
 
 def _raise_in(thread: int) -> None:
-    """Raises _Interrupt in a thread. At most one _Interrupt is pending, and it is never withdrawn. If a pending
-    _Interrupt were withdrawn, CPython would check for it at each call. Under a profiler, Python 3.11 hangs in this
-    check."""
+    """Raises _Interrupt in a thread. At most one _Interrupt is pending, and it is never withdrawn: CPython would then
+    check for it at each call, and under a profiler Python 3.11 hangs in this check."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupt))

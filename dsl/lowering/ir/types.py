@@ -15,7 +15,7 @@ from dsl.lowering.layouts.layout import Layout
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type: its name in the language, its bits, its kind, and its name in LLVM."""
+    """An element type: its name in the language, its number of bits, its kind, and its name in LLVM."""
 
     name: str
     bits: int
@@ -102,7 +102,7 @@ _ELSEWHERE = {
 
 
 def type_hint(name: str, more: Iterable[str] = ()) -> str:
-    """A hint that names the type that the user probably meant by `name`. `more` contains type parameters."""
+    """Returns a hint with the type that the user probably meant by `name`. `more` contains type parameters."""
     known = [*(n for n in DTYPES if n != "index"), *more]
     meant = _ELSEWHERE.get(name.lower())
     return f"did you mean '{meant}'?" if meant else closest(name, known) or "types: " + ", ".join(known)
@@ -117,14 +117,15 @@ number)."""
 
 
 def greatest(dtype: DType) -> float:
-    """The greatest finite number of a float type. In e4m3, the last bit pattern below 2^9 is a NaN."""
+    """Returns the greatest finite number of a float type. In e4m3, the greatest bit pattern is a NaN, so the next lower
+    one counts."""
     digits, _, exponent = FLOATS[dtype.name]
     return (2.0 - 2.0 ** ((2 if dtype.name == "e4m3" else 1) - digits)) * 2.0**exponent
 
 
 def nearest_number(value: int | float, dtype: DType) -> float:
-    """The number of a float type that is nearest to `value`. Ties go to even, and the value is rounded once. The result
-    is infinite if `value` is beyond the type's range.
+    """Rounds `value` once to the nearest number of a float type, ties to even. The result is infinite if `value` is
+    beyond the type's range.
 
     >>> nearest_number(1 + 2**-8 + 2**-40, BF16), nearest_number(2**60 + 2**36 + 1, F32) == 2**60 + 2**37
     (1.0078125, True)
@@ -148,7 +149,7 @@ def _nearest(value: int | float, dtype: DType) -> float:
 
 
 def int_range(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest value of an integer type. For `index`, they are those of 32 bits."""
+    """Returns the least and the greatest value of an integer type. For `index`, they are those of 32 bits."""
     if dtype.kind == "bool":
         return 0, 1
     if dtype.kind == "unsigned":
@@ -158,7 +159,7 @@ def int_range(dtype: DType) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TileType:
-    """A tile in registers. A scalar has the shape `()` and has the same value in each thread.
+    """A tile in registers. A scalar has the shape `()` and the same value in each thread.
 
     `layout` is None for scalars, and before layouts are assigned.
     """
@@ -184,7 +185,7 @@ class TileType:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor parameter in global memory. The tensor has `rank` dims, whose extents are known at run time."""
+    """A tensor parameter in global memory. It has `rank` dims, whose extents are known at run time."""
 
     rank: int
     dtype: DType
@@ -195,13 +196,13 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class SharedType:
-    """A tile in shared memory. If `ring` is true, the first extent is the number of stages, and stage indices wrap
+    """A tile in shared memory. If `ring` is True, the first extent is the number of stages, and stage indices wrap
     around.
 
-    `swizzle`: pairs (bit, mask). If that bit of a byte offset is set, the offset is XORed with the mask. All bits of
-        the mask are lower than `bit`. In a ring, the offset counts from the start of the stage, otherwise from the
-        start of the tile.
-    `fixed`: whether TMA or wgmma determines the swizzle. The swizzle must then not be changed.
+    `swizzle`: pairs (bit, mask). If this bit of a byte offset is set, the offset is XORed with the mask. All bits of
+        the mask are lower than `bit`. In a ring, offsets begin at the start of the stage, otherwise at the start of the
+        tile.
+    `fixed`: whether TMA or wgmma determines the swizzle. Then it must not be changed.
     """
 
     shape: tuple[int, ...]
@@ -220,8 +221,8 @@ class SharedType:
 
 @dataclass(frozen=True, slots=True)
 class ViewType:
-    """A tile that stays in shared memory, where wgmma reads it. No thread has its elements in registers, so a view has
-    no layout."""
+    """A tile that stays in shared memory, where wgmma reads it. No thread holds its elements in registers, so it has no
+    layout."""
 
     shape: tuple[int, ...]
     dtype: DType

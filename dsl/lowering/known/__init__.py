@@ -1,1 +1,1 @@
-"""Facts about integers at compile time: linear forms, divisibility, bounds, and lists of offsets."""
+"""Finds facts about integers at compile time: linear forms, divisibility, bounds, and lists of offsets."""

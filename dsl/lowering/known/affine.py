@@ -1,4 +1,5 @@
-"""Element offsets as functions of a tile's coordinates: Σ product of scalars · linear function of coordinates."""
+"""Represents the offset of each element as a function of its coordinates in the tile: Σ product of scalars · linear
+function of coordinates."""
 
 from __future__ import annotations
 
@@ -26,20 +27,20 @@ class Affine(NamedTuple):
     constant: int
 
     def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """The least and the greatest offset, if all terms are 0."""
+        """Returns the least and the greatest offset, if all terms are 0."""
         spread = [c * (e - 1) for c, e in zip(self.coefficients, shape, strict=True)]
         return self.constant + sum(s for s in spread if s < 0), self.constant + sum(s for s in spread if s > 0)
 
     def values(self, shape: tuple[int, ...]) -> list[int]:
-        """The offsets of all elements in row-major order, if all terms are 0."""
+        """Returns the offsets of all elements in row-major order, if all terms are 0."""
         out = [self.constant]
         for extent, c in zip(shape, self.coefficients, strict=True):
             out = [e + c * x for e in out for x in range(extent)]
         return out
 
     def one_to_one(self, shape: tuple[int, ...]) -> bool:
-        """Whether different elements are known to have different offsets. This is known if each coefficient exceeds the
-        greatest sum of the contributions with smaller coefficients."""
+        """Returns whether different elements certainly have different offsets. This holds if each coefficient exceeds
+        the greatest sum that the smaller coefficients contribute, as for strides [8, 1] of a tile [4, 8]."""
         reach = 0
         for coefficient, extent in sorted(zip(map(abs, self.coefficients), shape, strict=True)):
             if extent == 1:
@@ -68,13 +69,13 @@ class Linear(NamedTuple):
 
 
 Offsets = dict[Product, Linear]
-"""Σ product of scalars · linear function of coordinates. For a tile that starts at row r and column c of a row-major
-matrix with n columns, it is {(n,): row, (n, r): 1, (): column, (c,): 1}."""
+"""Maps products of scalars to linear functions of coordinates. The offset is the sum of product · function. For a tile
+that starts at row r and column c of a row-major matrix with n columns: {(n,): row, (n, r): 1, (): column, (c,): 1}."""
 
 
 class AffineOffsets(Forms[Offsets]):
-    """The offsets of one function's values, computed on demand. Products and terms contain the identities of scalars.
-    `scalars` maps an identity to its value."""
+    """Computes the offsets that values of one function contain, on demand. Products and terms contain the identities of
+    scalars. `scalars` maps an identity to its value."""
 
     def __init__(self) -> None:
         self.known: dict[Value, Affine | None] = {}
@@ -86,13 +87,14 @@ class AffineOffsets(Forms[Offsets]):
         return tuple(sorted(self.ranks[name] for name in product))
 
     def of(self, value: Value) -> Affine | None:
-        """The offsets that `value` contains. Returns None if a coefficient of a coordinate is no number."""
+        """Returns the offsets in `value`, or None if a coordinate is multiplied by a scalar that is unknown at compile
+        time."""
         if value not in self.known:
             self.known[value] = self._affine(self.offsets(value), value)
         return self.known[value]
 
     def offsets(self, value: Value) -> Offsets | None:
-        """The offsets that `value` contains, as a sum of products. Returns None if they have no such form."""
+        """Returns the offsets in `value` as a sum of products, or None if there is no such form."""
         if value not in self.sums:
             self.sums[value] = self._compute(value) if isinstance(value.type, TileType) else None
         return self.sums[value]
@@ -177,7 +179,8 @@ class AffineOffsets(Forms[Offsets]):
         return self._each(op, lambda part: Linear(tuple(part.coefficients[a] for a in axes), part.constant))
 
     def _each(self, op: Op, change: Callable[[Linear], Linear | None]) -> Offsets | None:
-        """The offsets of the operand, with each linear function changed. Returns None if one of them has no change."""
+        """Applies `change` to each linear function in the operand's offsets. Returns None if `change` returns None for
+        one of them."""
         inner = self.offsets(op.operands[0])
         parts = None if inner is None else {p: change(part) for p, part in inner.items()}
         return None if parts is None or None in parts.values() else parts  # type: ignore[return-value]
@@ -194,7 +197,7 @@ def _plus(a: Offsets, b: Offsets, sign: int) -> Offsets | None:
 
 
 def _times(a: Offsets, b: Offsets) -> Offsets | None:
-    """The product of two sums of offsets. One of the sums must be uniform in the tile. Otherwise, the product is not
+    """Multiplies two sums of offsets. One of the sums must be the same for all elements. Otherwise the product is not
     linear, and the result is None."""
     if any(any(part.coefficients) for part in a.values()):  # make `a` the uniform factor
         a, b = b, a
@@ -213,8 +216,8 @@ def apply_affine(affine: Affine | Linear, coordinates: tuple[int, ...]) -> int:
 
 
 def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
-    """Whether no bit is set in the contributions of two coordinates. The sum of the contributions then has no carries
-    and equals their XOR."""
+    """Returns whether the contributions of the coordinates use different bits. Then their sum has no carries and equals
+    their XOR."""
     taken = 0
     for coefficient, extent in zip(affine.coefficients, shape, strict=True):
         if coefficient < 0 or coefficient & (coefficient - 1):
@@ -227,7 +230,7 @@ def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
 
 
 def _reshaped(part: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear | None:
-    """The linear function after a reshape. Axes of extent 1 may be added or removed, and axes with row-major
+    """Returns a linear function after a reshape. Axes of extent 1 may be added or removed, and axes with row-major
     coefficients may be split or joined. Returns None for other reshapes."""
     if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
         kept = iter([c for c, e in zip(part.coefficients, old, strict=True) if e > 1])

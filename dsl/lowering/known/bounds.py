@@ -1,12 +1,12 @@
-"""Proofs that one index is not above another index, for all values of the dims: `block(0) * 128 + arange(128) < m`.
+"""Proves that one index is never above another, for all values of the dims: `block(0) * 128 + arange(128) < m`.
 
 Ranges with constant bounds (`facts.py`) are not sufficient for this. Here, an index is a sum of products of unknown
-scalars. The bounds of an unknown are sums of products, too: a block index is below the extent of the grid, a counter is
-below the end of its loop, and a quotient times its divisor is not above the dividend. To prove that a sum is never
-above a number, the proof replaces unknowns by their bounds, the latest unknown first, until none is left.
+scalars. The bounds of an unknown are such sums, too: a block index is below the extent of the grid, a counter is below
+the end of its loop, and a quotient times its divisor is at most the dividend. To prove that a sum is at most a number,
+the proof replaces unknowns by their bounds, the latest unknown first, until only a number is left.
 
-The proofs are valid only for integers that do not overflow. These are the indices (`facts.py`). Integers of other types
-therefore have no sums.
+The proofs are valid only for integers that do not overflow. Indices do not overflow (`facts.py`). Integers of other
+types therefore have no sums.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsl.lowering.ir.types import INDEX
 from dsl.lowering.known.forms import Forms, plus
 
 Product = tuple[int, ...]
-"""A product of unknowns, given by their numbers, sorted. () is the product 1."""
+"""A product of unknowns: the sorted numbers of the unknowns. () is the product 1."""
 Sum = dict[Product, int]
 """Σ factor · product. No factor is 0."""
 Frozen = tuple[tuple[Product, int], ...]
@@ -30,8 +30,8 @@ Frozen = tuple[tuple[Product, int], ...]
 MOST_PRODUCTS = 16
 MOST_FACTORS = 6
 MOST_STEPS = 60
-"""The maximum number of sums in one proof. The search branches at each bound, so it needs a limit. If the search
-reaches the limit, the statement counts as not proved."""
+"""The maximum number of sums in one proof. A limit is needed because the search branches at each bound. If the limit is
+reached, the statement counts as not proved."""
 
 
 def number(value: int) -> Sum:
@@ -48,7 +48,7 @@ def multiplied(a: Sum, b: Sum) -> Sum:
 
 
 def constant(sum: Sum) -> int | None:
-    """The value of a sum without unknowns. Returns None if the sum has unknowns."""
+    """Returns the value of a sum without unknowns, or None if the sum contains unknowns."""
     return None if any(sum) else sum.get((), 0)
 
 
@@ -61,7 +61,7 @@ def frozen(sum: Sum) -> Frozen:
 
 
 def without(product: Product, part: Product) -> Product | None:
-    """A product divided by the product `part`. Returns None if it is no multiple of `part`."""
+    """Divides a product by the product `part`. Returns None if it is no multiple of `part`."""
     rest = list(product)
     for unknown in part:
         if unknown not in rest:
@@ -72,7 +72,7 @@ def without(product: Product, part: Product) -> Product | None:
 
 @dataclass(frozen=True, slots=True)
 class LinearBound:
-    """An upper bound factor · product · unknown <= by, or a lower bound factor · product · unknown >= by. The factor is
+    """An upper bound `factor · product · unknown <= by` of an unknown, or a lower bound with `>=`. The factor is
     positive, and the product is not negative."""
 
     by: Sum
@@ -82,11 +82,11 @@ class LinearBound:
 
 @dataclass(slots=True)
 class UnknownScalar:
-    """The facts of one unknown scalar. Its bounds contain only earlier unknowns. A proof that always replaces the
-    latest unknown therefore terminates.
+    """The facts about one unknown scalar. Its bounds contain only earlier unknowns. Therefore, a proof that always
+    replaces the latest unknown terminates.
 
-    `cases` is a pair of sums, one of which equals the scalar. Without such a pair, `cases` is None. `quotient` is
-    (dividend, divisor) if the scalar is a quotient.
+    `cases` is None or a pair of sums, one of which equals the scalar. `quotient` is (dividend, divisor) if the scalar
+    is a quotient.
     """
 
     divisor: int = 1
@@ -103,8 +103,8 @@ class UnknownScalar:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """All elements of a scalar or a tile. Each element is `sum`, which all elements share, plus a number from `low` to
-    `high`."""
+    """Describes all elements of a scalar or a tile. Each element is `sum`, which all elements share, plus a number from
+    `low` to `high`."""
 
     sum: Sum
     low: int = 0
@@ -119,20 +119,20 @@ class Range(Protocol):
 
 
 class Known(Protocol):
-    """The part of a function's analysis (`facts.py`) that proofs use."""
+    """The part of a function's `Analysis` (`facts.py`) that proofs use."""
 
     function: Function
     counters: dict[Value, Op]
 
     def of(self, value: Value) -> Range:
-        """The facts of a value."""
+        """Returns the range of a value."""
 
     def divisor(self, value: Value) -> int:
-        """A known divisor of a scalar."""
+        """Returns a known divisor of a scalar."""
 
 
 class Bounds(Forms[Elements]):
-    """The sums that describe one function's indices, and the bounds of the unknowns in these sums."""
+    """Describes the indices of one function by sums, and keeps the bounds of the unknowns in these sums."""
 
     def __init__(self, analysis: Known):
         self.analysis = analysis
@@ -142,7 +142,7 @@ class Bounds(Forms[Elements]):
         self.steps = 0
 
     def not_above(self, a: Value, b: Value, distance: int = 0) -> bool:
-        """Whether a + distance <= b is proved for all elements."""
+        """Returns whether it can be proved that a + distance <= b for all elements."""
         if a.dtype is not INDEX:
             return False
         left, right = self.of(a), self.of(b)
@@ -156,13 +156,13 @@ class Bounds(Forms[Elements]):
         self.elements[other] = self.of(one)
 
     def distance(self, a: Value, b: Value) -> int:
-        """A known divisor of the difference of two scalars. The divisor is 0 if the scalars are equal."""
+        """Returns a number that divides the difference of two scalars. It is 0 if the scalars are equal."""
         return self.divisor(plus(self.scalar(b), self.scalar(a), -1))
 
     # ---- sums ----
 
     def of(self, value: Value) -> Elements | None:
-        """The elements of a value as a sum. Returns None if nothing is known about the value."""
+        """Describes the elements of a value by a sum. Returns None if nothing is known about them."""
         if value not in self.elements:
             told = self.told(value) if value.dtype is INDEX else None
             self.elements[value] = told if told is not None and is_short(told.sum) else self._alone(value)
@@ -185,7 +185,7 @@ class Bounds(Forms[Elements]):
         return None if facts.low is None or facts.high is None else Elements({}, facts.low, facts.high)
 
     def scalar(self, value: Value) -> Sum:
-        """The sum that describes a scalar index. If there is none, the index becomes a new unknown."""
+        """Returns the sum for a scalar index. If no sum is known, the index becomes a new unknown."""
         of = self.of(value)
         assert of is not None and not value.tile.shape
         return of.sum
@@ -239,14 +239,13 @@ class Bounds(Forms[Elements]):
         return Elements(self.block_count(op.attrs["axis"]))
 
     def _of_two(self, op: Op, rule: Callable[[Sum, Sum], Sum]) -> Elements | None:
-        """The result of applying `rule` to the sums of both operands. Both operands must be uniform. Otherwise, returns
-        None."""
+        """Applies `rule` to the sums of both operands. Returns None unless each operand has equal elements."""
         sums = [of.sum for o in op.operands if (of := self.of(o)) is not None and of.low == of.high == 0]
         return Elements(rule(sums[0], sums[1])) if len(sums) == 2 else None
 
     def made(self, key: Any, unknown: Callable[[], UnknownScalar]) -> Sum:
-        """The unknown with this key, which is created if necessary. Its number is greater than those of all unknowns in
-        its bounds."""
+        """Returns the unknown with this key, as a sum. `unknown` creates it at the first call. Its number is greater
+        than those of all unknowns in its bounds."""
         if key not in self.known:
             made = unknown()
             self.unknowns.append(made)
@@ -254,7 +253,7 @@ class Bounds(Forms[Elements]):
         return self.known[key]
 
     def _unknown(self, value: Value) -> UnknownScalar:
-        """Makes an unknown for a scalar that is no sum. Its bounds are the scalar's range and, for a counter, the
+        """Makes an unknown for a scalar that is not a sum. Its bounds are the scalar's range and, for a counter, the
         bounds of the loop."""
         facts = self.analysis.of(value)
         out = UnknownScalar(self.analysis.divisor(value), facts.low)
@@ -274,7 +273,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def divisor(self, sum: Sum) -> int:
-        """A known divisor of a sum. The divisor is 0 for the sum 0."""
+        """Returns a number that divides a sum. It is 0 for the sum 0."""
         out = 0
         for product, factor in sum.items():
             for unknown in product:
@@ -285,25 +284,25 @@ class Bounds(Forms[Elements]):
     # ---- the grid ----
 
     def block_count(self, axis: int) -> Sum:
-        """The number of blocks of a launch along an axis. It is at least 1 and at most the extent of the kernel's
-        grid."""
+        """Returns the number of blocks of a launch along an axis, as an unknown. It is at least 1 and at most the
+        extent of the kernel's grid."""
         extent = self.extent(axis)
         most = [] if extent is None else [LinearBound(extent)]
         return self.made(("blocks", axis), lambda: UnknownScalar(low=1, uppers=most))
 
     def block_number(self, axis: int) -> Sum:
-        """The index of a block along an axis, from 0 to the number of blocks minus 1."""
+        """Returns the index of a block along an axis, as an unknown. It is from 0 to the number of blocks minus 1."""
         below = plus(self.block_count(axis), number(-1))
         return self.made(("block", axis), lambda: UnknownScalar(low=0, uppers=[LinearBound(below)]))
 
     def extent(self, axis: int) -> Sum | None:
-        """The extent of the grid as a sum. Returns None if the extent is unknown."""
+        """Returns the extent of the grid along an axis as a sum, or None if it is unknown."""
         grid = self.analysis.function.grid
         return self.tree(grid[axis]) if axis < len(grid) else None
 
     def tree(self, tree: Any) -> Sum | None:
-        """An expression that is evaluated at launch, as a sum. Returns None if the expression is no integer or the sum
-        is too long."""
+        """Converts an expression that the launch evaluates to a sum. Returns None if the expression is no integer or
+        the sum is too long."""
         if isinstance(tree, bool | float):
             return None
         if isinstance(tree, int):
@@ -328,7 +327,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def most_blocks(self, axis: int) -> int | None:
-        """A constant upper bound of the number of blocks along an axis. Returns None if no such bound is known."""
+        """Returns a constant upper bound of the number of blocks along an axis, or None if none is known."""
         extent = self.extent(axis)
         if extent is None:
             return None
@@ -354,8 +353,8 @@ class Bounds(Forms[Elements]):
         return self.made(("floordiv", frozen(a), frozen(by)), lambda: self._ratio(a, by))
 
     def _part(self, a: Sum, by: int) -> UnknownScalar:
-        """The unknown a // by for a constant `by`. The remainder is between 0 and by - 1, and its value modulo `step`
-        is known."""
+        """Makes the unknown a // by for a constant `by`. The remainder is between 0 and by - 1, and its value modulo
+        `step` is known."""
         spare = a.get((), 0)
         step = gcd(by, self.divisor({p: k for p, k in a.items() if p}))
         least = spare % step  # the least remainder (the greatest is by - step + least)
@@ -363,7 +362,7 @@ class Bounds(Forms[Elements]):
         return UnknownScalar(1, self._low(a), [upper], [lower], quotient=(a, number(by)))
 
     def _ratio(self, a: Sum, by: Sum) -> UnknownScalar:
-        """The unknown a // by, where `by` is not constant."""
+        """Makes the unknown a // by, where `by` is not constant."""
         if not by or not self._is_not_negative(by):  # division by 0 is undefined, so there are no bounds
             return UnknownScalar()
         out = UnknownScalar(1, self._low(a), quotient=(a, by))
@@ -392,7 +391,7 @@ class Bounds(Forms[Elements]):
         return self._either(("maximum", frozen(a), frozen(b)), a, b, any, lowers=(a, b))
 
     def one_of(self, key: Value, a: Sum, b: Sum) -> Sum:
-        """An unknown that equals one of two sums. It is not known which of them."""
+        """Returns an unknown that equals one of two sums. Which one is not known."""
         return self._either(("select", key), a, b, all)
 
     def _either(
@@ -404,8 +403,8 @@ class Bounds(Forms[Elements]):
         uppers: Iterable[Sum] = (),
         lowers: Iterable[Sum] = (),
     ) -> Sum:
-        """An unknown that equals one of two sums. It is not negative if all of them or any of them, as `among` says,
-        are not negative."""
+        """Returns an unknown that equals one of two sums. `among` is `all` or `any`: the unknown is known to be at
+        least 0 if both sums are, or if one of them is."""
 
         def unknown() -> UnknownScalar:
             low = 0 if among(map(self._is_not_negative, (a, b))) else None
@@ -415,7 +414,7 @@ class Bounds(Forms[Elements]):
         return a if a == b else self.made(key, unknown)
 
     def _low(self, sum: Sum) -> int | None:
-        """The lower bound 0 if a sum is known not to be negative, otherwise None."""
+        """Returns the lower bound 0 if a sum is known to be at least 0, otherwise None."""
         return 0 if self._is_not_negative(sum) else None
 
     def _common(self, a: Sum, b: Sum) -> int:
@@ -446,8 +445,8 @@ class Bounds(Forms[Elements]):
         return False
 
     def _cases(self, unknown: int) -> tuple[Sum, Sum] | None:
-        """Two sums, one of which equals the unknown. They also exist for a quotient whose divisor equals one of two
-        sums. Returns None for other unknowns."""
+        """Returns two sums, one of which equals the unknown. They also exist for a quotient whose divisor equals one of
+        two sums. Returns None for other unknowns."""
         of = self.unknowns[unknown]
         if of.cases is not None or of.quotient is None:
             return of.cases
@@ -459,7 +458,7 @@ class Bounds(Forms[Elements]):
         return one, other
 
     def _with(self, sum: Sum, unknown: int, value: Sum) -> Sum:
-        """The sum after replacement of an unknown by `value`."""
+        """Replaces an unknown in a sum by `value`."""
         out: Sum = {}
         for product, factor in sum.items():
             part: Sum = {tuple(u for u in product if u != unknown): factor}
@@ -513,8 +512,8 @@ class Bounds(Forms[Elements]):
                 yield from _ratios(above, by)
 
     def _above(self, sum: Sum, kept: Set[int]) -> Iterator[Sum]:
-        """Yields upper bounds of a sum: the sum itself, and the sums after replacement of its latest unknowns. Unknowns
-        in `kept` are not replaced."""
+        """Yields upper bounds of a sum: the sum itself, and the sum with its latest unknowns replaced by their bounds.
+        Unknowns in `kept` are not replaced."""
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
             return
@@ -527,8 +526,8 @@ class Bounds(Forms[Elements]):
 
 
 def _ratios(above: Sum, by: Sum) -> Iterator[LinearBound]:
-    """Yields upper bounds of x, if by · x <= above and `by` is positive. Such bounds are found in two cases: `by` is a
-    constant, or `above` divided by `by` leaves a constant remainder <= 0."""
+    """Yields upper bounds of x, given that by · x <= above and that `by` is positive. It finds them in two cases: `by`
+    is a constant, or dividing `above` by `by` leaves a constant remainder <= 0."""
     divisor = constant(by)
     if divisor is not None and not any(k % divisor for product, k in above.items() if product):
         yield LinearBound({product: k // divisor for product, k in above.items() if k // divisor})

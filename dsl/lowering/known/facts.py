@@ -1,9 +1,9 @@
-"""Facts about integers and flags at compile time: ranges, divisors, runs of contiguous elements, runs of equal
+"""Finds facts about integers and masks at compile time: ranges, divisors, runs of contiguous elements, runs of equal
 elements.
 
 The layout alone does not determine the width of an access. The offsets of adjacent elements must be contiguous, the
-first offset must be aligned, and the mask must not change within the access. (Triton's axis analysis has the same three
-facts.) A mask that changes is also allowed if its first and last flag determine whether all flags are true.
+first offset must be aligned, and the mask must be the same for the whole access. (Triton's axis analysis finds the same
+three facts.) A mask that changes is also allowed if its first and last flag determine whether all flags are true.
 
 An index does not overflow, because its width is chosen by the number of elements. Other integers wrap around. Their
 runs must not extend past a wrap, and their bounds must be true for the wrapped values. Division by zero is undefined.
@@ -28,18 +28,17 @@ def power_of_two_divisor(value: int) -> int:
 
 @dataclass(slots=True)
 class Facts:
-    """The facts of one value. All lengths and divisors are powers of two.
+    """The facts about one value. All lengths and divisors are powers of two.
 
-    `every` is a divisor of all elements. `low` and `high` are inclusive bounds, or None.
+    `every` divides all elements. `low` and `high` are inclusive bounds, or None.
 
     The other facts have one number for each axis. `run` is the length of aligned groups whose elements increase by one.
-    `start` is a divisor of the first element of each of these groups. `same` is the length of aligned groups of equal
-    elements.
+    `start` divides the first element of each of these groups. `same` is the length of aligned groups of equal elements.
 
-    `falls`, `rises` and `convex` are facts of masks. They are lengths of aligned groups, too. Their default is `same`.
-    In a group of `falls`, no true flag follows a false flag, as in i < n. In a group of `rises`, no false flag follows
-    a true flag, as in i >= n. In a group of `convex`, no false flag is between two true flags, as in a conjunction of
-    such conditions.
+    `falls`, `rises` and `convex` are facts about masks. They are lengths of aligned groups, too, by default equal to
+    `same`. In a group of `falls`, no true flag follows a false flag, as in i < n. In a group of `rises`, no false flag
+    follows a true flag, as in i >= n. In a group of `convex`, no false flag is between two true flags, as in 2 <= i <
+    n.
     """
 
     every: int
@@ -59,7 +58,7 @@ class Facts:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The facts that also apply to flags: same, falls, rises, convex."""
+        """The facts about equal elements and masks: same, falls, rises, convex."""
         return self.same, self.falls, self.rises, self.convex
 
 
@@ -73,15 +72,17 @@ def gcd(a: int, b: int) -> int:
 
 
 def start_of(facts: Facts, axis: int, length: int) -> int:
-    """A divisor of the first elements of runs along `axis`, after the runs are divided into runs of `length`."""
+    """Returns a divisor of the first elements of runs along `axis`, after the runs are divided into runs of
+    `length`."""
     if length >= facts.run[axis]:
         return facts.start[axis]
     return max(gcd(facts.start[axis], length), facts.every)
 
 
 def either(a: Facts, b: Facts, same: tuple[int, ...]) -> Facts:
-    """The facts of a value that takes each element from one of two values. `same` has the lengths of groups that take
-    all elements from the same value. Within a group, a run of both values is a run of the result."""
+    """Returns the facts about a value that takes each element from one of two values. `same` is the lengths of groups
+    whose elements all come from the same value. If positions in one group form a run in both values, they form a run in
+    the result."""
     every = gcd(a.every, b.every)
     run = tuple(map(min, a.run, b.run, same))
     start = tuple(
@@ -98,9 +99,9 @@ def fits(low: int | None, high: int | None, dtype: DType) -> bool:
 
 
 def wrapped(facts: Facts, dtype: DType) -> Facts:
-    """The facts of a result stored in `dtype`, modulo 2^bits. `facts` describes the exact result.
+    """Returns the facts about a result that is stored in `dtype` and wraps around. `facts` describes the exact result.
 
-    A run that starts at a multiple of its length does not extend past a wrap, so it stays a run.
+    If a run starts at a multiple of its length, it does not extend past a wrap, so it stays a run.
     """
     if dtype.kind == "index" or fits(facts.low, facts.high, dtype):
         return facts
@@ -110,7 +111,7 @@ def wrapped(facts: Facts, dtype: DType) -> Facts:
 
 
 class Analysis:
-    """The facts of one function's values, computed on demand."""
+    """Computes the facts about the values of one function, on demand."""
 
     def __init__(self, function: Function):
         self.function = function
@@ -131,7 +132,7 @@ class Analysis:
                     self.known[stride] = replace(self.known[stride], low=0)
 
     def enter_loop(self, loop: Op) -> None:
-        """Records the facts of a `for`'s counter. The counter is between start and stop, in steps up or down."""
+        """Records facts about the counter of a `for`. The counter is between start and stop, in steps up or down."""
         counter = loop.regions[0].args[0]
         self.counters[counter] = loop
         start, stop, step = (self.of(v) for v in loop.operands[:3])
@@ -145,20 +146,20 @@ class Analysis:
         self.known[counter] = Facts(every, (), (), (), low, high)
 
     def enter_carried(self, loop: Op) -> None:
-        """Records the loop-carried scalars of a `for`. The body of the `for` must be complete."""
+        """Records the loop-carried scalars of a `for`. Its body must be complete."""
         for start, inside, following, _ in carried_integers(loop):
             self.carried[inside] = start, following
 
     def assuming(self, value: Value, facts: Facts) -> Analysis:
-        """A copy of this analysis under the assumption that `value` has these facts."""
+        """Returns a copy of this analysis in which `value` is assumed to have these facts."""
         out = copy(self)
         out.known = {**self.known, value: facts}
         return out
 
     def _carried(self, value: Value) -> Facts:
-        """The facts of a loop-carried scalar, by induction. They must be true for the initial value, and they must stay
-        true from each iteration to the next. The function weakens its guess of the facts until both conditions are
-        met."""
+        """Finds the facts about a loop-carried scalar by induction. Facts must be true for the initial value, and they
+        must stay true from each iteration to the next. The function starts with a guess and weakens it until both
+        conditions are met."""
         start, following = self.carried[value]
         first = self.of(start)
         guess = Facts(first.every, (), (), (), first.low, None)
@@ -171,12 +172,13 @@ class Analysis:
             guess = better
 
     def divides(self, value: Value, divisor: int) -> None:
-        """Records a divisor of a scalar argument or stride. Only its greatest power of two is used."""
+        """Records a divisor of a scalar argument or stride. Only the greatest power of two in it is used."""
         self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
         self.bounds = Bounds(self)  # sums that were built before would keep the old divisor
 
     def divisor(self, value: Value) -> int:
-        """A known divisor of a scalar. For a dim, it may be any number. For other scalars, it is a power of two."""
+        """Returns a number that divides a scalar. For a dim, it may be any number. For other scalars, it is a power of
+        two."""
         dims = self.function.dims
         if value.name in dims and dims[value.name] is value:
             return self.function.divisors.get(value.name, 1)
@@ -229,18 +231,19 @@ class Analysis:
 
 
 SPARE = 1 << 21
-"""The number of greatest index values that no element uses. It is twice the greatest extent of a tile, so that no edge
-of a slice overflows."""
+"""The greatest SPARE values of the index type are not used for elements. SPARE is twice the greatest extent of a tile,
+so that no edge of a slice overflows."""
 
 
 def most_elements(index_bits: int) -> int:
-    """The greatest number of elements that an index of `index_bits` bits can count."""
+    """Returns the greatest number of elements that an index of `index_bits` bits can count."""
     return (1 << index_bits - 1) - SPARE
 
 
 def counts_elements(value: Value) -> bool:
-    """Whether an index depends only on dims, block indices, counters and constants. The launch has checked that these
-    fit the index type. An index that was converted from another integer type may be any number of its width.
+    """Returns whether an index is computed only from dims, block indices, counters and constants. The launch has
+    checked that these fit the index type. An index that was converted from another integer type may be any number of
+    its width.
     """
     seen: set[Value] = set()
     work = [value]
@@ -257,7 +260,7 @@ def counts_elements(value: Value) -> bool:
 
 
 def facts_of(function: Function) -> Analysis:
-    """The facts of a function whose loops no longer change. All passes share one cached analysis."""
+    """Returns the facts about a function whose loops no longer change. All passes share one cached analysis."""
     found = function.facts
     if not isinstance(found, Analysis):
         found = function.facts = facts_now(function)
@@ -265,7 +268,7 @@ def facts_of(function: Function) -> Analysis:
 
 
 def facts_now(function: Function) -> Analysis:
-    """The facts of a function in its current state. The loops of the function may change afterwards."""
+    """Returns the facts about a function in its current state. Its loops may change afterwards."""
     facts = Analysis(function)
     for op in walk(function.body):
         if op.spec.control.counters:
@@ -275,6 +278,6 @@ def facts_now(function: Function) -> Analysis:
 
 
 def in_order(low: Value, high: Value, facts: Analysis) -> bool:
-    """Whether low <= high is known."""
+    """Returns whether low <= high is known for two values."""
     most, least = facts.of(low).high, facts.of(high).low
     return most is not None and least is not None and most <= least

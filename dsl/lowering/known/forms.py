@@ -1,7 +1,7 @@
-"""Descriptions of values by other values.
+"""Describes the result of an operation in terms of its operands.
 
-Each analysis defines its kind of description as a subclass of `Forms`. The `form` in an operation's row calls the
-method for this operation.
+Each analysis has its own kind of description, for example a linear form. It defines a subclass of `Forms` with a method
+for each kind of operation. The field `form` in the table row of an operation calls this method.
 """
 
 from __future__ import annotations
@@ -17,89 +17,89 @@ F = TypeVar("F")
 
 
 class Forms(Generic[F]):
-    """Describes the results of operations in terms of their operands. There is one method for each kind of operation. A
+    """Describes the results of operations in terms of their operands, with one method for each kind of operation. A
     method returns None if the result cannot be described."""
 
     def told(self, value: Value) -> F | None:
-        """The description of a value by the operation that computes it. Returns None if there is no description."""
+        """Returns the description of a value by the operation that computes it, or None."""
         op = value.op
         return op.spec.elements.form(self, op) if op is not None and op.spec.elements.form is not None else None
 
     def number(self, op: Op) -> F | None:
-        """Each element is the constant in the attribute `value`."""
+        """Describes a constant: each element is the attribute `value`."""
         return None
 
     def counted(self, op: Op) -> F | None:
-        """The elements 0, 1, 2 …"""
+        """Describes the elements 0, 1, 2 …"""
         return None
 
     def added(self, op: Op, sign: int) -> F | None:
-        """The first operand plus `sign` times the second operand."""
+        """Describes the first operand plus `sign` times the second operand."""
         return None
 
     def multiplied(self, op: Op) -> F | None:
-        """The product of both operands."""
+        """Describes the product of both operands."""
         return None
 
     def scaled(self, op: Op, factor: int) -> F | None:
-        """The first operand times a constant."""
+        """Describes the first operand times the constant `factor`."""
         return None
 
     def divided(self, op: Op) -> F | None:
-        """The first operand divided by the second operand, rounded down."""
+        """Describes the first operand divided by the second operand, rounded down."""
         return None
 
     def left_over(self, op: Op) -> F | None:
-        """The remainder of the first operand divided by the second operand, if the quotient is rounded down."""
+        """Describes the remainder of the first operand divided by the second operand, for a quotient rounded down."""
         return None
 
     def lesser(self, op: Op) -> F | None:
-        """The lesser of the two operands."""
+        """Describes the lesser of the two operands."""
         return None
 
     def greater(self, op: Op) -> F | None:
-        """The greater of the two operands."""
+        """Describes the greater of the two operands."""
         return None
 
     def chosen(self, op: Op) -> F | None:
-        """Each element comes from the second or the third operand."""
+        """Describes a select: each element comes from the second or the third operand."""
         return None
 
     def ordered(self, op: Op, low: int, apart: int) -> F | None:
-        """Whether the operand with the number `low`, plus `apart`, is at most the other operand."""
+        """Describes a comparison: whether operand number `low`, plus `apart`, is at most the other operand."""
         return None
 
     def block(self, op: Op) -> F | None:
-        """The index of the block along the axis in the attribute `axis`."""
+        """Describes the index of the block along the axis in the attribute `axis`."""
         return None
 
     def blocks(self, op: Op) -> F | None:
-        """The number of blocks along the axis in the attribute `axis`."""
+        """Describes the number of blocks along the axis in the attribute `axis`."""
         return None
 
     def repeated(self, op: Op) -> F | None:
-        """The operand, broadcast."""
+        """Describes a broadcast of the operand."""
         return None
 
     def reshaped(self, op: Op) -> F | None:
-        """The operand's elements, in row-major order, in another shape."""
+        """Describes the operand's elements, in row-major order, in another shape."""
         return None
 
     def transposed(self, op: Op) -> F | None:
-        """The operand with its axes in the order of the attribute `axes`."""
+        """Describes the operand with its axes in the order of the attribute `axes`."""
         return None
 
     def converted(self, op: Op) -> F | None:
-        """The operand in another type."""
+        """Describes the operand converted to another type."""
         return None
 
     def moved(self, op: Op) -> F | None:
-        """The operand, in other threads."""
+        """Describes the operand moved to other threads."""
         return None
 
 
 class ValueOrder(NamedTuple):
-    """States that low + apart <= high for each element."""
+    """The statement that low + apart <= high for each element."""
 
     low: Value
     high: Value
@@ -107,17 +107,17 @@ class ValueOrder(NamedTuple):
 
 
 class ValueOrders(Forms[ValueOrder]):
-    """The comparisons of two values."""
+    """Describes the results of comparisons of two values."""
 
     def ordered(self, op: Op, low: int, apart: int) -> ValueOrder:
         return ValueOrder(op.operands[low], op.operands[1 - low], apart)
 
 
 class ScalableForms(Forms[F]):
-    """Descriptions that stay of the same kind if a value is multiplied by a constant."""
+    """Descriptions that can be multiplied by a constant."""
 
     def times(self, value: Value, factor: int) -> F | None:
-        """The description of a value times a constant."""
+        """Returns the description of a value times a constant."""
         raise NotImplementedError
 
     def multiplied(self, op: Op) -> F | None:
@@ -135,7 +135,7 @@ K = TypeVar("K")
 
 
 def plus(a: Mapping[K, int], b: Mapping[K, int], times: int = 1) -> dict[K, int]:
-    """`a` plus `times` · `b`, where both map terms to their factors. No factor of the result is 0."""
+    """Returns `a` plus `times` · `b`. Both map terms to factors. Terms with the factor 0 are left out of the result."""
     out = dict(a)
     for term, factor in b.items():
         out[term] = out.get(term, 0) + factor * times
@@ -147,7 +147,7 @@ Linear = tuple[dict[Value, int], int]
 
 
 def linear(value: Value) -> Linear:
-    """A scalar integer as Σ coefficient · value + constant. Sums and products with constants are expanded.
+    """Writes a scalar integer as Σ coefficient · value + constant. Sums and products with constants are expanded.
 
     >>> # r * 4 + 3  →  ({r: 4}, 3)
 

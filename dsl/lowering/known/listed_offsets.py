@@ -1,4 +1,5 @@
-"""Element offsets that are not linear in the coordinates, as lists: `arange(32) ^ 1`, `i // 3 * 5 + i % 3`."""
+"""Lists the offset of each element if offsets are not linear in the coordinates: `arange(32) ^ 1`, `i // 3 * 5 + i %
+3`."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ MOST_LISTED = 1 << 12  # the maximum number of elements of a tile: for 4096, eac
 
 
 class Listed(NamedTuple):
-    """Element offsets of a tile. Each is an entry of `elements` (row-major) + Σ terms + constant. `terms` is as in
-    `Affine`."""
+    """Element offsets of a tile: for each element, its entry in `elements` (row-major) + Σ terms + constant. `terms` is
+    as in `Affine`."""
 
     elements: tuple[int, ...]
     terms: Terms
@@ -26,25 +27,25 @@ class Listed(NamedTuple):
     kind: str = "listed"  # named tuples with equal fields are equal, and this field makes them differ from an `Affine`
 
     def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """The least and the greatest offset, if all terms are 0."""
+        """Returns the least and the greatest offset, if all terms are 0."""
         return self.constant + min(self.elements), self.constant + max(self.elements)
 
     def values(self, shape: tuple[int, ...]) -> list[int]:
-        """The offsets of all elements, if all terms are 0."""
+        """Returns the offsets of all elements, if all terms are 0."""
         return [self.constant + e for e in self.elements]
 
     def one_to_one(self, shape: tuple[int, ...]) -> bool:
-        """Whether different elements have different offsets."""
+        """Returns whether different elements have different offsets."""
         return len(set(self.elements)) == len(self.elements)
 
 
 Sum = tuple[list[int], dict[int, int]]
-"""A number for each element, and a dict from scalars to factors. Each scalar times its factor is added to all
-elements."""
+"""A list with a number for each element, and a dict from scalars to factors. Each scalar times its factor is added to
+all elements."""
 
 
 class ListedOffsets(Forms[Sum]):
-    """The offsets of one function's values, computed on demand."""
+    """Computes the offsets that values of one function contain, on demand."""
 
     def __init__(self) -> None:
         self.sums: dict[Value, Sum | None] = {}
@@ -76,7 +77,7 @@ class ListedOffsets(Forms[Sum]):
         return self._computed(op) if found is None else found
 
     def _computed(self, op: Op) -> Sum | None:
-        """Computes the operation for each element. Returns None if an operand contains unknown scalars."""
+        """Evaluates the operation for each element. Returns None if an operand contains unknown scalars."""
         if op.spec.algebra.computes is None:
             return None
         parts = [self.sum(operand) for operand in op.operands]

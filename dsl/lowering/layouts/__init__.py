@@ -1,1 +1,1 @@
-"""Layouts: linear maps over F2 that state which lane and register contain each element."""
+"""Layouts are linear maps over F2. They state which warp, lane and register contain each element of a tile."""

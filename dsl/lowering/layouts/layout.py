@@ -1,5 +1,5 @@
-"""Layouts: linear maps over F2, from the bits of a position (register, lane, warp, offset) to the bits of an element's
-coordinate.
+"""Layouts: linear maps over F2 from the bits of a position (register, lane and warp, or offset) to the bits of an
+element's coordinate.
 
 Source: "Linear Layouts: Robust Code Generation of Efficient Tensor Computation Using F2" (arXiv 2505.23819).
 """
@@ -16,18 +16,18 @@ from typing import Any, ClassVar, TypeVar
 
 
 class LayoutError(ValueError):
-    """An impossible layout. The message states which requirement the layout violates."""
+    """Raised for an impossible layout. The message states the violated requirement."""
 
 
 def bits_of(extent: int) -> int:
-    """The binary logarithm of a power of two. Raises LayoutError for other numbers."""
+    """Returns the binary logarithm of a power of two. Raises LayoutError for other numbers."""
     if extent <= 0 or extent & (extent - 1):
         raise LayoutError(f"{extent} is no power of two")
     return extent.bit_length() - 1
 
 
 def apply(bases: Iterable[int], value: int) -> int:
-    """The image of `value`: the XOR of the bases at its set bits."""
+    """Returns the XOR of the bases that belong to the set bits of `value`."""
     out = 0
     for basis in bases:
         if value & 1:
@@ -37,8 +37,8 @@ def apply(bases: Iterable[int], value: int) -> int:
 
 
 def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
-    """The reason why `layout` cannot be the layout of a tile in the registers of a block. The result is "" if there is
-    no such reason."""
+    """Returns the reason why `layout` cannot be the register layout of a tile with this shape. Returns "" if it can
+    be."""
     if not isinstance(layout, Layout) or layout.shape != shape or [*layout.bases] != ["register", "lane", "warp"]:
         return f"it takes a Layout of {list(shape)}, by register, lane and warp"
     if len(layout.lane) != 5 or 1 << len(layout.warp) != warps:
@@ -51,10 +51,10 @@ def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
 
 
 class BasisSpan:
-    """A vector space over F2, given by vectors that span it. The rows are in echelon form. Each row is stored with the
-    combination of inserted vectors whose XOR is the row.
+    """The vector space over F2 that the inserted vectors span, as rows in echelon form. Each row is stored with a bit
+    mask of the inserted vectors whose XOR is the row.
 
-    `solve(v)` returns the combination whose XOR is v, or None. A combination has one bit for each inserted vector.
+    `solve(v)` returns a bit mask of the inserted vectors whose XOR is v, or None if there are no such vectors.
     """
 
     __slots__ = ("rows",)
@@ -95,12 +95,14 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def _cached(method: M) -> M:
-    """A method of layouts with cached results. Layouts are never freed, so the cache keeps nothing else alive."""
+    """Decorator that caches the results of a `Layout` method. Layouts are never freed, so the cache keeps nothing else
+    alive."""
     return lru_cache(maxsize=8192)(method)  # type: ignore[return-value]
 
 
 class _Interned(type):
-    """Makes equal layouts the same object. Layouts are compared by identity, and equal layouts share cached results."""
+    """Metaclass that creates only one object for equal layouts. So layouts are compared by identity and share cached
+    results."""
 
     known: ClassVar[dict[tuple, Layout]] = {}
 
@@ -111,16 +113,16 @@ class _Interned(type):
 
 @dataclass(frozen=True, eq=False)
 class Layout(metaclass=_Interned):
-    """The positions of the elements of a tile of `shape`.
+    """Maps positions, such as (register, lane, warp), to the elements of a tile of `shape`.
 
-    `places` lists the inputs of the map, such as `register`. Each input has a name and one basis for each of its bits.
-    The coordinate of an element is the XOR of the bases of all set bits. A coordinate is one integer, the row-major
-    index of the element. All extents are powers of two, so the bits of a coordinate are the bits of the separate
-    coordinates side by side, with the last axis lowest. A bit with a zero basis does not change the coordinate: the
+    `places` lists the inputs of the map, such as `register`. Each input has a name and one basis (an integer) for each
+    of its bits. The XOR of the bases of all set bits is the coordinate of an element. A coordinate is one integer, the
+    row-major index of the element. All extents are powers of two, so a coordinate contains the bits of the index along
+    each axis side by side, with the last axis lowest. A bit with a zero basis does not change the coordinate: the
     element is replicated.
 
-    In the following example of a 4x8 tile, each lane has 2 elements of a row, so a row takes 4 lanes. Two warps have
-    the same elements::
+    In this example of a 4x8 tile, each lane holds 2 elements of a row, so 4 lanes hold a row. Two warps hold the same
+    elements::
 
         >>> a = Layout.registers((4, 8), register=[1], lane=[2, 4, 8, 16, 0], warp=[0])
         >>> a.place(register=1, lane=5)     # 1 ^ 2 ^ 8 = 11: row 1, column 3
@@ -130,7 +132,8 @@ class Layout(metaclass=_Interned):
         >>> a.replicated["lane"], a.replicated["warp"]   # bits that change nothing
         (16, 1)
 
-    A layout in shared memory has one input, `offset`, in elements. In an XOR swizzle, a basis has two bits::
+    A layout in shared memory has one input, `offset`, which counts elements. In an XOR swizzle, a basis may have two
+    set bits::
 
         >>> s = Layout((4, 4), (("offset", (1, 2, 5, 10)),))   # row r starts at column r: 5 = row 1 ^ column 1
         >>> s.place(offset=4)
@@ -162,9 +165,9 @@ class Layout(metaclass=_Interned):
     def blocked(
         shape: tuple[int, ...], vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...]
     ) -> Layout:
-        """Each lane has a contiguous block of `vector` elements. The blocks of `lanes` lanes are side by side in a
-        warp, and the tiles of `warps` warps are side by side in a thread block. The rest of the tile is in further
-        registers. The last axis varies fastest. Lanes and warps that are not needed for the tile have copies.
+        """Returns a blocked layout. Each lane holds a contiguous block of `vector` elements. In a warp, the blocks of
+        `lanes` lanes are side by side. In a thread block, the parts of `warps` warps are side by side. Further
+        registers hold the rest of the tile. The last axis varies fastest. Lanes and warps beyond the tile hold copies.
 
         >>> Layout.blocked((2, 64), (1, 2), (1, 32), (2, 1)).warp
         (64,)
@@ -196,12 +199,12 @@ class Layout(metaclass=_Interned):
     def default(
         shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1, apart: bool = False, run: int = 0
     ) -> Layout:
-        """Distributes the elements of a tile. Axis `fast` varies fastest, followed by the other axes from last to
+        """Returns the default layout of a tile. Axis `fast` varies fastest, followed by the other axes from last to
         first. The elements fill `vector` registers of a lane, then lanes, then warps, then further registers.
 
-        With `apart`, warps are distributed along the axes other than `fast`, as far as these axes suffice. If `run` is
-        not 0, `fast` is divided into groups of `run` elements: the index within a group varies fastest, then the other
-        axes, then the number of the group.
+        If `apart` is true, warps are distributed along the axes other than `fast`, as far as these axes are long
+        enough. If `run` is not 0, axis `fast` is divided into groups of `run` elements. Then the index within a group
+        varies fastest, then the other axes, then the group number.
         """
         strides = _strides(shape)
         axes = list(reversed(range(len(shape))))
@@ -223,7 +226,7 @@ class Layout(metaclass=_Interned):
 
     @staticmethod
     def of_one(shape: tuple[int, ...], warps: int) -> Layout:
-        """A layout in which each thread has all elements, in order."""
+        """Returns a layout in which each thread holds all elements, in order."""
         register = [1 << bit for bit in range(bits_of(prod(shape)))]
         return Layout.registers(shape, register, [0] * 5, [0] * bits_of(warps))
 
@@ -247,34 +250,34 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def thread(self) -> tuple[int, ...]:
-        """The bases of the bits of a thread's index in its block: lane bits first, then warp bits."""
+        """The bases of the bits of the thread index: first of the lane bits, then of the warp bits."""
         return self.lane + self.warp
 
     @property
     def count(self) -> int:
-        """The number of elements of a thread. Each element takes one register."""
+        """The number of elements that each thread holds, one in each register."""
         return 1 << len(self.register)
 
     @cached_property
     def flat(self) -> tuple[int, ...]:
-        """The bases of all inputs, starting with the first input."""
+        """The bases of all inputs in one tuple, starting with those of the first input."""
         return tuple(b for _, bases in self.places for b in bases)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """The coordinate of each register of thread 0."""
+        """The coordinates of the elements in the registers of thread 0."""
         return tuple(apply(self.register, r) for r in range(self.count))
 
     def place(self, **at: int) -> int:
-        """The coordinate for these values of the inputs. Inputs that are not passed are 0."""
+        """Returns the coordinate at a position, for example `place(register=1, lane=5)`. Omitted inputs are 0."""
         out = 0
         for name, value in at.items():
             out ^= apply(self.bases[name], value)
         return out
 
     def apply(self, value: int) -> int:
-        """The coordinate for the inputs whose bits `value` contains. The lowest bits of `value` are those of the first
-        input."""
+        """Returns the coordinate at a position. `value` contains the bits of all inputs, with those of the first input
+        lowest."""
         return apply(self.flat, value)
 
     def coordinates(self, index: int) -> tuple[int, ...]:
@@ -282,21 +285,21 @@ class Layout(metaclass=_Interned):
 
     @_cached
     def weighed(self, coefficients: tuple[int, ...]) -> tuple[int, ...]:
-        """The weighted sum of the coordinates of each basis, in the order of `flat`. `coefficients` contains the weight
-        of each axis."""
+        """Returns Σ coefficient · coordinate for each basis, in the order of `flat`. `coefficients` contains one number
+        for each axis."""
         places = (self.coordinates(b) for b in self.flat)
         return tuple([sum([c * x for c, x in zip(coefficients, at, strict=True)]) for at in places])
 
     def axis_mask(self, axis: int) -> int:
-        """The bits of a coordinate that belong to `axis`."""
+        """Returns a mask of the bits of a coordinate that belong to `axis`."""
         return (self.shape[axis] - 1) * _strides(self.shape)[axis]
 
     @cached_property
     def replicated(self) -> dict[str, int]:
-        """The bits of lane and warp numbers that do not change which elements a thread has.
+        """Masks of the lane bits and warp bits that do not change which elements a thread holds.
 
-        Threads that differ only in these bits have the same elements. The thread in which all these bits are 0 stores
-        the elements.
+        Threads that differ only in these bits hold the same elements. The thread in which all these bits are 0 stores
+        the elements to memory.
         """
         span = BasisSpan(self.register)  # registers come first, because they do not distinguish threads
         out = {}
@@ -314,8 +317,8 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def vectors(self) -> tuple[int, ...]:
-        """The number of contiguous elements along each axis that a thread's first registers contain, in order and
-        aligned."""
+        """For each axis, the greatest n such that the first n registers of a thread contain n contiguous elements, in
+        order and aligned."""
         return tuple(self._vector(axis) for axis in range(len(self.shape)))
 
     def _vector(self, axis: int) -> int:
@@ -329,8 +332,8 @@ class Layout(metaclass=_Interned):
         return 1 << n
 
     def with_first(self, axis: int) -> Layout:
-        """Reorders registers so that the first registers contain contiguous elements along `axis`. Each thread keeps
-        its elements."""
+        """Returns the layout with reordered registers: the first registers contain contiguous elements along `axis`.
+        Each thread keeps its elements."""
         stride = _strides(self.shape)[axis]
         along = [stride << n for n in range(bits_of(self.shape[axis]))]
         first = [b for b in along if b in self.register]
@@ -338,7 +341,7 @@ class Layout(metaclass=_Interned):
         return Layout.registers(self.shape, [*first, *rest], self.lane, self.warp)
 
     def is_pure(self, axis: int) -> bool:
-        """Whether each basis changes either only the index along `axis`, or only other indices."""
+        """Whether no basis changes both the index along `axis` and another index."""
         mask = self.axis_mask(axis)
         return all(not b & mask or not b & ~mask for b in self.flat)
 
@@ -346,7 +349,8 @@ class Layout(metaclass=_Interned):
     def has_plain_copies(self) -> bool:
         """Whether elements are replicated only by lane or warp bits with a zero basis.
 
-        In this case all other bits select different elements, and a reduction over these bits takes each element once.
+        In this case, all other bits select different elements, and a reduction over these bits combines each element
+        once.
         """
         span = BasisSpan()
         return all(span.add(b) for b in (*self.register, *(b for b in self.thread if b)))
@@ -361,7 +365,7 @@ class Layout(metaclass=_Interned):
     # ---- algebra ----
 
     def invert(self) -> Layout:
-        """The map from coordinates back to the bits of the inputs. For a replicated element, the map returns one of its
+        """Returns the inverse, which maps coordinates back to positions. A replicated element is mapped to one of its
         positions.
 
         The inverse has the shape `(2^bits of all inputs,)`, and its only input is `coordinate`. Raises LayoutError if
@@ -381,7 +385,7 @@ class Layout(metaclass=_Interned):
     @_cached
     def drop(self, axis: int, keep: bool = False) -> Layout:
         """Removes an axis. The bits of the axis are removed from all bases, and then redundant register bits are
-        removed. With `keep`, the axis stays, with extent 1."""
+        removed. If `keep` is true, the axis remains with extent 1."""
         strides = _strides(self.shape)
         extent, inner = self.shape[axis], strides[axis]
         shape = (*self.shape[:axis], *((1,) if keep else ()), *self.shape[axis + 1 :])
@@ -399,14 +403,15 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple(places))
 
     def reshape(self, shape: tuple[int, ...]) -> Layout:
-        """The same elements in another shape. Row-major indices do not change, so the bases stay the same."""
+        """Returns the layout of the same elements in another shape. Row-major indices do not change, so the bases stay
+        the same."""
         if prod(shape) != prod(self.shape):
             raise LayoutError(f"cannot reshape {self.shape} to {shape}")
         return Layout(tuple(shape), self.places)
 
     @_cached
     def transpose(self, axes: tuple[int, ...]) -> Layout:
-        """The layout whose axis i is axis `axes[i]` of this layout."""
+        """Returns the layout whose axis i is axis `axes[i]` of this layout."""
         shape = tuple(self.shape[a] for a in axes)
         strides = _strides(shape)
 
@@ -417,8 +422,8 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple((n, tuple(image(b) for b in bases)) for n, bases in self.places))
 
     def expand(self, axis: int, extent: int, bases: tuple[int, ...]) -> Layout:
-        """Inserts an axis of `extent`. New highest register bits count along this axis, with the given `bases`, in
-        order."""
+        """Inserts an axis of length `extent`. Adds one register bit for each entry of `bases`, which is its basis along
+        the new axis."""
         shape = (*self.shape[:axis], extent, *self.shape[axis:])
         narrow = (*self.shape[:axis], 1, *self.shape[axis:])
         places = []
@@ -431,9 +436,8 @@ class Layout(metaclass=_Interned):
 
     @_cached
     def repeated_in(self, wide: Layout) -> list[int] | None:
-        """Returns, for each register of `wide`, the register of this layout with the same value. This layout is that of
-        the source of a broadcast, and `wide` is that of the result. Returns None if a thread would need an element that
-        another thread has."""
+        """For a broadcast from this layout to `wide`, maps each register of the result to its source register. Returns
+        None if a thread would need an element of another thread."""
         span, strides = BasisSpan(self.register), zip(_strides(self.shape), self.shape, strict=True)
         kept = [stride if extent > 1 else 0 for stride, extent in strides]
 
@@ -450,8 +454,8 @@ class Layout(metaclass=_Interned):
 
     @_cached
     def registers_of(self, wanted: Layout) -> list[int] | None:
-        """Returns, for each register of `wanted`, the register of this layout that has the same element in the same
-        thread.
+        """Returns, for each register of `wanted`, the register of this layout that contains the same element in the
+        same thread.
 
         Returns None if an element is in another thread, or if its register differs between threads. The shapes must be
         equal.
@@ -470,7 +474,7 @@ class Layout(metaclass=_Interned):
     # ---- text ----
 
     def __str__(self) -> str:
-        """The bases of each input, as coordinates."""
+        """Lists the bases of each input as coordinates."""
         parts = []
         for name, bases in self.places:
             parts.append(f"{name} [{', '.join(str(list(self.coordinates(b))) for b in bases)}]")
@@ -478,8 +482,8 @@ class Layout(metaclass=_Interned):
 
 
 def row_major(extents: Sequence[Any], times: Callable[[Any, Any], Any] = mul) -> list[Any]:
-    """Row-major strides in elements, without gaps: (2, 3, 4) → 12, 4, 1. `times` multiplies extents, which may be
-    expressions."""
+    """Returns row-major strides in elements, without gaps: (2, 3, 4) → 12, 4, 1. `times` multiplies two extents, which
+    may be expressions."""
     inward = accumulate(reversed(extents[1:]), times, initial=1)
     return [*inward][::-1][: len(extents)]
 

@@ -1,7 +1,7 @@
-"""Element types in numpy: how values are represented, stored in memory, and rounded.
+"""Element types in numpy: how their values are represented, stored in memory, and rounded.
 
-Types that numpy lacks are represented by other types. A bf16 or tf32 becomes the float32 with the same value. An e4m3
-or e5m2 becomes a byte with the same bits. An s4 or u4 becomes a byte with the same value. A b1 becomes an i1.
+Types that numpy lacks are represented by other numpy types. A bf16 or tf32 becomes the float32 with the same value. An
+e4m3 or e5m2 becomes a byte with the same bits. An s4 or u4 becomes a byte with the same value. A b1 becomes a bool.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HELD = {
 
 @cache
 def held(dtype: DType, index_bits: int = 32) -> np.dtype:
-    """The numpy type that represents values of a type. An `index` has 32 or 64 bits, depending on the variant."""
+    """Returns the numpy type that represents values of a type. An `index` has `index_bits` bits, 32 or 64."""
     if dtype.kind == "index":
         return np.dtype(np.int64 if index_bits == 64 else np.int32)
     return np.dtype(_HELD[dtype.name])
@@ -35,7 +35,7 @@ def held(dtype: DType, index_bits: int = 32) -> np.dtype:
 
 @cache
 def stored(dtype: DType) -> np.dtype:
-    """The numpy type of an element in memory."""
+    """Returns the numpy type of an element in memory."""
     return np.dtype(np.uint16) if dtype is BF16 else held(dtype)
 
 
@@ -63,7 +63,7 @@ def spread(x: Array, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def to_bf16(x: Array) -> Array:
-    """float32 values rounded to the nearest bf16, ties to even."""
+    """Rounds float32 values to the nearest bf16, ties to even."""
     x = np.asarray(x, np.float32)
     bits = x.view(np.uint32)
     kept = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
@@ -71,7 +71,7 @@ def to_bf16(x: Array) -> Array:
 
 
 def to_tf32(x: Array) -> Array:
-    """float32 values rounded to a fraction of 10 bits, ties away from zero."""
+    """Rounds float32 values to a fraction of 10 bits, ties away from zero."""
     x = np.asarray(x, np.float32)
     kept = (x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     return np.where(np.isfinite(x), kept.view(np.float32), x)
@@ -83,8 +83,8 @@ def upper_tf32(x: Array) -> Array:
 
 
 def odd_f32(x: Array) -> Array:
-    """float64 values rounded to odd in float32: the last bit is set if the result is inexact. If the result is then
-    rounded to fewer bits, this equals rounding the float64 value once."""
+    """Rounds float64 values to odd in float32: truncates, and sets the last bit if the result is inexact. A later
+    rounding of the result to fewer bits then equals a single rounding of the float64 value."""
     x = np.asarray(x, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         near = x.astype(np.float32)
@@ -94,7 +94,7 @@ def odd_f32(x: Array) -> Array:
 
 
 def nearest(x: Array, to: DType) -> Array:
-    """float64 or float32 values rounded once to the float type `to`: to nearest, ties to even."""
+    """Rounds float64 or float32 values once to the float type `to`: to nearest, ties to even."""
     x = np.asarray(x)
     if to is BF16:
         return to_bf16(odd_f32(x) if x.dtype == np.float64 else x)
@@ -102,7 +102,7 @@ def nearest(x: Array, to: DType) -> Array:
 
 
 def _next(x: Array, up: Array, to: DType) -> Array:
-    """The neighbouring number of the type `to`, above or below each value."""
+    """Returns the next number of the type `to` above each value where `up` is true, and below it elsewhere."""
     if to is not BF16:
         kind = held(to).type
         return np.nextafter(x, np.where(up, kind(np.inf), kind(-np.inf)))
@@ -114,7 +114,7 @@ def _next(x: Array, up: Array, to: DType) -> Array:
 
 
 def round_to(x: Array, to: DType, rounding: str | None) -> Array:
-    """float64 values rounded to a float type. The default `rounding` is to nearest. `rz` is towards zero, `rp` is up,
+    """Rounds float64 values to a float type. The default `rounding` is to nearest. `rz` is towards zero, `rp` is up,
     and `rm` is down."""
     near = nearest(x, to)
     if rounding in (None, "rn"):
@@ -139,8 +139,8 @@ def round_to(x: Array, to: DType, rounding: str | None) -> Array:
 
 @cache
 def fp8_values(name: str) -> np.ndarray:
-    """The float32 value of each of the 256 bit patterns. e4m3 has no infinity. In the NaN of e4m3, all bits except the
-    sign are set."""
+    """Returns the float32 value of each of the 256 bit patterns of an FP8 type. e4m3 has no infinity. In the NaN of
+    e4m3, all bits except the sign are set."""
     fraction, bias = {"e4m3": (3, 7), "e5m2": (2, 15)}[name]
     exponent, low = np.arange(128) >> fraction, np.arange(128) & (1 << fraction) - 1
     values = np.ldexp(low + (exponent > 0) * float(1 << fraction), np.maximum(exponent, 1) - bias - fraction)
@@ -151,13 +151,13 @@ def fp8_values(name: str) -> np.ndarray:
 
 
 def from_fp8(bits: Array, dtype: DType) -> Array:
-    """The values of e4m3 or e5m2 elements, as float32."""
+    """Converts e4m3 or e5m2 bits to float32."""
     return fp8_values(dtype.name)[np.asarray(bits, np.uint8)]
 
 
 def to_fp8(x: Array, dtype: DType) -> Array:
-    """The FP8 bits of float64 or float32 values. Values are rounded once to nearest, ties to even, and saturate. NaN
-    becomes 0x7F. `ml_dtypes` is not used because it rounds float64 twice, through float32, and does not saturate."""
+    """Converts float64 or float32 values to FP8 bits. Rounds once to nearest, ties to even, and saturates. NaN becomes
+    0x7F. `ml_dtypes` is not used because it rounds float64 twice, through float32, and does not saturate."""
     x = np.asarray(x, np.float64)
     values = fp8_values(dtype.name)[:127].astype(np.float64)
     values = values[np.isfinite(values)]
@@ -175,9 +175,10 @@ _WHOLE = {None: np.trunc, "rz": np.trunc, "rn": np.rint, "rp": np.ceil, "rm": np
 
 
 def float_to_int(x: Array, kind: np.dtype, rounding: str | None) -> Array:
-    """Converts floats to integers, saturating. By default, values are truncated. NaN becomes 0."""
-    # In C, converting a float beyond the integer range is undefined. float64 lacks the greatest 64-bit integer, so that
-    # is not converted either.
+    """Converts floats to integers. Values out of range saturate, and NaN becomes 0. By default, fractions are
+    truncated."""
+    # In C, the conversion of a float out of the integer range is undefined. float64 lacks the greatest 64-bit integer,
+    # so the bounds of the range are not converted either.
     whole = _WHOLE[rounding](np.asarray(x, np.float64))
     low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     inside = (whole > low) & (whole < high)
@@ -195,7 +196,8 @@ def int_to_float(x: Array, to: DType, rounding: str | None) -> Array:
             return near
         flat = [_directed(int(i), float(f), rounding) for i, f in zip(x.reshape(-1), near.reshape(-1), strict=True)]
         return np.array(flat, np.float64).reshape(x.shape)
-    # float64 has 53 bits, so the lowest bits are combined into one sticky bit, and the result is rounded correctly
+    # float64 has 53 bits: combine the lowest bits of a large integer into one sticky bit, so that it is rounded
+    # correctly
     if x.dtype.itemsize == 8:
         kind = x.dtype.type
         low = x & kind(0xFFF)
@@ -224,17 +226,17 @@ def int_to_int(x: Array, to: DType, kind: np.dtype, saturate: bool) -> Array:
 
 
 def as_float(x: Array, dtype: DType) -> Array:
-    """Values of any float type as float64, which represents all of these values exactly."""
+    """Converts values of any float type to float64, which represents all of them exactly."""
     return np.asarray(from_fp8(x, dtype) if dtype.name in ("e4m3", "e5m2") else x, np.float64)
 
 
 def unit(dtype: DType) -> float:
-    """The distance from 1 to the next larger number of a float type."""
+    """Returns the distance from 1 to the next larger number of a float type."""
     return 2.0 ** (1 - FLOATS[dtype.name][0])
 
 
 def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
-    """A constant of a type. Integers wrap, and floats are rounded."""
+    """Converts a Python number to a constant of a type. Integers wrap, and floats are rounded."""
     kind = held(dtype, index_bits)
     if dtype is BF16:
         return nearest(np.float64(value), BF16)[()]
@@ -247,13 +249,14 @@ def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
 
 
 def least(dtype: DType) -> float:
-    """The least positive number of a float type. It is also the distance between neighbouring subnormal numbers."""
+    """Returns the least positive number of a float type, which is also the distance between neighbouring subnormal
+    numbers."""
     digits, exponent, _ = FLOATS[dtype.name]
     return 2.0 ** (exponent - digits + 1)
 
 
 def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:
-    """a·b + c, rounded once."""
+    """Computes a·b + c, rounded once."""
     if dtype is F64:
         return _fma_of_doubles(*np.broadcast_arrays(a, b, c))
     a, b, c = (np.asarray(v, np.float64) for v in (a, b, c))
@@ -261,7 +264,7 @@ def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:
     total = product + c
     back = total - product
     lost = (product - (total - back)) + (c - back)
-    # `total` is rounded to odd in float64. float64 has enough bits that a second rounding to `to` equals a single
+    # Round `total` to odd in float64. float64 has enough bits that a second rounding to `dtype` equals a single
     # rounding.
     bits = np.asarray(total).view(np.int64)
     even = (bits & 1) == 0

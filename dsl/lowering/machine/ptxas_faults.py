@@ -1,4 +1,4 @@
-"""Workarounds for faults of ptxas, which assembles some correct PTX to wrong machine code. This file rewrites such PTX.
+"""Workarounds for faults of ptxas, which assembles some correct PTX to wrong machine code. This file rewrites that PTX.
 
 | fault | first target | versions of ptxas |
 |---|---|---|
@@ -8,11 +8,11 @@
 | conversions of four floats >= 0 to bytes become an illegal instruction (F2IP.U8.F32.RELU) | sm_89 | 12.0 to 13.5 |
 | of equal wgmma products, all but one or two are dropped (HGMMA) | sm_90a | 12.0 to 13.5 |
 
-Versions 12.0 to 13.5 were examined. sm_120 has only the fourth fault. `tests/lowering/ptxas_texts.py` has a PTX text
-that triggers each fault. `python -m tests.ptxas_versions` assembles these texts with each version and examines the
-machine code. To run PTX, the driver uses its own assembler. The assembler of driver 580.159.04 (on an H200) shows all
-five faults with the original texts, and none with the texts that this file writes. Random programs revealed the first
-four faults: 4 of 24,000 programs gave correct results on the emulator and wrong results on a device.
+Versions 12.0 to 13.5 were examined. On sm_120, only the fourth fault occurs. `tests/lowering/ptxas_texts.py` contains
+PTX that triggers each fault. `python -m tests.ptxas_versions` assembles this PTX with each version and examines the
+machine code. The driver contains its own assembler. Driver 580.159.04 (on an H200) shows all five faults with the
+original PTX, and none after the rewrites of this file. Random programs revealed the first four faults: 4 of 24,000
+programs gave correct results on the emulator and wrong results on a device.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def avoid_faults(ptx: str) -> str:
 
 
 def keep_products(ptx: str) -> str:
-    """Puts a fence between wgmma products with equal operands and equal accumulator registers.
+    """Inserts a fence between wgmma products with equal operands and equal accumulator registers.
 
-    ptxas treats the accumulator of `wgmma.mma_async` only as a result, not as an input. So ptxas runs equal products
-    only once. This was observed with three equal products in sequence, with products A, B, A, B, and in a loop of four
-    iterations. A commit between the products does not prevent the fault. A fence or a wait prevents it. If a descriptor
-    register was loaded from memory, ptxas 13.3 to 13.5 miss that the register changes.
+    ptxas treats the accumulator of `wgmma.mma_async` only as a result, not as an input. So it drops all but one or two
+    of several equal products. This happened with three equal products in sequence, with products A, B, A, B, and in a
+    loop of four iterations. A commit between the products does not prevent the fault, but a fence or a wait does. If a
+    descriptor register was loaded from memory, ptxas 13.3 to 13.5 do not notice that the register changes.
 
-    The compiler's own code has a fence before the products of each stage, and these products differ. So this function
-    does not change the compiler's own code. It may change code from instructions of plug-ins. On an H200, 17 of 32 PTX
-    texts with sequences of products gave wrong results, both with ptxas 13.0 and with the driver.
+    The compiler's own code contains a fence before the products of each stage, and these products differ. So this
+    function changes only PTX from instructions of plug-ins. On an H200, 17 of 32 PTX texts with sequences of products
+    gave wrong results, both with ptxas 13.0 and with the driver.
     """
     if PRODUCT not in ptx:
         return ptx
@@ -72,8 +72,8 @@ def keep_products(ptx: str) -> str:
 
 
 def apart(part: str, targets: set[str], loaded: set[str]) -> str:
-    """Rewrites the `part` of the PTX between two fences or waits. Adds a fence before each product that may equal an
-    earlier product."""
+    """Rewrites a `part` of the PTX between two fences or waits. Inserts a fence before each product that may equal an
+    earlier product. `targets` are branch targets, and `loaded` are registers loaded from memory."""
     if part.count(PRODUCT) < 2 and not any(f"{target}:" in part for target in targets):
         return part
     values: dict[str, Any] = {}  # maps a register to its value, if the value changed since the start of the part
@@ -105,8 +105,8 @@ def is_copy(name: str, taken: list[Any]) -> bool:
 
 
 def value_of(name: str, taken: list[Any]) -> Any:
-    """A description of the value that an instruction computes. Equal descriptions mean equal values. There are three
-    forms: the value of the copied register, a base plus a number, or the instruction with its operands."""
+    """Describes the value that an instruction computes, so that equal descriptions mean equal values. The description
+    is the value of a copied register, a base plus a number, or the instruction with its operands."""
     if is_copy(name, taken):
         return taken[0]
     if name.startswith(("add.s64", "add.u64")) and str(taken[1]).lstrip("-").isdigit():
@@ -119,9 +119,9 @@ def value_of(name: str, taken: list[Any]) -> Any:
 def widen_extremes(ptx: str) -> str:
     """Computes minima and maxima of 16-bit integers in 32 bits.
 
-    If `setp.eq.b16 p, m, 0` follows `max.s16 m, x, 0`, ptxas uses the predicate that indicates which operand of the
-    maximum was selected. Both halves of a register write the same predicate, and the wrong half writes it last: SASS
-    `VIMNMX.S16x2 R, P0, P0, …`.
+    For `max.s16 m, x, 0` followed by `setp.eq.b16 p, m, 0`, ptxas emits no comparison. It uses the predicate of the
+    maximum, which indicates the selected operand. But both halves of a register write the same predicate, and the wrong
+    half writes it last: SASS `VIMNMX.S16x2 R, P0, P0, …`.
     """
 
     if not any(name in ptx for name in HALVES):  # the regular expression below takes longer than all other code here
@@ -142,11 +142,10 @@ def widen_extremes(ptx: str) -> str:
 
 
 def keep_comparisons(ptx: str) -> str:
-    """Clamps a minimum or maximum at 0 by a shift instead of another maximum. This is done only if the clamped value is
-    compared.
+    """Clamps a minimum or maximum at 0 by a shift instead of another maximum, if the clamped value is compared.
 
-    For `setp.eq.s32 min.relu.s32(x, c), c`, ptxas uses the predicate of VIMNMX.RELU, which is not true for the same
-    values of x as the comparison.
+    For `setp.eq.s32 min.relu.s32(x, c), c`, ptxas emits no comparison, but uses the predicate of VIMNMX.RELU. For some
+    x, that predicate differs from the comparison.
     """
     # Search for plain strings first, because the regular expressions take ten times as long.
     if ".relu.s32" not in ptx and ("min.s32" not in ptx or "max.s32" not in ptx):
@@ -173,11 +172,10 @@ def keep_comparisons(ptx: str) -> str:
 
 
 def keep_conversions(ptx: str) -> str:
-    """Adds -0 to floats that are at least 0 and are then converted to a byte of a packed word. The addition does not
-    change them.
+    """Adds -0, which changes nothing, to floats that are at least 0 and are converted to a byte of a packed word.
 
-    If `cvt.pack.sat.u8` follows conversions of `max.f32(x, 0)`, ptxas generates F2IP.U8.F32.RELU, which is an illegal
-    instruction on an H200 (`relu(x).to(u8)`). The instruction for s8 exists.
+    For conversions of `max.f32(x, 0)` followed by `cvt.pack.sat.u8`, as in `relu(x).to(u8)`, ptxas emits
+    F2IP.U8.F32.RELU. This is an illegal instruction on an H200. The instruction for s8 exists.
     """
     if "cvt.pack.sat.u8.s32" not in ptx:
         return ptx
@@ -198,7 +196,7 @@ def keep_conversions(ptx: str) -> str:
 
 
 def compared(ptx: str) -> set[str]:
-    """The registers that are compared, and the registers from which compared registers were copied or converted."""
+    """Returns the registers that are compared, and the registers from which they were copied or converted."""
     found = {operand for pair in COMPARED.findall(ptx) for operand in pair}
     sources: dict[str, list[str]] = {}
     for to, source in PASSED_ON.findall(ptx):
@@ -213,10 +211,10 @@ def compared(ptx: str) -> set[str]:
 
 
 def keep_signs(ptx: str) -> str:
-    """Writes negations as ~x + 1 if the PTX has two or more signed minima or maxima.
+    """Replaces negations by ~x + 1 if the PTX contains two or more signed minima or maxima.
 
-    ptxas combines `max.s32(c, max.s32(a, neg.s32 b))` into one instruction and drops the negation of b. It does not
-    drop an addition.
+    ptxas combines `max.s32(c, max.s32(a, neg.s32 b))` into one instruction, and drops the negation of b. It never drops
+    the addition in ~b + 1.
     """
     if ptx.count("min.s32") + ptx.count("max.s32") < 2 or "neg.s" not in ptx:
         return ptx

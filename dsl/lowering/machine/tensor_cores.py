@@ -1,8 +1,7 @@
-"""The `mma` instructions for a matrix product, and the layouts that they require.
+"""Selects the `mma` instructions for a matrix product, and computes the layouts that they require.
 
-The rows of `dsl/ptx_templates/mma_sync.toml` describe fragments: linear maps over F2 from (element, lane) to (row,
-column). A tile consists of many fragments. They repeat along the axes of the tile, in further registers and in further
-warps.
+Each entry of `dsl/ptx_templates/mma_sync.toml` describes an instruction's fragments: linear maps over F2 from (element,
+lane) to (row, column). A tile consists of many fragments, in several registers and warps.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ OPERANDS = DTYPES | OPERAND_TYPES
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """A row of `mma_sync.toml`: d[m, n] = a[m, k] @ b[k, n] + c, with the element types of a, b and c."""
+    """An instruction of `mma_sync.toml`: d[m, n] = a[m, k] @ b[k, n] + c, with the element types of a, b and c."""
 
     name: str
     m: int
@@ -39,7 +38,7 @@ class Mma:
 
     @property
     def written(self) -> str:
-        """The shape and the modifier in the form that a schedule uses."""
+        """The shape and the modifier as written in a schedule, such as m16n8k32.satfinite."""
         return ".".join(filter(None, (self.shape, self.modifier)))
 
     @property
@@ -49,7 +48,7 @@ class Mma:
 
 @cache
 def instructions() -> tuple[Mma, ...]:
-    """All rows of `mma_sync.toml`, the largest instruction first."""
+    """Returns all instructions of `mma_sync.toml`, the largest first."""
     rows = family("mma_sync")
     # `fitting` keeps this order, and without a schedule the compiler uses the first result of `fitting`. A smaller
     # shape needs more instructions for the same product.
@@ -58,23 +57,24 @@ def instructions() -> tuple[Mma, ...]:
 
 @cache
 def shapes() -> tuple[str, ...]:
-    """The shapes of all rows, with their modifiers: m16n8k16, m16n8k32.satfinite, …"""
+    """Returns the shapes of all instructions, with their modifiers: m16n8k16, m16n8k32.satfinite, …"""
     return tuple(dict.fromkeys(i.written for i in instructions()))
 
 
 def accumulators(a: DType, b: DType) -> list[str]:
-    """The accumulator types for products of `a` and `b`. The list is empty if no instruction multiplies these types."""
+    """Returns the accumulator types for products of `a` and `b`, or an empty list if no instruction multiplies these
+    types."""
     return list(dict.fromkeys(i.c for i in instructions() if (i.a, i.b) == (a.name, b.name)))
 
 
 def fitting(
     target: Target, a: TileType, b: TileType, c: TileType, shape: str | None, modifier: str, loc: Loc | None
 ) -> list[Mma]:
-    """The instructions that fit a product c[M, N] + a[M, K] @ b[K, N], the largest first. If `shape` is given, only the
-    instruction with this shape is considered.
+    """Returns the instructions that can compute c[M, N] + a[M, K] @ b[K, N], the largest first. If `shape` is not None,
+    considers only instructions of this shape.
 
-    Raises TileError `type` if no instruction has these types, `target` if the target has no instruction with these
-    types, and `shape` if the product is smaller than all these instructions.
+    Raises TileError `type` if no instruction has these types, `target` if only other targets have one, and `shape` if
+    the product is smaller than every such instruction.
     """
 
     types = (a.dtype.name, b.dtype.name, c.dtype.name)
@@ -101,8 +101,8 @@ def fitting(
 
 
 def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
-    """The instructions with these types of operands and accumulator. Raises TileError `type` if there is no such
-    instruction."""
+    """Returns the instructions with these types of operands and accumulator. Raises TileError `type` if there are
+    none."""
     found = [i for i in instructions() if (i.a, i.b, i.c) == types]
     if found:
         return found
@@ -114,7 +114,7 @@ def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) 
 
 
 def _of_modifier(typed: list[Mma], modifier: str, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
-    """The instructions with this modifier. Raises TileError `type` if there is no such instruction. Products of b1
+    """Returns the instructions in `typed` with this modifier. Raises TileError `type` if there are none. Products of b1
     always need a modifier."""
     found = [i for i in typed if i.modifier == modifier]
     if found:
@@ -140,7 +140,8 @@ def type_hint(a: DType, b: DType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """How a product is distributed: the layouts of its tiles, and the offsets of the instructions that compute it.
+    """The distribution of a product over threads: the layouts of its tiles, and the offsets of the instructions that
+    compute it.
 
     `rows`, `columns`: pairs (row or column of the instruction, row or column of the tile). The row or column of the
         instruction is a power of two.
@@ -160,10 +161,10 @@ class Product:
 def accumulator(
     instruction: Mma, shape: tuple[int, int], warps: tuple[int, int], contiguous: tuple[int, int] = (1, 1)
 ) -> Layout:
-    """The layout of an accumulator of `shape`, with `warps` along each axis.
+    """Returns the layout of an accumulator of this `shape`. `warps` contains the number of warps along each axis.
 
-    Each warp has one contiguous part of the tile. A thread has `contiguous` neighbouring elements along each axis.
-    Raises LayoutError if the tile is too small for `warps` or `contiguous`.
+    Each warp has one contiguous part of the tile. Each thread has at least `contiguous` adjacent elements along each
+    axis. Raises LayoutError if the tile is too small for `warps` or `contiguous`.
 
     >>> m16n8k16 = next(i for i in instructions() if i.shape == "m16n8k16")
     >>> accumulator(m16n8k16, (16, 16), (1, 2)).places
@@ -172,14 +173,14 @@ def accumulator(
     fragment = instruction.row["c"].fragment
     assert fragment is not None
     strides = (shape[1], 1)
-    # for each axis, maps a power of two in the instruction to the corresponding power of two in the tile
+    # For each axis, maps a power of two in the instruction to the corresponding power of two in the tile.
     moved: list[dict[int, int]] = [{}, {}]
     first: list[int] = []  # the register bits of contiguous neighbours
     repeats: list[list[int]] = [[], []]
     warp: list[list[int]] = [[], []]
-    # Columns come before rows. Elements of a row are neighbours in memory, so one access can store the elements that
-    # the lowest register bits select. Storing 16 bytes per thread instead of 4 saves 4 % of an f16 product of size 4096
-    # (docs/tensor_cores.md).
+    # Columns come before rows, so the lowest register bits select elements of a row. These are adjacent in memory, so
+    # one instruction stores them. Storing 16 bytes per thread instead of 4 saves 4 % of the time of an f16 product of
+    # 4096 (docs/tensor_cores.md).
     for axis in (1, 0):
         own = [max(base) for base in fragment.register if base[axis]]
         lanes = [max(base) for base in fragment.lane if base[axis]]
@@ -208,8 +209,8 @@ def accumulator(
         return sum(moved[axis][power] * strides[axis] for axis, power in enumerate(base) if power)
 
     register = first + [tile(base) for base in fragment.register if tile(base) not in first]
-    # Each bit of the tile must be exactly one register bit. Bits that are already in `register` because of `contiguous`
-    # are therefore left out.
+    # Each bit of the tile must be exactly one register bit. So bits that are already in `register`, because of
+    # `contiguous`, are skipped.
     for axis in (1, 0):
         register += [strides[axis] * bit for bit in repeats[axis] if strides[axis] * bit not in register]
     return Layout.registers(shape, register, [tile(base) for base in fragment.lane], warp[1] + warp[0])
@@ -235,8 +236,9 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     free = ([b // width for b in c.register if not b % width], [b for b in c.register if b < width])
     if len(free[0]) + len(free[1]) != len(c.register):
         return None
-    # Any free bit of the accumulator could be the register bit of the fragment. The lowest free bit keeps neighbours in
-    # one word. For products of bytes, the bit below the lane bits is preferred, so that `ldmatrix` can transpose pairs.
+    # Any free bit of the accumulator could be the register bit of the fragment. The lowest free bit keeps adjacent
+    # elements in one word. For products of bytes, the bit below the lane bits is better, because `ldmatrix` can then
+    # transpose pairs.
     pairs = (OPERANDS[instruction.a].bits, OPERANDS[instruction.c].bits) == (8, 32)
     for base in of_c.register:
         axis = 0 if base[0] else 1
@@ -273,8 +275,8 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
 
 
 def accumulator_registers(p: Product) -> list[list[list[int]]]:
-    """The accumulator registers of each instruction, indexed along M and along N. The registers are in the order of the
-    fragment."""
+    """Returns the accumulator registers of each instruction: `result[i][j]` for instruction i along M and j along N.
+    The registers are in the order of the fragment."""
     fragment = p.instruction.row["c"].fragment
     assert fragment is not None
     width = p.c.shape[1]
@@ -292,20 +294,20 @@ def accumulator_registers(p: Product) -> list[list[list[int]]]:
 
 
 def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dict[tuple[int, int], int]:
-    """Maps each split (warps along M, warps along N) to its cost: the number of rows plus columns of the operands that
-    a warp reads. If the tile is too small for all warps, the splits use fewer warps."""
+    """Maps each possible pair (warps along M, warps along N) to its cost: the number of rows plus the number of columns
+    that a warp reads. If the tile is too small for all warps, the pairs use fewer warps."""
     splits: dict[tuple[int, int], int] = {}
     while not splits:
         for along_m in (1 << i for i in range(bits_of(warps) + 1)):
             along_n = warps // along_m
             part = (shape[0] // along_m, shape[1] // along_n)
             if part[0] >= instruction.m and part[1] >= instruction.n:
-                # The cost is rows plus columns, not rows times columns: the number of multiplications is the same for
-                # all splits, but `ldmatrix` reads different amounts of the operands. These reads take 5 % of a
-                # product's time (docs/tensor_cores.md, "What bounds a product").
+                # The cost is rows plus columns, not rows times columns. All pairs need the same number of
+                # multiplications, but `ldmatrix` reads more or fewer operands. These reads take 5 % of a product's time
+                # (docs/tensor_cores.md, "What bounds a product").
                 splits[along_m, along_n] = sum(part)
-        # A tile may be too small for all warps. For example, a 16 x 8 tile is legal on 8 warps, and `replicated` gives
-        # the other warps the same elements.
+        # A tile may be too small for all warps: a 16 x 8 tile on 8 warps is legal, and `replicated` gives the other
+        # warps the same elements.
         warps //= 2
     return splits
 

@@ -1,4 +1,4 @@
-"""The elements of a TMA box of a tensor."""
+"""Finds the elements of a tensor that a TMA box contains."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from dsl.lowering.meaning.run import Outside, Run
 
 
 def dims_of(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
-    """The extents and strides of a tensor, in elements."""
+    """Returns the extents and strides of a tensor, in elements."""
     p = next(each for each in run.function.params if each.value is tensor)
     extents = [d if isinstance(d, int) else run.arguments.dims[d] for d in p.dims]
     return extents, [int(run[stride]) for stride in p.strides] if p.strides else row_major(extents)
 
 
 def of_box(run: Run, op: Op, tensor: Value) -> Array:
-    """The elements of an operation's TMA box in the order of memory. Elements outside of the tensor are zeros."""
+    """Returns the elements of an operation's TMA box, in the order of memory. Elements outside of the tensor are
+    zeros."""
     box, (own, strides) = CopiedBox.of(op), dims_of(run, tensor)
     extents = box.joined(own)
     at, inside = np.zeros((), np.int64), np.ones((), bool)
@@ -34,8 +35,8 @@ def of_box(run: Run, op: Op, tensor: Value) -> Array:
 
 
 def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The tensor indices of a TMA box, one array for each axis. The innermost axis of the box is the last axis of each
-    array."""
+    """Returns the tensor indices of a TMA box, one array for each axis. The innermost axis of the box is the last axis
+    of each array."""
     rank = len(box.axes)
     return [
         int(run[axis.first]) + np.arange(axis.extent).reshape((1,) * (rank - place - 1) + (-1,) + (1,) * place)
@@ -44,8 +45,8 @@ def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[A
 
 
 def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The tensor indices of an im2col box, one array of [pixels, channels] for each axis. Raises Outside if the box
-    does not begin at a pixel of the window."""
+    """Returns the tensor indices of an im2col box, one array of [pixels, channels] for each axis. Raises Outside if the
+    box does not begin at a pixel of the window."""
     pipelines, *walked, last = box.axes
     pixel, each = np.arange(walked[0].extent)[:, None], 1
     counts: list[int] = []

@@ -1,5 +1,5 @@
-"""Loops and branches. If the condition is a tile, each element acts like a thread. Iterations and branches that an
-element does not take leave it unchanged."""
+"""Reference semantics of loops and branches. If the condition is a tile, each element acts like a thread: an iteration
+or branch that an element does not execute leaves the element unchanged."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ run, because blocks run one by one here."""
 
 
 def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
-    """Selects elements. Each tile has as many elements as the condition, but may have another shape. Elements are
-    matched in row-major order."""
+    """Selects elements of `yes` or `no`. Each has as many elements as the condition, but may have another shape.
+    Elements are matched in row-major order."""
     shape = np.shape(yes) or np.shape(no) or condition.shape
     if int(np.prod(shape)) == condition.size:
         condition = condition.reshape(shape)
@@ -83,7 +83,7 @@ def _if(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("yield", "condition")
 def _end(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The values that a region yields to the enclosing operation."""
+    """Returns the values that a region yields to the enclosing operation."""
     return x
 
 
@@ -100,5 +100,5 @@ def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("print", "mark")
 def _print(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect: printed text and times are not values, and the order of threads is not defined."""
+    """Does nothing: printed text and times are not values, and the order of threads is not defined."""
     return []

@@ -1,6 +1,7 @@
-"""Elementwise operations. Integers wrap around. Floats are rounded once to nearest. bf16 is computed in float32.
+"""Reference semantics of elementwise operations. Integers wrap around. Floats are rounded once to nearest. bf16 is
+computed in float32.
 
-The semantics of the language's functions are in `dsl/lowering/ops/elementwise/`.
+The semantics of the language's functions, such as `exp`, are in `dsl/lowering/ops/elementwise/`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dsl.lowering.ops.elementwise import FUNCTIONS
 
 Element = Callable[..., Array]
 CONTRACTED = ("add", "sub", "mul")
-"""Operations that `contract fast` may fuse, which removes one rounding."""
+"""Operations that `contract fast` may fuse to an fma, which removes one rounding."""
 ROUNDED: dict[str, Element] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "fma": lambda a, b, c: a * b + c
 }  # fmt: skip
@@ -26,8 +27,8 @@ ROUNDED: dict[str, Element] = {
 
 
 def elementwise(*names: str) -> Callable[[Element], Element]:
-    """Registers the semantics of operations, as a function of the operands' dtype and values. The function computes
-    bf16 in float32, so bf16 results are rounded afterwards."""
+    """Registers the semantics of operations, as a function of the first operand's dtype and of the operands' values.
+    The function computes bf16 in float32, so bf16 results are rounded afterwards."""
 
     def register(function: Element) -> Element:
         def mean(run: Run, op: Op, x: list[Array]) -> list[Array]:
@@ -58,8 +59,8 @@ for _name, _function in {
 
 
 def _signed_zeros(dtype: DType, a: Array, b: Array, out: Array, least: bool) -> Array:
-    """The result of a minimum or maximum, with the right sign of zeros. In the language, -0 is less than +0. numpy
-    treats them as equal."""
+    """Corrects the sign of zeros in `out`, a minimum or maximum. In the language, -0 is less than +0. numpy treats them
+    as equal."""
     if not dtype.is_float:
         return out
     a, b = np.asarray(a), np.asarray(b)
@@ -75,7 +76,8 @@ elementwise("maximum")(lambda dtype, a, b: _signed_zeros(dtype, a, b, np.maximum
 
 
 def _shift(a: Array, b: Array, left: bool) -> Array:
-    """Shifts integers. If the distance is at least the width, the result is 0 or consists of sign bits."""
+    """Shifts integers. If the distance is at least the width, the result is 0, or all sign bits for a right shift of a
+    signed integer."""
     a, b = np.asarray(a), np.asarray(b)
     bits = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
@@ -97,7 +99,7 @@ def _flushed(x: Array) -> Array:
 
 
 def _approximate(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The exact result rounded to f32. With noise, the result is random within the error bound of the hardware."""
+    """Rounds the exact result to f32. With noise, the result is random within the error bound of the hardware."""
     function, flush = FUNCTIONS[op.name], op.name.endswith(".ftz")
     (value,) = x
     exact = function.compute(F64, np.asarray(_flushed(value) if flush else value, np.float64))
@@ -163,7 +165,7 @@ def _bitcast(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("split")
 def _split(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Splits bytes into smaller elements along the last axis, with the lowest bits first."""
+    """Splits bytes into elements of fewer bits along the last axis. The lowest bits come first."""
     to = op.attrs["to"]
     source = np.ascontiguousarray(x[0]).view(np.uint8)
     parts = [(source >> np.uint8(at)) & np.uint8((1 << to.bits) - 1) for at in range(0, 8, to.bits)]

@@ -1,8 +1,8 @@
 """Runs the reference semantics of a kernel before and after each pass, and finds the first value that differs.
 
 A level is the kernel after a pass. Values of two levels are matched by identity (`Value.origin`). Sums of floats may
-differ within a bound, because the language does not define their order. The run then continues with the sum of the
-previous level, so that later values are compared exactly.
+differ within a bound, because the language does not define their order. After such a difference, the run continues with
+the sum of the previous level, so that later values can be compared exactly.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MOST_KEPT = 1 << 28
 """The maximum number of bytes of one level's values that are kept for the next level. Sums of floats are always
 kept."""
 UNITS = 8.0
-"""The largest allowed difference between two orders of a sum of floats, in units in the last place of the sum of
+"""How much a sum of floats may change with the order of its additions, in units in the last place of the sum of
 magnitudes."""
 
 
 @dataclass
 class Divergence:
-    """The first difference. `level` is the pass that caused the difference, or `emission`."""
+    """The first difference. `level` is the pass that caused it, or `emission`."""
 
     level: str
     message: str
@@ -69,8 +69,8 @@ class Divergence:
         return text
 
     def at(self, layout: Layout | None, shape: Sequence[int], function: Function) -> None:
-        """Sets the register, lane and warp of the element's first copy. For a scalar, which all threads have, they are
-        0."""
+        """Sets the register, lane and warp that hold the element. If several threads hold it, the first is used. A
+        scalar is in all threads, so all three are 0."""
         if not shape:
             if any(r.tile.layout for op in walk(function.body) for r in op.results if is_tile(r)):
                 self.register, self.lane, self.warp = 0, 0, 0
@@ -80,7 +80,7 @@ class Divergence:
             self.register, self.lane, self.warp = at & (1 << bits) - 1, at >> bits & WARP - 1, at >> bits + 5
 
     def as_json(self) -> dict[str, Any]:
-        """The divergence as JSON data."""
+        """Returns the divergence as JSON data."""
         out = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "loc"}
         out |= {name: None if out[name] is None else str(out[name]) for name in ("before", "after")}
         loc = self.loc
@@ -88,12 +88,12 @@ class Divergence:
 
 
 def is_tile(value: Value) -> bool:
-    """Whether a value is a tile, not a scalar or a memory."""
+    """Returns whether a value is a tile, not a scalar or a memory."""
     return isinstance(value.type, TileType) and bool(value.type.shape)
 
 
 def equal(a: Array, b: Array) -> np.ndarray:
-    """Whether elements are equal. All NaNs are equal, and zeros with different signs differ."""
+    """Compares elements, and returns flags. All NaNs are equal, and zeros with different signs differ."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.kind != "f":
         return np.asarray(a == b)
@@ -104,8 +104,8 @@ def equal(a: Array, b: Array) -> np.ndarray:
 class LevelTrace:
     """All values that a level computed in one block, in order.
 
-    `most`: maps each sum to the sum of magnitudes of its elements. For a sum that replaces another sum, it is at least
-        the entry of the replaced sum, because partial sums may cancel.
+    `most`: maps each sum to the sum of the magnitudes of its elements. If a sum replaces another sum, it gets at least
+        the number of the replaced sum, because partial sums may cancel.
     """
 
     values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
@@ -120,7 +120,7 @@ class LevelTrace:
 
 
 def is_sum(value: Value) -> bool:
-    """Whether a value is a sum of floats. The language does not define the order of its additions."""
+    """Returns whether a value is a sum of floats. The language does not define the order of its additions."""
     op = value.op
     return op is not None and (op.spec.algebra.unordered or op.spec.product) and value.dtype.is_float
 
@@ -137,7 +137,7 @@ class LevelOutcome:
 
 
 class LevelComparison:
-    """Observes the run of one level and compares its values with those of the previous level."""
+    """Receives the values of one level while it runs, and compares them with the values of the previous level."""
 
     def __init__(self, before: LevelOutcome | None):
         self.before = before
@@ -151,7 +151,8 @@ class LevelComparison:
         self.counts: defaultdict[Value, int] = defaultdict(int)
 
     def watch(self, value: Value, made: Array) -> Array:
-        """Compares a value with the previous level. Returns the value with which the run continues."""
+        """Compares a value with the previous level. Returns the value with which the run continues: the previous one
+        for a sum that differs only by rounding, otherwise `made`."""
         if is_sum(value):
             size, earlier = self.size_of(value), self.sized_before(value)
             self.trace.most[value] = np.maximum(size, earlier) if np.shape(earlier) == np.shape(size) else size
@@ -167,8 +168,8 @@ class LevelComparison:
         return made
 
     def expected(self, value: Value) -> Array | None:
-        """The array to compare with: that of the same value in the previous level, or of the value that this value
-        replaces. Returns None if neither exists."""
+        """Returns the array with which `value` is compared: that of the same value in the previous level, or of the
+        value that it replaces. Returns None if neither exists."""
         if self.known is None:
             return None
         origin, in_turn = value, False
@@ -186,7 +187,7 @@ class LevelComparison:
         return made[number] if number < len(made) else None
 
     def is_near(self, value: Value, made: Array, wanted: Array) -> bool:
-        """Whether another order of additions may cause the difference."""
+        """Returns whether another order of additions may explain the difference."""
         most = self.trace.most[value]
         bound = UNITS * unit(value.dtype) * np.maximum(most, np.abs(np.asarray(wanted, np.float64)))
         with np.errstate(invalid="ignore"):
@@ -194,7 +195,7 @@ class LevelComparison:
         return bool((near | equal(made, wanted)).all())
 
     def size_of(self, value: Value) -> Array:
-        """The sum of the magnitudes of all numbers that a sum adds."""
+        """Returns the sum of the magnitudes of all numbers that a sum adds."""
         op = value.op
         assert op is not None
         if op.spec.product:
@@ -204,7 +205,7 @@ class LevelComparison:
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
 
     def sized_before(self, value: Value) -> Array:
-        """The sum of magnitudes in the previous level, for the same sum or the sum that it replaces."""
+        """Returns the sum of magnitudes in the previous level, for the same sum or the sum that it replaces."""
         known = {} if self.known is None else self.known.most
         seen: Value | None = value
         while seen is not None and seen not in known:
@@ -212,7 +213,7 @@ class LevelComparison:
         return 0.0 if seen is None else known[seen]
 
     def divergence(self, level: str, function: Function) -> Divergence | None:
-        """The divergence at the first value that differs. Returns None if no value differs."""
+        """Returns the divergence at the first value that differs, or None."""
         if self.first is None:
             return None
         block, value, wanted, made = self.first
@@ -230,7 +231,7 @@ class LevelComparison:
 
 
 def name_of(value: Value) -> str | None:
-    """The name of a value. For a value without a name, it is the name of the value that it replaces."""
+    """Returns the name of a value or, if it has none, of the value that it replaces."""
     seen: Value | None = value
     while seen is not None:
         if seen.name:
@@ -248,7 +249,7 @@ def run_level(
     noise: np.random.Generator | None = None,
     watched: bool = False,
 ) -> LevelOutcome:
-    """Runs `blocks` on copies of the arguments. May raise Undecided or Outside."""
+    """Runs `blocks` on copies of the arguments, and returns the results. May raise Undecided or Outside."""
     arguments = arguments_of(function, given, watched)
     run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
     for block in blocks:
@@ -259,7 +260,7 @@ def run_level(
 
 
 def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutcome:
-    """The results of a run after all of its blocks."""
+    """Returns the results of a run after all of its blocks."""
     given = [p for p in run.function.params if p.kind == "tensor" and p.value is not None]
     memories = {p.name: run.arguments.memories[p.value] for p in given if p.value is not None}
     return LevelOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
@@ -267,7 +268,7 @@ def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutc
 
 @dataclass
 class Levels:
-    """The result of `compare_levels`: the outcome after the last pass, the divergence if there is one, and the number
+    """The result of `compare_levels`: the results after the last pass, the divergence if there is one, and the numbers
     of passes and values that were compared."""
 
     last: LevelOutcome
@@ -285,8 +286,8 @@ def compare_levels(
     passes: Sequence[Pass] | None = None,
     grid_of: Callable[[], Sequence[int]] | None = None,
 ) -> Levels:
-    """Applies the passes one by one, and runs the kernel after each pass. Raises Undecided if the kernel's semantics
-    are not defined.
+    """Applies the passes one by one, runs the kernel after each pass, and compares it with the previous level. Raises
+    Undecided if the kernel's semantics are not defined.
 
     If a pass changes which work each block does, only the results of all blocks together are compared after that pass.
     Later passes are compared value by value again. `passes` defaults to all passes of the function. `grid_of` returns
@@ -338,8 +339,8 @@ def compare_levels(
 
 
 def parts_of(function: Function) -> list[object]:
-    """All objects on which the semantics of a kernel depend. If a pass does not change this list, the kernel need not
-    run again. 16 of 30 passes change nothing in a matrix product, and 26 change nothing in a softmax."""
+    """Returns all objects that determine the semantics of a kernel. If a pass does not change this list, the kernel
+    need not run again. 16 of 30 passes change nothing in a matrix product, and 26 change nothing in a softmax."""
     found: list[object] = [*function.attrs, *function.attrs.values(), *function.dims.values()]
     for p in function.params:
         found += (p.value, *p.strides)
@@ -359,8 +360,8 @@ def parts_of(function: Function) -> list[object]:
 
 
 def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[LevelOutcome]:
-    """The results of several runs with random rounding in each step of a sum of floats. They show how much results may
-    differ if sums have another order."""
+    """Runs the kernel several times with random rounding in each step of a sum of floats. The results show how much
+    they may differ if sums are added in another order."""
     out = []
     for seed in range(ROUNDS):
         noise = np.random.default_rng(seed)
@@ -380,8 +381,8 @@ def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int
 def memory_divergence(
     level: str, function: Function, before: LevelOutcome, now: LevelOutcome, others: Sequence[LevelOutcome] = ()
 ) -> Divergence | None:
-    """The divergence at the first tensor element that differs between two outcomes, or at an assert that failed in only
-    one of them. `others` contains further correct outcomes, for passes that change the order of sums."""
+    """Returns the first tensor element that differs between two outcomes, or an assert that failed in only one of them.
+    `others` contains further correct outcomes, for passes that change the order of sums."""
     for p in function.params:
         if p.name not in now.memories:
             continue
@@ -401,7 +402,7 @@ def memory_divergence(
 
 
 def leads_to(function: Function, value: Value) -> str | None:
-    """The name of the nearest named value or memory that depends on this value."""
+    """Returns the name of the nearest named value or memory that depends on this value."""
     users, parents = uses(function.body), {r: op for op in walk(function.body) for r in op.regions}
     ends = {op: parents[r] for r in parents for op in r.ops[-1:]}
     work, seen = [value], {value}
@@ -423,8 +424,8 @@ def leads_to(function: Function, value: Value) -> str | None:
 ROUNDS = 3
 """The number of runs with noise, which show how far results may differ."""
 MOST = 0.9
-"""The quantile of the relative differences that is used as their bound. It is below 1, because the relative difference
-of a sum that cancels may be arbitrarily large."""
+"""Which quantile of the relative differences is their bound. It is not the maximum, because the relative difference of
+a sum that cancels may be arbitrarily large."""
 
 
 @dataclass
@@ -436,7 +437,7 @@ class Allowed:
     bound: np.ndarray
 
     def wrong(self, made: np.ndarray) -> np.ndarray:
-        """The elements that differ too much, as flags."""
+        """Returns flags: True for each element that differs too much."""
         wide = np.float64 if self.wanted.dtype.kind == "f" else np.longdouble
         with np.errstate(all="ignore"):
             near = np.abs(made.astype(wide) - self.wanted.astype(wide)) <= self.bound
@@ -445,9 +446,9 @@ class Allowed:
 
 
 def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inexact: bool) -> Allowed:
-    """The allowed differences, computed from `others`, the results of runs with noise. They are 0 if the language
-    defines all elements exactly. Otherwise, an element may differ by four times its largest difference in these runs,
-    plus a unit of the type.
+    """Computes the allowed difference of each element from `others`, the results of runs with noise. It is 0 if the
+    language defines all elements exactly. Otherwise, an element may differ by four times its largest difference in
+    these runs, plus a unit of the type.
 
     These few runs may agree at an element by chance. So two terms are added: the average difference of all elements,
     and a quantile (`MOST`) of the relative differences.
@@ -478,8 +479,8 @@ def compare_ptx(
     blocks: Sequence[Block],
     failed: Any = None,
 ) -> Divergence | None:
-    """Compares `made`, the tensors that PTX computed, with the reference semantics of its IR. Tensors are given as
-    their bits, along one axis.
+    """Compares `made`, the tensors that PTX computed, with the reference semantics of its IR. Tensors are passed as
+    flat arrays of bits.
 
     `failed`: the error of an assert that failed in PTX, with its `line`. If there is one, tensors are not compared.
     """
@@ -505,22 +506,22 @@ def compare_ptx(
 
 
 def met(function: Function, given: Mapping[str, Any], grid: Sequence[int], blocks: Sequence[Block]) -> str | None:
-    """A message if two blocks store to the same element. The order of the stores is then undefined, regardless of the
-    compiler."""
+    """Returns a message if two blocks store to the same element, or None. The order of such stores is undefined,
+    whatever the compiler does."""
     memories = run_level(function, given, grid, blocks, watched=True).memories
     return next((m.met for m in memories.values() if m.met is not None), None)
 
 
 def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:
-    """Converts elements in memory to numbers that can be compared."""
+    """Converts the bits of elements to numbers that can be compared."""
     return from_fp8(bits, dtype) if dtype.name in ("e4m3", "e5m2") else np.asarray(load(bits, dtype))
 
 
 def _emitted(
     function: Function, name: str, memory: MeaningMemory, at: int, wanted: np.ndarray, got: np.ndarray
 ) -> Divergence:
-    """The divergence for a wrong element. It names the value that the reference run stored there, and the storing
-    thread."""
+    """Returns the divergence for a wrong element of a tensor. It names the value that the reference run stored there,
+    and the storing thread."""
     found = Divergence("emission", f"tensor '{name}' differs at {at}", name, before=wanted[at], after=got[at])
     written = None if memory.by is None else memory.by.get(at)
     if written is None:

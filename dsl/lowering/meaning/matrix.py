@@ -1,8 +1,8 @@
-"""Matrix products. Products of elements are exact. Sums are computed in float64 or in wrapping 32-bit integers, and
-then rounded to the type of the accumulator.
+"""Reference semantics of matrix products. Products of elements are exact. Sums are computed in float64 or in wrapping
+32-bit integers, and then rounded to the type of the accumulator.
 
-A tensor core adds in another order and keeps fewer bits. Its result may differ by `UNITS` units in the last place of
-the sum of all magnitudes.
+A tensor core adds in another order and with fewer bits. Its result may differ by `UNITS` units in the last place of the
+sum of all magnitudes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ sum of magnitudes."""
 
 @meaning("wgmma_wait")
 def _wgmma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The accumulators. In the reference semantics, a product is already complete at its own place, so the wait does
-    nothing."""
+    """Returns the accumulators. Here, `wgmma` itself has already computed the product, so there is nothing to wait
+    for."""
     return x
 
 
 @meaning("shared_view")
 def _shared_view(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The places of the elements in their memory. The elements themselves are read by the wgmma."""
+    """Returns the indices of the elements in shared memory. `wgmma` later reads the elements themselves."""
     found = access(run, op, op.operands[0])
     return [found.at.reshape(found.shape).transpose(op.attrs["axes"])]
 
@@ -47,7 +47,7 @@ def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 def elements_of(run: Run, value: Value) -> Array:
-    """The elements of an operand, which may be a view of shared memory."""
+    """Returns the elements of an operand, which may be a view of shared memory."""
     if not isinstance(value.type, ViewType):
         return run.values[value]
     assert value.op is not None

@@ -1,6 +1,7 @@
-"""Loads, stores, copies, atomics. Operations run in program order, and each accesses all of its elements at once.
+"""Reference semantics of loads, stores, copies and atomics. Operations run in program order, and each accesses all of
+its elements at once.
 
-A copy reads when it is issued, and writes the shared tile when a `wait` waits for its group.
+A copy reads its source when it is issued. It writes the shared tile only when a `wait` waits for its group.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class ElementAccess:
     shape: tuple[int, ...]
 
     def of(self, value: Array) -> np.ndarray:
-        """The values of the elements whose mask is on."""
+        """Returns the values of the elements whose mask is on."""
         flat = spread(value, self.shape).reshape(-1)
         return flat if self.on is None else flat[self.on]
 
     def result(self, values: np.ndarray, others: np.ndarray | None = None) -> list[Array]:
-        """The result of the access: `values` where the mask is on, and `others` where it is off."""
+        """Returns the result of the access: `values` where the mask is on, and `others` where it is off."""
         out = values
         if self.on is not None and others is not None:
             out = others.reshape(-1)
@@ -48,8 +49,8 @@ def _named(run: Run, op: Op, name: str) -> Array | None:
 
 
 def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> ElementAccess:
-    """The access of an operation to its elements. Raises Outside if an element whose mask is on is outside of the
-    memory."""
+    """Finds the elements of `memory` that an operation accesses. Raises Outside if an element whose mask is on is
+    outside of the memory."""
     at = np.asarray(_named(run, op, offset))
     shape, mask = at.shape, _named(run, op, "mask") if masked else None
     on: np.ndarray | None = None if mask is None else spread(mask, shape).reshape(-1)
@@ -109,7 +110,8 @@ def _put(run: Run, op: Op, a: ElementAccess, memory: Value, values: np.ndarray) 
 
 
 def _note(run: Run, op: Op, a: ElementAccess) -> None:
-    """Records, for watched tensors, which operation, element and block wrote each element."""
+    """Records for each element of a watched tensor which operation and block wrote it last, and from which element of
+    its tile."""
     if a.memory.by is not None:
         numbers = np.arange(a.at.size) if a.on is None else np.flatnonzero(a.on)
         for place, number in zip(a.at.tolist(), numbers.tolist(), strict=True):
@@ -118,8 +120,7 @@ def _note(run: Run, op: Op, a: ElementAccess) -> None:
 
 @meaning("copy")
 def _copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Copies elements. Elements whose mask is off become zeros, and so do elements of a TMA box outside of the
-    tensor."""
+    """Copies elements. Zeros replace elements whose mask is off, and elements of a TMA box outside of the tensor."""
     shared, tensor = op.operands[0], required(op, "tensor")
     target = access(run, op, shared, masked=False)
     if operand(op, "source") is None:
@@ -151,8 +152,8 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("tma_store")
 def _tma_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A TMA store. It reads shared memory as late as possible, when the kernel waits for the store. So a kernel that
-    overwrites the tile too early gets wrong results. Elements outside of the tensor are not stored."""
+    """Queues a TMA store. Shared memory is read as late as possible, when the kernel waits for the store. So a kernel
+    that overwrites the tile too early gets wrong results. Elements outside of the tensor are not stored."""
     memory, tensor, mask = run.memory(op.operands[0]), required(op, "tensor"), _named(run, op, "mask")
     if mask is not None and not mask:
         return []
@@ -189,20 +190,20 @@ def _tma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("barrier", "tma_fence", "wait_for_launches", "let_next_start")
 def _order(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect, because all threads finish an operation before the next operation begins, and a launch ends before the
-    next launch begins."""
+    """Does nothing: here, all threads finish an operation before the next one begins, and launches run one after
+    another."""
     return []
 
 
 @meaning("shared_alloc")
 def _shared_alloc(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Makes the tile at the first execution. In a loop, the tile keeps its contents from iteration to iteration."""
+    """Allocates the tile at the first execution. In a loop, the tile keeps its contents from iteration to iteration."""
     run.shared(op)
     return [None]
 
 
 def combined(action: str, dtype: DType, old: Array, value: Array, expected: Array | None) -> Array:
-    """The value that an atomic leaves in memory."""
+    """Returns the value that an atomic leaves in memory."""
     if action == "add":
         total = old + value
         return to_bf16(total) if dtype is BF16 else total
@@ -218,8 +219,9 @@ def combined(action: str, dtype: DType, old: Array, value: Array, expected: Arra
 
 @meaning("atomic")
 def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Atomics. Elements with the same address are done one after another. Their order is not defined: it is row-major
-    here, or random with noise. For each element, the result is the value in memory before the element's atomic."""
+    """Executes an atomic for each element. Elements with the same address are processed one after another. Their order
+    is not defined: it is row-major here, or random with noise. The result for each element is the value in memory
+    before its own atomic."""
     memory, action = op.operands[0], op.attrs["action"]
     dtype = memory.dtype
     a = access(run, op, memory)

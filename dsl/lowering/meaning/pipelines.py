@@ -1,7 +1,8 @@
-"""Warp roles. The producer runs first. The data of each iteration is kept until the consumer waits for the iteration.
+"""Reference semantics of warp roles. The producer runs first. The data of each iteration is kept until the consumer
+waits for this iteration.
 
-The kernel does not write the memory that the producer copies, so the time of a copy makes no difference. A released
-stage is overwritten with POISON, so later reads get wrong values.
+No part of the kernel writes the memory that the producer copies, so the time of a copy makes no difference. A released
+stage is overwritten with POISON, so later reads of it get wrong values.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _warp_specialize(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 def _known(run: Run, op: Op, pipeline: Value) -> Filled:
-    """The filled iterations of an operation's pipeline. Each has the data of its copies."""
+    """Returns the filled iterations of an operation's pipeline, each with the data of its copies."""
     return run.filled.setdefault((pipeline, base_of(op)), {})
 
 
@@ -47,7 +48,7 @@ def _fill(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("tma_copy")
 def _tma_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A TMA copy. Elements outside of the tensor are zeros."""
+    """Queues a TMA copy to a stage of the pipeline. Elements outside of the tensor are zeros."""
     memory = op.operands[0]
     tensor, pipeline, stage = (required(op, name) for name in ("tensor", "pipeline", "stage"))
     assert isinstance(memory.type, SharedType)
@@ -82,5 +83,5 @@ def _consumer_release(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("pingpong_begin", "pingpong_end")
 def _pingpong(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """No effect: the order of warp groups makes no difference."""
+    """Does nothing: the order of warp groups makes no difference."""
     return []

@@ -1,7 +1,7 @@
 """Runs a kernel in numpy, block by block. `Run` executes the IR after any pass, with the reference semantics of each
 operation.
 
-An operation is done for all elements of its tiles at once, regardless of layouts.
+An operation is executed for all elements of its tiles at once, regardless of layouts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = Any
 
 
 class _Stopped(Exception):
-    """Raised where a run cannot go on."""
+    """Raised if a run cannot continue."""
 
     def __init__(self, op: Op, message: str):
         super().__init__(message)
@@ -32,7 +32,7 @@ class _Stopped(Exception):
 
 
 class Undecided(_Stopped):
-    """Raised where the semantics are not defined: for an `asm`, or for a block that waits for a later block."""
+    """Raised if the semantics are not defined: for an `asm`, or for a block that waits for a later block."""
 
 
 class Outside(_Stopped):
@@ -44,9 +44,9 @@ class MeaningMemory:
     """The elements of a tensor, a table or a shared tile, along one axis.
 
     `order`: the index of each element in `data`, or None if elements are in order.
-    `by`: maps each element of a watched tensor to its last write: the operation, the element of that operation, and the
-        block.
-    `met`: a message if two blocks stored to the same element.
+    `by`: maps each element of a watched tensor to its last write: the operation, the element's index in its tile, and
+        the block.
+    `met`: a message if two blocks stored to the same element, or None.
     """
 
     data: np.ndarray
@@ -56,7 +56,7 @@ class MeaningMemory:
     met: str | None = None
 
     def places(self, index: np.ndarray) -> np.ndarray:
-        """The indices of elements in `data`."""
+        """Returns the indices of elements in `data`."""
         return index if self.order is None else self.order[index]
 
     def write(self, at: np.ndarray, values: np.ndarray) -> None:
@@ -79,7 +79,7 @@ class MeaningArguments:
 
 
 Watch = Callable[[Value, Array], Array]
-"""A function that is called with each computed value. It returns the value with which the run continues."""
+"""A function that the run calls with each computed value. The run continues with the value that it returns."""
 
 
 Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
@@ -87,9 +87,9 @@ Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
 
 
 class Run:
-    """Runs one block after another.
+    """Runs the blocks of a kernel, one after another.
 
-    `active`: if the condition of the current branch or loop is a tile, the elements that take part, in row-major order.
+    `active`: flags for the elements that execute the current branch or loop, in row-major order. None if all do.
     `noise`: a random generator for results that the language does not define exactly, such as approximations and sums
         in any order.
     `inexact`: True if the run has computed a result that the language does not define exactly.
@@ -153,7 +153,7 @@ class Run:
             values[result] = value
 
     def region(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
-        """Runs a region. Returns the values that the region yields."""
+        """Runs a region, and returns the values that it yields."""
         for argument, value in zip(block.args, arguments, strict=True):
             self.values[argument] = value
         for op in block.ops[:-1]:
@@ -161,7 +161,7 @@ class Run:
         return [self.values[o] for o in block.ops[-1].operands]
 
     def join(self, region: Block, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
-        """Runs the function of a reduction for many pairs at once. The scalars of the function are arrays here."""
+        """Runs the function of a reduction for many pairs at once. The scalars of this function are arrays here."""
         self.joining += 1
         around, self.active = self.active, None
         try:
@@ -171,8 +171,8 @@ class Run:
             self.active = around
 
     def active_for(self, size: int) -> np.ndarray | None:
-        """Flags for the elements that take part, in a tile of `size` elements. Returns None if all take part. A scalar
-        takes part if any element does."""
+        """Returns flags for the active elements of a tile of `size` elements, or None if all are active. A scalar is
+        active if any element is."""
         if self.active is None or self.active.size == size:
             return self.active
         return np.full(size, bool(self.active.any()))
@@ -185,8 +185,8 @@ class Run:
         return found
 
     def shared(self, op: Op) -> None:
-        """Makes a shared tile with the swizzle of its type. If `place_shared` has set the tile's offset, the tile is a
-        view of the block's bytes. So tiles that share bytes overwrite each other, as in a kernel."""
+        """Allocates a shared tile with the swizzle of its type. If `place_shared` has set the tile's offset, the tile
+        is a view of the block's bytes. So tiles that share bytes overwrite each other, as in a kernel."""
         if op.result in self.tiles:
             return
         type = op.attrs["type"]
@@ -207,7 +207,7 @@ class Run:
         self.tiles[op.result] = MeaningMemory(data, count, order)
 
     def shaken(self, value: Array, dtype: DType) -> Array:
-        """A float changed at random by up to half a unit in the last place."""
+        """Changes each float at random by up to half a unit in the last place."""
         assert self.noise is not None
         value = np.asarray(value)
         return (value * (1 + self.noise.uniform(-0.5, 0.5, value.shape) * unit(dtype))).astype(value.dtype)
@@ -221,14 +221,14 @@ class Run:
 
 
 def wider(x: Array) -> Array:
-    """Floats in a wider type, which represents their sums and products almost exactly."""
+    """Converts floats to a wider type, which represents their sums and products almost exactly."""
     x = np.asarray(x)
     return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
 
 
 Meaning = Callable[[Run, Op, list[Array]], Sequence[Array]]
-"""The semantics of an operation. The arguments are the run of a block, the operation, and the values of its operands.
-Returns the values of its results."""
+"""A function with the semantics of an operation. Its arguments are the run, the operation, and the values of the
+operands. It returns the values of the results."""
 MEANINGS: dict[str, Meaning] = {}
 """Maps the name of an operation to its semantics."""
 
@@ -249,8 +249,8 @@ _ORDERS: dict[SharedType, np.ndarray] = {}
 
 
 def _order(type: SharedType, op: Op) -> np.ndarray:
-    """The index of each element in the memory of a swizzled tile. The swizzle repeats in each stage of a ring. Raises
-    Outside if the swizzle moves elements out of the tile or splits them."""
+    """Returns the index of each element in the memory of a swizzled tile. The swizzle repeats in each stage of a ring.
+    Raises Outside if the swizzle moves elements out of the tile or splits them."""
     found = _ORDERS.get(type)
     if found is None:
         size, count = type.dtype.bytes, prod(type.shape)
@@ -266,8 +266,8 @@ def _order(type: SharedType, op: Op) -> np.ndarray:
 
 
 def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray | None]:
-    """The bits of an array along one axis, starting at its first element, and the indices of the array's elements in
-    them. The indices are None if the array has no gaps and is in row-major order."""
+    """Converts an array to flat bits, which start at its first element. Also returns the indices of the array's
+    elements in them, or None if the array is contiguous and row-major."""
     kind = stored(dtype)
     plain = array.view(kind) if array.dtype != kind else array
     if plain.flags.c_contiguous:
@@ -284,7 +284,7 @@ def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray |
 
 
 def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
-    """Copies the contents of a memory back into the array from which the memory was made."""
+    """Copies the contents of a memory back into the array from which it was made."""
     data, at = as_memory(array, dtype)
     if at is None:
         data[:] = memory.data
@@ -293,7 +293,7 @@ def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
 
 
 def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> MeaningArguments:
-    """Converts the arguments of a launch, which are given by parameter names. Memory is copied. An array that is given
+    """Converts the arguments of a launch, which are given by parameter name. Memory is copied. An array that is passed
     twice becomes one memory, as in an in-place call."""
     out = MeaningArguments()
     index = held(INDEX, function.index_bits)
@@ -327,12 +327,12 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
 
 
 def blocks_of(grid: Sequence[int], most: int | None = None) -> list[tuple[int, int, int]]:
-    """The first `most` blocks of a grid (default: all) in order. The first axis changes fastest."""
+    """Returns the first `most` blocks of a grid (default: all) in order. The first axis changes fastest."""
     x, y, z = (*grid, 1, 1)[:3]
     count = x * y * z if most is None else min(most, x * y * z)
     return [(i % x, i // x % y, i // (x * y)) for i in range(count)]
 
 
 def carried_blocks(function: Function, grid: Sequence[int], most: int | None) -> list[tuple[int, int, int]]:
-    """The first `most` blocks of a grid, or all blocks if they communicate through workspaces."""
+    """Returns the first `most` blocks of a grid, or all blocks if they communicate through workspaces."""
     return blocks_of(grid, None if function.workspaces else most)

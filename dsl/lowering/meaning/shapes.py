@@ -1,4 +1,4 @@
-"""Operations that make tiles without operands, and operations that change shapes."""
+"""Reference semantics of operations that make tiles without operands, and of operations that change shapes."""
 
 from __future__ import annotations
 

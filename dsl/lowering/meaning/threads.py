@@ -1,8 +1,8 @@
-"""Reductions and scans along an axis, shuffles and votes.
+"""Reference semantics of reductions and scans along an axis, shuffles and votes.
 
-In a kernel, the layout determines the order in which elements are combined. The reference semantics always combine
-pairs of halves. The result of a partial reduction has one element for each warp. Only this result depends on a layout,
-which determines the elements of each warp.
+In a kernel, the layout determines the order in which elements are combined. The reference semantics always combine the
+two halves of a tile, then the halves of the result, and so on. A partial reduction is the only operation whose result
+depends on a layout: it has one element for each warp.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dsl.lowering.meaning.run import Run, meaning
 
 
 def _fold(run: Run, region: Block, parts: list[Array], axis: int) -> list[Array]:
-    """Reduces the elements along an axis by combining the two halves repeatedly."""
+    """Reduces the elements along an axis by repeatedly combining its two halves."""
     rows = [np.moveaxis(np.asarray(p), axis, 0) for p in parts]
     if run.noise is not None:
         order = run.noise.permutation(rows[0].shape[0])
@@ -58,7 +58,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @cache
 def _warps_along(layout: Layout, axis: int) -> np.ndarray:
-    """Maps each index along an axis to the warp that has it. Warps are numbered along the axis."""
+    """Maps each index along an axis to the warp that holds it. Warps are numbered along the axis."""
     mask = layout.axis_mask(axis)
     stride = mask & -mask or 1
     inverse = layout.invert()
@@ -73,8 +73,7 @@ def _warps_along(layout: Layout, axis: int) -> np.ndarray:
 
 @meaning("scan")
 def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A scan: each element is combined with all preceding elements, or with all following elements if `reverse` is
-    set."""
+    """Combines each element with all preceding elements, or with all following elements if `reverse` is set."""
     _mark(run, op)
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
@@ -100,9 +99,9 @@ def _joined(run: Run, region: Block, left: list[Array], right: list[Array]) -> l
 
 
 def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]:
-    """A scan along the first axis, which is divided into parts of random length. First, each part is scanned. Then this
-    function scans the totals of the parts, and they are combined with the parts. Elements keep their order, because the
-    function of a scan need not commute."""
+    """Scans along the first axis, which is divided into parts of random length. Each part is scanned. Then the totals
+    of the parts are scanned, and combined with the parts. Elements keep their order, because the function of a scan
+    need not commute."""
     assert run.noise is not None
     extent = rows[0].shape[0]
     if extent == 1:
@@ -128,14 +127,13 @@ def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]
 
 
 PARTS = (2, 3, 4, 8, 16)
-"""The numbers of elements that a scan combines one after another. A thread has some elements, and a warp has 32 times
-as many."""
+"""The possible lengths of the parts that `_scanned_in_parts` scans."""
 
 
 @meaning("shuffle")
 def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A shuffle: each element is replaced with a neighbour in its group along the axis. An element without such a
-    neighbour stays unchanged."""
+    """Replaces each element by another element of its group along the axis. An element is unchanged if that other
+    element is outside of the group."""
     axis, mode, width = op.attrs["axis"], op.attrs["mode"], op.attrs["width"]
     distance = int(x[1]) if op.attrs["distance"] is None else op.attrs["distance"]
     extent = op.operands[0].tile.shape[axis]
@@ -149,8 +147,8 @@ def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("vote")
 def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """A vote of the lanes of a warp, which have 32 neighbours in row-major order. If the tile is smaller, several lanes
-    have the same element."""
+    """Votes among the 32 lanes of a warp, which hold 32 consecutive elements in row-major order. If the tile is
+    smaller, several lanes hold the same element."""
     mode, shape = op.attrs["mode"], np.shape(x[0])
     flags = np.asarray(x[0]).reshape(-1)
     active = np.ones(flags.shape, bool) if run.active is None else np.resize(run.active, flags.shape)
@@ -166,5 +164,5 @@ def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("convert_layout")
 def _convert_layout(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The same elements, because layouts do not change values."""
+    """Returns the same elements, because layouts do not change values."""
     return [x[0]]

@@ -1,4 +1,4 @@
-"""The operations of the tile IR. Each file declares one family. There is no other list of the operations."""
+"""The operations of the tile IR. Each file declares one family of operations in table rows. There is no other list."""
 
 from __future__ import annotations
 

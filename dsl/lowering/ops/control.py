@@ -1,8 +1,8 @@
-"""Loops, branches, and the ends of regions.
+"""Declares loops, branches, and the operations that end regions.
 
-A value that passes through the regions of an operation has several names in the IR. In loops and branches, these names
-are a result of the operation and an operand of the last operation of each region. In loops, an operand of the loop (the
-initial value) and an argument of each region are names of the value, too.
+A value that passes through the regions of a loop or branch has several names in the IR: a result of the operation, and
+an operand of the last operation of each region. In loops, it also has two other names: an operand of the loop (the
+initial value), and an argument of each region.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ row("mark", 0, nothing, "number begins kind name line", acts="records")
 
 
 def handed_on(region: Block) -> list[Value]:
-    """The values that the last operation of a region passes on to the next region or iteration, and to the results."""
+    """Returns the values that the last operation of a region passes on to the next region or iteration, and to the
+    results."""
     end = region.ops[-1]
     return end.operands[end.spec.control.leading :]
 
@@ -52,11 +53,11 @@ def started(op: Op) -> Iterator[tuple[Value, Value]]:
 
 
 def parting(op: Op) -> Value | None:
-    """The condition of a branch or loop that each thread executes for itself. The condition is a tile, and each thread
-    decides by its own elements. Returns None if all threads of the block take the same path.
+    """Returns the condition of a branch or loop in which threads may diverge. This condition is a tile, and each thread
+    tests its own elements. Returns None if all threads of the block follow the same path.
 
-    The condition of a branch is known before the branch. The condition of a loop is known at the end of its first
-    region, in each iteration.
+    The condition of a branch is computed before the branch. The condition of a loop is computed in each iteration, at
+    the end of the loop's first region.
     """
     if not op.spec.control.flows or op.spec.control.counters or op.spec.control.concurrent:
         return None

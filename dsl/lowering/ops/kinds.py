@@ -1,5 +1,5 @@
-"""The kinds of operands and attributes, by name. The row that declares an operation refers to these names, and the
-verifier checks the kinds."""
+"""The kinds of operands and attributes, such as "index" or "shape", with a check for each. The row that declares an
+operation names the kinds, and the verifier checks them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dsl.lowering.machine.tensor_cores import Mma
 INDEX_64 = DTYPES["s64"]
 """The widest type that an index may have."""
 MOST = 1 << 31
-"""Numbers in attributes must be less than this limit."""
+"""Numbers in attributes must be below this limit."""
 MAX_TILE = 1 << 20
 """The maximum number of elements of a tile."""
 
@@ -84,8 +84,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _rows(count: int) -> Reads:
-    """Returns a function that checks whether a value is a tuple of rows. Each row must be a tuple of `count` whole
-    numbers."""
+    """Returns a check for a tuple of rows. Each row must be a tuple of `count` whole numbers."""
     whole = _each(lambda each: type(each) is int and abs(each) < MOST, (tuple,))
     return _each(lambda row: whole(row) and len(row) == count, (tuple,))
 
@@ -102,7 +101,7 @@ SHAPE: tuple[Reads, str] = (_is_shape, f"extents from 1 on, {MAX_TILE} elements 
 
 
 def _is_atoms(value: Any) -> bool:
-    """Whether a value has the fields of `SwizzleAtoms` (`dsl/lowering/hopper/warpgroup.py`)."""
+    """Returns whether a value is a tuple with the fields of `SwizzleAtoms` (`dsl/lowering/hopper/warpgroup.py`)."""
     numbers = _each(lambda each: isinstance(each, int) and abs(each) < MOST, (tuple,))  # `across` is a bool
     return numbers(value) and len(value) == 5
 
@@ -116,7 +115,7 @@ def words_or_none(*known: str) -> tuple[Reads, str]:
 
 
 def each_is(kind: tuple[Reads, str], names: str) -> dict[str, tuple[Reads, str]]:
-    """Maps each of several attributes to the same kind."""
+    """Maps each of several attribute names to the same kind."""
     return dict.fromkeys(names.split(), kind)
 
 
@@ -158,7 +157,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
 """Maps each attribute to a check and a description of the expected value."""
 
 OF_PRODUCTS = {"shape": (_or_none(lambda value: isinstance(value, str)), 'none, or an instruction\'s: "m16n8k16"')}
-"""Attributes of matrix products. In other operations, attributes with these names have another meaning."""
+"""Checks for attributes of matrix products. In other operations, attributes with these names have another meaning."""
 
 
 def flaw_of_kinds(op: Op) -> str | None:
@@ -178,8 +177,7 @@ def flaw_of_kinds(op: Op) -> str | None:
 
 
 def _flaw_of_named(op: Op) -> str | None:
-    """Like `flaw_of_kinds`, but for the operands that the attribute `has` names. Some of these operands may be
-    absent."""
+    """Like `flaw_of_kinds`, but checks the operands that the attribute `has` names. Some of them may be absent."""
     has, known = op.attrs["has"], op.spec.named
     if len(has) != len(op.operands) or len(set(has)) != len(has):
         return f"'has' names each of its {len(op.operands)} operands, once"
@@ -198,9 +196,9 @@ def _flaw_of_named(op: Op) -> str | None:
 
 
 def _flaw_of_elements(op: Op) -> str | None:
-    """Describes a wrong shape or dtype of an access. The offsets, the mask and the moved tile must have the same shape,
-    and the moved tile must have the dtype of the memory. In a TMA store, the offsets in the swizzle atoms and the
-    offsets in the tensor may differ in shape, but not in number."""
+    """Describes a wrong shape or dtype of an access, or returns None. The offsets, the mask and the tile that is loaded
+    or stored must have the same shape, and this tile must have the dtype of the memory. In a TMA store, the offsets in
+    shared memory and the offsets in the tensor must be equal in number, but may differ in shape."""
     by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
     places = by_name.get("offset") or by_name.get("place")
     of_places = ("value", "other", "expected", "source", *(["mask"] if "offset" in by_name else []))
@@ -219,14 +217,14 @@ def _flaw_of_elements(op: Op) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """The value of an attribute as text for a message. The text has at most 60 characters."""
+    """Formats the value of an attribute for a message, with at most 60 characters."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return f"{value!r:.60}" if isinstance(value, int | float | str | tuple | list) else str(value)[:60]
 
 
 def flaw_of_number(value: int | float | bool, dtype: DType) -> str | None:
-    """Describes why a number does not fit an element type. Returns None if the number fits."""
+    """Describes why a number does not fit an element type, or returns None."""
     if dtype is I1:
         return None if isinstance(value, bool) or value in (0, 1) else f"{value} is no i1"
     if dtype.is_int:

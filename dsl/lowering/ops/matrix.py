@@ -1,4 +1,4 @@
-"""Matrix products on tensor cores."""
+"""Declares matrix products on tensor cores."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def product_of(op: Op, layout: Layout) -> Product:
-    """The layouts of a product's operands, given the layout of its result. Raises TileError `layout` if the product's
-    instruction does not allow this layout."""
+    """Returns the layouts of a product's operands, given the layout of its result. Raises TileError `layout` if the
+    product's instruction does not allow this layout."""
     instruction = op.attrs["instruction"]
     spread = product(instruction, layout, op.operands[0].tile.shape[1])
     if spread is None:
@@ -61,8 +61,9 @@ def _place_dot(a: Placing, op: Op) -> Placed:
 
 
 def _along_dot(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """The rows of the result are the rows of the left operand, and its columns are the columns of the right operand.
-    Along k, elements are added."""
+    """Maps the values of a product to the axes that correspond to one axis of `value`. Rows of the result are rows of
+    the left operand, and columns of the result are columns of the right operand. Returns None for the axis k, along
+    which products are added."""
     left, right, total = op.operands
     if left is right or (value is left and axis == 1) or (value is right and axis == 0):
         return None
@@ -87,13 +88,13 @@ def _infer_view(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def views_of(op: Op) -> list[Op]:
-    """The `shared_view` operations that make operands of a wgmma. The list is empty for other operations."""
+    """Returns the `shared_view` operations that make operands of a wgmma. For other operations, the list is empty."""
     made = [value.op for value in op.operands if isinstance(value.type, ViewType)]
     return [view for view in dict.fromkeys(made) if view is not None]
 
 
 _READS = instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").effects[0]
-"""The read of a wgmma. It is the same for all types and extents."""
+"""The effect of a wgmma on memory, a read. It is the same for all types and extents."""
 
 
 def _reads_of_wgmma(op: Op) -> list[AccessEffect]:
@@ -102,7 +103,7 @@ def _reads_of_wgmma(op: Op) -> list[AccessEffect]:
 
 # An operand of a wgmma in shared memory: the elements at `offset`, transposed if `axes` is (1, 0), as elements of type
 # `to`. `atoms` has the fields of `SwizzleAtoms` (`dsl/lowering/hopper/warpgroup.py`). A view reads nothing: the wgmma
-# that uses the view reads the elements, and it reads what they are at that time.
+# that uses the view reads the elements later.
 row(
     "shared_view", (2, 3), _infer_view, "has axes to atoms",
     named={"memory": "shared", "stage": "index", "offset": "places"}, needs=("memory", "offset"),
@@ -120,7 +121,7 @@ def _infer_wgmma(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]
 
 
 def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
-    """The operands (a, b, accumulator) that belong to one result of a `dot` or a `wgmma`."""
+    """Returns the operands (a, b, accumulator) for one result of a `dot` or a `wgmma`."""
     left, *others = op.operands
     number, count = op.results.index(result), len(others) // 2
     return left, others[number], others[count + number]
@@ -133,7 +134,7 @@ row(
     "wgmma", (3, None), _infer_wgmma, "instruction form steps", operands="factor",
     access=MemoryAccess(_reads_of_wgmma),
 )  # fmt: skip
-# Waits for all earlier wgmma. Operands and results are the accumulators, which are ready behind the wait.
+# Waits for all earlier wgmma. Operands and results are the accumulators, which are complete after the wait.
 row(
     "wgmma_wait", (1, None), same_types, acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),

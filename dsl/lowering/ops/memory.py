@@ -1,8 +1,8 @@
-"""Accesses to memory, and the operations that order them.
+"""Declares accesses to memory, and the operations that order them.
 
-An access to a tensor has the tensor and a tile of element offsets as operands. An access to a shared tile has the tile,
-an optional stage, and a tile of element offsets within the stage. Some operands are optional, so the attribute `has`
-contains the names of those that are present, in order.
+The operands of an access to a tensor are the tensor and a tile of element offsets. The operands of an access to a
+shared tile are this tile, an optional stage, and a tile of element offsets within the stage. Other operands are
+optional, so the attribute `has` contains the names of all operands that are present, in order.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ def space_of(memory: Value) -> str:
 
 
 def operand(op: Op, name: str) -> Value | None:
-    """The operand of a memory operation that has this name in the attribute `has`. Returns None if there is no such
-    operand."""
+    """Returns the operand of a memory operation with this name in the attribute `has`, or None."""
     names = op.attrs["has"]
     return op.operands[names.index(name)] if name in names else None
 
 
 def required(op: Op, name: str) -> Value:
-    """The operand with this name of a memory operation that always has it."""
+    """Returns the operand of a memory operation with this name, which must be present."""
     return op.operands[op.attrs["has"].index(name)]
 
 
@@ -50,13 +49,13 @@ def _infer_moved(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]
 
 _KINDS = {"reads": ("read",), "writes": ("write",), "updates": ("read", "write")}
 BONDS = ("acquire", "release")
-"""Kinds of effects that touch no memory themselves, but order accesses of other operations."""
+"""Kinds of effects that do not access memory themselves, but order the accesses of other operations."""
 _BONDS_OF = {"acquire": ("acquire",), "release": ("release",), "acq_rel": BONDS}
 
 
 def of_instruction(op: Op) -> list[AccessEffect]:
-    """The effects in the row of the operation's instruction. Each effect is paired with the operand that is in its
-    memory space.
+    """Returns the effects in the table row of the operation's PTX instruction. Each effect is paired with the operand
+    whose memory it accesses.
 
     Acquire and release are included only if they order accesses of other blocks: in global memory, with a wider scope
     than a block.
@@ -72,7 +71,8 @@ def of_instruction(op: Op) -> list[AccessEffect]:
 
 @cache
 def _kinds_of(name: str) -> tuple[tuple[ptx_templates.Effect, tuple[str, ...]], ...]:
-    """The effects in an instruction's row. Each effect is paired with its kinds, such as "read" and "acquire"."""
+    """Returns the effects in an instruction's table row. Each effect is paired with its kinds, such as "read" and
+    "acquire"."""
     found = []
     for by in instruction(name).effects:
         bonds = _BONDS_OF.get(by.order, ()) if by.space == "global" and by.scope != "cta" else ()
@@ -88,7 +88,7 @@ _PARAM = ptx_templates.Effect("reads", space="param", order="constant")
 
 
 def _load_effects(op: Op) -> list[AccessEffect]:
-    """The effects of a load. A table is read by LLVM's `load`, which has no row in `dsl.ptx_templates`."""
+    """Returns the effects of a load. A table is read by LLVM's `load`, which has no row in `dsl.ptx_templates`."""
     table = op.operands[0]
     return [AccessEffect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
 
@@ -105,29 +105,29 @@ _SCOPES = {"block": "cta", "gpu": "gpu", "system": "sys"}
 
 
 def atomic_row(op: Op, action: str = "exch.b32") -> str:
-    """The name of the instruction row of an atomic with this action."""
+    """Returns the name of the PTX instruction for an atomic with this action."""
     return f"atom.{op.attrs['order']}.{_SCOPES[op.attrs['scope']]}.{space_of(op.operands[0])}.{action}"
 
 
 def writes(op: Op) -> bool:
-    """Whether an operation writes memory."""
+    """Returns whether an operation writes memory."""
     return any(e.kind == "write" for e in op.spec.access.effects(op))
 
 
 def only_copies(op: Op) -> bool:
-    """Whether all writes of an operation complete after the operation, as those of asynchronous copies do."""
+    """Returns whether all writes of an operation are asynchronous, so that they complete later than the operation."""
     effects = op.spec.access.effects(op)
     return all(e.by.completion != "at once" for e in effects if e.kind == "write")
 
 
 def by_threads(op: Op) -> bool:
-    """Whether each thread accesses its own elements of memory, at offsets."""
+    """Returns whether each thread accesses its own elements of memory, at offsets."""
     return op.spec.access.touches and "offset" in op.attrs.get("has", ())
 
 
 def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
-    """The offsets of an access, and its stage or None. A copy reads at its `source`, and a TMA store writes at its
-    `target`. A wgmma reads at the offsets of its views."""
+    """Returns the offsets of an access, and its stage or None. A copy reads at its `source`, and a TMA store writes at
+    its `target`. A wgmma reads at the offsets of its views."""
     op = effect.view or op
     if op.spec.leaves:
         return required(op, "place" if effect.space == "shared" else "target"), None
@@ -137,8 +137,9 @@ def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
 
 
 def commutes(op: Op, used: Collection[Value]) -> str | None:
-    """The action of an access, if accesses with the same action may run in any order. Atomics with an unused result
-    may, and so may stores with `order=none`, whose action is "store". For any other access, the result is None."""
+    """Returns the action of an access, such as "add", if accesses with the same action may run in any order. This holds
+    for atomics whose result is unused, and for stores with `order=none`, whose action is "store". Returns None for any
+    other access."""
     action = op.attrs.get("action")
     if action is not None and action not in ("exchange", "cas") and op.result not in used:
         return str(action)
@@ -146,14 +147,14 @@ def commutes(op: Op, used: Collection[Value]) -> str | None:
 
 
 def counts_iterations(op: Op) -> bool:
-    """Whether the iterations of a loop that each thread executes for itself may execute an atomic in any order. The
-    atomic must be relaxed, and its action must leave the same value in memory in any order. The values that the atomic
-    returns may depend on the order."""
+    """Returns whether an atomic in a loop may run in any order of the iterations, if each thread runs the loop for
+    itself. The atomic must be relaxed, and its action must leave the same value in memory in any order. The values that
+    it returns may depend on the order."""
     return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
 
 
 def moved_by(op: Op) -> Value:
-    """The tile that an access loads or stores."""
+    """Returns the tile that an access loads or stores."""
     return op.results[0] if op.results else required(op, "value")
 
 
@@ -172,28 +173,28 @@ def _place_copy(a: Placing, op: Op) -> Placed:
 
 
 def _place_tma_store(a: Placing, op: Op) -> Placed:
-    """One thread issues the store. `lower_copies` changes this if each warp can issue its own part of the store."""
+    """Lets one thread issue the store. `lower_copies` changes this if each warp can issue its own part of the store."""
     tiles = [o.tile.shape if isinstance(o.type, TileType) else () for o in op.operands]
     return [Layout.of_one(shape, a.warps) if shape else None for shape in tiles], []
 
 
 def _exchange_load(a: Exchanging, op: Op) -> bool:
-    """Lets one thread do a volatile load of global memory for all threads. Otherwise each thread could read a different
-    value, because other blocks may write the memory at the same time."""
+    """Lets one thread execute a volatile load of global memory for all threads. Otherwise, threads could read different
+    values, because other blocks may write the memory at the same time."""
     changing = op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
     return changing and a.share(op, one_thread=True)
 
 
 def _takes(needs: str, **named: str) -> dict[str, Any]:
-    """Two fields of a row: `named` has the kinds of the named operands, and `needs` has the names of the operands that
-    are always present. `corner` and `tap` stand for one operand per axis."""
+    """Returns two fields of a row: `named`, the kinds of the named operands, and `needs`, the names of operands that
+    are always present. `corner` and `tap` mean one operand per axis."""
     return {"named": {"memory": "writable", **named}, "needs": ("memory", *needs.split())}
 
 
 BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
-"""For a TMA box without a mask: a flag that decides whether the box is accessed."""
+"""The operand of a TMA box without a mask: a flag that decides whether the box is accessed."""
 ACCESS = Placement(alike, place=_place_access)
 _SAME_AXES = ElementFacts(along=same_axis)
 

@@ -1,13 +1,13 @@
-"""Warp roles, and the pipelines between them.
+"""Declares warp roles, and the pipelines between them.
 
 A pipeline is a ring of stages that producer warps fill and consumer warps read. Iterations are numbered from 0.
 Iteration e uses stage e mod `stages`. Each stage has two mbarriers in shared memory, `full` and `free`. `full`
 completes when all bytes of the stage's copies have arrived. Each warp arrives at `free` when it has read an iteration.
-In the IR, the value of a pipeline is the shared tile that contains these mbarriers. With ping-pong, the tile has
-`pingpong` more mbarriers. Warp groups use these additional mbarriers to take turns in each iteration.
+In the IR, the value of a pipeline is the shared tile that contains these mbarriers. With ping-pong, this tile has
+`pingpong` more mbarriers, with which warp groups take turns in each iteration.
 
-Loops around the pipeline's loop may have pipelines, too. The same tile contains the mbarriers of these outer pipelines,
-starting at index `base`. `outer` lists how many stages each outer pipeline has.
+Loops around the pipeline's loop may have pipelines, too. The mbarriers of these outer pipelines are in the same tile,
+from index `base` on. `outer` lists how many stages each outer pipeline has.
 
 If the attribute `blocks` is set, `blocks` blocks of a cluster copy for each other. Each block copies its part of a TMA
 box to the same place in all of these blocks. `full` then waits for the bytes of all parts, and `free` waits for the
@@ -23,25 +23,25 @@ from dsl.ptx_templates import instruction
 
 
 def roles_of(function: Function) -> Op | None:
-    """The operation that divides a kernel's warps into roles, or None if all warps do the same work. A kernel has at
-    most one such operation."""
+    """Returns the operation that divides a kernel's warps into roles, or None if all warps do the same work. A kernel
+    has at most one such operation."""
     return next((op for op in function.body.ops if op.spec.control.concurrent), None)
 
 
 def rings_of(roles: Op) -> tuple[int, ...]:
-    """The number of stages of each pipeline. The pipeline of the innermost loop comes first."""
+    """Returns the number of stages of each pipeline, innermost loop first."""
     return (roles.attrs["stages"], *roles.attrs.get("outer", ()))
 
 
 def base_of(op: Op) -> int:
-    """The index of the first mbarrier of an operation's pipeline."""
+    """Returns the index of the first mbarrier of an operation's pipeline."""
     base: int = op.attrs.get("base", 0)
     return base
 
 
 def is_read_by_threads(release: Op, body: Block) -> bool:
-    """Whether threads read the data of this pipeline. If not, only wgmma reads the data, through the asynchronous
-    proxy, and no fence is needed."""
+    """Returns whether threads read the data of this pipeline. If not, only wgmma reads the data, through the
+    asynchronous proxy, and no fence is needed."""
     ops = walk(body)
     boxes = [
         op
@@ -54,14 +54,14 @@ def is_read_by_threads(release: Op, body: Block) -> bool:
 
 
 def copy_of(op: Op) -> str:
-    """The name of the instruction that does a TMA copy."""
+    """Returns the name of the PTX instruction that executes a TMA copy."""
     mode = "im2col" if "walks" in op.attrs else "tile"
     name = f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
     return f"{name}.multicast::cluster" if "blocks" in op.attrs else name
 
 
 def _effects(op: Op) -> list[AccessEffect]:
-    """The effects of a TMA copy: the read of the box in the tensor, and the write to the shared tile."""
+    """Returns the effects of a TMA copy: it reads the box in the tensor, and writes the shared tile."""
     of: dict[str | None, Value] = {"global": required(op, "tensor"), "shared": op.operands[0]}
     kinds = {"reads": "read", "writes": "write"}
     return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(copy_of(op)).effects]
@@ -74,8 +74,8 @@ row(
     "warp_specialize", 1, nothing, "stages producers registers pingpong", operands="shared",
     control=Control("parallel", 1),
 )  # fmt: skip
-# Copies a TMA box of a tensor into the stage of an iteration. `at` is the number of elements between the start of the
-# stage and the place of the box. `corner` is the index of the box's first element along each axis.
+# Copies a TMA box of a tensor into the stage of an iteration. `at` is the offset of the box from the start of the
+# stage, in elements. `corner` is the index of the box's first element along each axis.
 row(
     "tma_copy", (4, 12), nothing, "has box at", access=MemoryAccess(_effects, at_pipeline="fill"),
     named={"memory": "shared", "stage": "index", "tensor": "tensor", "pipeline": "shared", **BOX},

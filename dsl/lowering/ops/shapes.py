@@ -1,4 +1,4 @@
-"""Operations that make tiles without operands, and operations that change shapes."""
+"""Declares operations that make tiles without operands, and operations that change shapes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _infer_split(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]
 
 
 def axis_of(operand: Value, attrs: dict[str, Any]) -> int:
-    """The value of the attribute `axis`. Raises Mismatch if the operand has no such axis."""
+    """Returns the attribute `axis`. Raises Mismatch if the operand has no such axis."""
     axis: int = attrs["axis"]
     if axis >= len(operand.shape):
         raise Mismatch(f"{operand.tile} has no axis {axis}")
@@ -103,7 +103,7 @@ def _spread_transpose(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
-    """The layout of the source of a broadcast, derived from the layout of its result. `shape` is the shape of the
+    """Returns the layout of the source of a broadcast, given the layout of its result. `shape` is the shape of the
     source."""
     for axis, extent in enumerate(shape):
         if extent == 1 and layout.shape[axis] != 1:
@@ -119,21 +119,21 @@ def _spread_broadcast(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def in_registers(layout: Layout, axis: int) -> bool:
-    """Whether only register bits change the index along an axis."""
+    """Returns whether all elements along an axis are in registers of the same thread."""
     axis %= len(layout.shape)
     return layout.is_pure(axis) and not any(b & layout.axis_mask(axis) for b in layout.thread)
 
 
 def stacked(layout: Layout, count: int, axis: int | None = None) -> Layout:
-    """Adds an axis to a layout, by default the last one. The elements along the new axis are in registers of the same
+    """Adds an axis to a layout, by default as the last axis. All elements along it are in registers of the same
     thread."""
     bases = tuple(1 << i for i in range(count.bit_length() - 1))
     return layout.expand(len(layout.shape) if axis is None else axis, count, bases)
 
 
 def _unpicked(op: Op, layout: Layout) -> Layout:
-    """A layout of the whole tile, derived from the layout of the picked part. Each thread has the same elements of all
-    parts."""
+    """Returns a layout of the whole tile, given the layout of the part that `pick` selects. Each thread holds the same
+    elements of all parts."""
     axis = op.attrs["axis"]
     return stacked(layout, op.operands[0].tile.shape[axis], axis)
 
@@ -145,7 +145,7 @@ def _spread_stack(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _place_stack(a: Placing, op: Op) -> Placed:
-    """The new axis must be in registers, because one thread has all elements that are stacked together."""
+    """Keeps the new axis in registers, because one thread holds all elements that are stacked together."""
     wanted, first, count = a.layouts[op.result], op.operands[0], len(op.operands)
     inside = a.of_branch(first)
     if inside is not None:
@@ -163,8 +163,7 @@ def _spread_pick(op: Op, value: Value, layout: Layout) -> Spreading:
 
 
 def _place_pick(a: Placing, op: Op) -> Placed:
-    """If the whole tile has a layout with the axis in registers, the operation uses this layout. Then no element
-    moves."""
+    """Uses the layout of the whole tile if its axis is in registers. Then no element moves to another thread."""
     whole, axis = a.chosen(op.operands[0]), op.attrs["axis"]
     if whole is not None and in_registers(whole, axis):
         return [whole], [whole.drop(axis)]
@@ -173,7 +172,7 @@ def _place_pick(a: Placing, op: Op) -> Placed:
 
 
 def _split(whole: Layout, shape: tuple[int, ...]) -> Layout:
-    """The layout of the elements into which bytes are split, derived from the layout of the bytes. The elements of one
+    """Returns the layout of the elements into which bytes are split, given the layout of the bytes. The elements of one
     byte are in consecutive registers."""
     parts = shape[-1] // whole.shape[-1]
     inner = tuple(1 << i for i in range(parts.bit_length() - 1))
@@ -186,7 +185,7 @@ def _split(whole: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 def _whole_of(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
-    """The inverse of `_split`: derives the layout of the bytes from the layout of their elements. Returns None if the
+    """The inverse of `_split`: returns the layout of the bytes, given the layout of their elements. Returns None if the
     elements of a byte are not in consecutive registers of one thread."""
     parts = layout.shape[-1] // shape[-1]
     bits = parts.bit_length() - 1
@@ -222,15 +221,15 @@ def _takes_stack(op: Op, value: Value, layout: Layout) -> Layout:
 
 
 def _along_broadcast(op: Op, value: Value, axis: int) -> dict[Value, int]:
-    """The source has the same axis, unless the broadcast repeats the source along the axis."""
+    """Returns the same axis for the source, unless the source is repeated along this axis."""
     source, whole = op.operands[0], op.result.shape
     repeated = not source.shape or source.shape[axis] != whole[axis]
     return {op.result: axis} if repeated else {op.result: axis, source: axis}
 
 
 def _along_reshape(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """The axis of the other shape that corresponds to `axis`. Returns None if the reshape splits the axis or joins it
-    with another axis."""
+    """Returns the corresponding axis of the other shape. Returns None if the reshape splits the axis or joins it with
+    another axis."""
     other = op.result if value is op.operands[0] else op.operands[0]
     before = prod(value.shape[:axis])
     same = [i for i, e in enumerate(other.shape) if e == value.shape[axis] and prod(other.shape[:i]) == before]
@@ -244,14 +243,14 @@ def _along_transpose(op: Op, value: Value, axis: int) -> dict[Value, int]:
 
 
 def _along_stack(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """Returns None for the last axis, which counts the stacked tiles. All other axes stay the same."""
+    """Returns the same axis for all values, or None for the last axis, along which tiles are stacked."""
     if axis == len(op.result.shape) - 1:
         return None
     return {**dict.fromkeys(op.operands, axis), op.result: axis}
 
 
 def _along_split(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """Returns None for the last axis, along which the result has more elements. All other axes stay the same."""
+    """Returns the same axis for both values, or None for the last axis, along which the result has more elements."""
     return None if axis == len(value.shape) - 1 else {op.operands[0]: axis, op.result: axis}
 
 
@@ -271,7 +270,8 @@ def _transposed(op: Op, source: Layout, result: Layout) -> list[int] | None:
 
 
 def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
-    """The registers that contain the elements with the picked index. Returns None if the axis is not in registers."""
+    """Returns the registers that hold the elements with the picked index. Returns None if the axis is not in
+    registers."""
     axis, index = op.attrs["axis"], op.attrs["index"]
     span, inner = BasisSpan(source.register), prod(source.shape[axis + 1 :])
     out = []
@@ -287,7 +287,7 @@ def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
 
 
 def _fold_broadcast(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
-    """Drops a broadcast to the same shape, and merges two broadcasts of a scalar."""
+    """Removes a broadcast to the same shape, and merges two broadcasts of a scalar."""
     (value,), shape = operands, tuple(attrs["shape"])
     if value.tile.shape == shape:
         return value
@@ -321,8 +321,8 @@ def _broadcast_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _reshape_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """The facts of the result of a reshape. If the reshape only adds or removes axes of extent 1, all facts stay valid.
-    Otherwise, only the facts of the innermost axis stay valid, limited to its new extent."""
+    """Returns the facts about the result of a reshape. If the reshape only adds or removes axes of extent 1, all facts
+    stay valid. Otherwise, only the facts about the innermost axis stay valid, limited to its new extent."""
     a = an.of(op.operands[0])
     wide = [i for i, e in enumerate(op.operands[0].tile.shape) if e > 1]
     to = [i for i, e in enumerate(shape) if e > 1]
@@ -405,8 +405,8 @@ row(
     "grid_size", 0, _infer_of_grid, "axis",
     elements=ElementFacts(_blocks_facts, lambda forms, op: forms.blocks(op), of_grid="blocks"),
 )  # fmt: skip
-# The number of this cluster of `blocks` blocks along x, and the number of this block in its cluster along one axis of
-# tiles: `blocks` blocks whose ranks are `apart` from each other.
+# `cluster_id` is the index of this cluster of `blocks` blocks along x. `cluster_rank` is the index of this block in its
+# cluster along one axis of tiles. Along this axis there are `blocks` blocks, and their ranks differ by `apart`.
 row("cluster_id", 0, _infer_of_grid, "axis blocks", elements=ElementFacts(_cluster_facts, of_grid="cluster"))
 row(
     "cluster_rank", 0, _infer_of_grid, "axis blocks apart",

@@ -1,7 +1,7 @@
-"""The declaration of an operation, called its row: operands, attributes, result types, effects on memory, and rules for
-layouts and facts.
+"""The form of an operation's declaration, called its row: operands, attributes, result types, effects on memory, and
+rules for layouts and facts.
 
-The verifier, dead-code removal and barrier insertion read the rows. No pass therefore has a list of operations.
+The verifier, dead-code removal and barrier insertion read the rows. Therefore no pass contains a list of operations.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dsl.lowering.ops.placing import Exchange, Place, Spread, Takes, alike, apar
 
 
 class Mismatch(Exception):
-    """Raised for operands that an operation does not accept. The message is for the user. `hint` describes what the
-    operation accepts."""
+    """Raised for operands that an operation does not accept. The message is for the user. `hint` describes what is
+    accepted."""
 
     def __init__(self, message: str, hint: str | None = None):
         super().__init__(message)
@@ -32,13 +32,14 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccessEffect:
-    """One access to memory. `by` is the corresponding effect in the row of the PTX instruction, with order, scope,
-    proxy and completion. The effects of a `copy` happen between its issue and a `wait`.
+    """One access to memory. `by` is the corresponding effect in the table row of the PTX instruction, with order,
+    scope, proxy and completion. The effects of a `copy` happen between its issue and a `wait`.
 
-    An "acquire" or a "release" touches no memory itself. Such an effect orders the block's accesses to global memory
-    with those of other blocks (PTX ISA 8, "Memory Consistency Model").
+    An "acquire" or a "release" does not access memory itself. It orders the block's accesses to global memory with
+    those of other blocks (PTX ISA 8, "Memory Consistency Model").
 
-    `view`: for a wgmma, the `shared_view` whose elements it accesses. None if the operation itself has the offsets.
+    `view`: for a wgmma, the `shared_view` whose elements it accesses. None if the offsets are operands of the operation
+        itself.
     """
 
     kind: str  # "read", "write", "acquire" or "release"
@@ -49,46 +50,46 @@ class AccessEffect:
 
 
 class Makes(Protocol):
-    """The methods of the builder that folding rules use. `facts` is None if no facts are known."""
+    """The methods of the IR builder that folding rules call. `facts` is None if no facts are known."""
 
     facts: Analysis | None
 
     def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
-        """The result of a pure operation."""
+        """Adds a pure operation, and returns its result."""
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
-        """A constant tile, or a scalar."""
+        """Adds a constant tile or scalar, and returns it."""
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """The value in another shape."""
+        """Reshapes a value, and returns the result."""
 
 
 Picks = Callable[[Op, Layout, Layout], list[int] | None]
-"""Returns, for each register of the result, the number of the equal register of the operand. Returns None if elements
-move to other threads."""
+"""A function that returns, for each register of the result, the number of the operand's register with the same element.
+It returns None if elements move to other threads."""
 
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
 Effects = Callable[[Op], list[AccessEffect]]
 
 Fold = Callable[[Makes, Sequence[Value], dict[str, Any]], Value | None]
-"""Finds a value that equals an operation with these operands and attributes. Returns None if there is no such value."""
+"""A function that finds a simpler value equal to an operation with these operands and attributes, or returns None."""
 FactsOf = Callable[[Analysis, Op, tuple[int, ...]], Facts]
-"""The facts of the result, whose shape is the last argument."""
+"""A function that returns the facts about an operation's result, whose shape is the last argument."""
 Along = Callable[[Op, Value, int], dict[Value, int] | None]
-"""The arguments are an operation, one of its values, and an axis of this value. Returns a dict from the operation's
-other values to the corresponding axes. Returns None if the operation mixes elements along the axis."""
+"""A function of an operation, one of its values, and an axis of this value. It maps the operation's values to the
+corresponding axes, or returns None if the operation mixes elements along the axis."""
 Form = Callable[[Forms, Op], Any]
-"""Calls the method of `Forms` that describes the operation's result in terms of its operands."""
+"""A function that calls the method of `Forms` for an operation. It describes the result in terms of the operands."""
 
 
 def untouched(op: Op) -> list[AccessEffect]:
-    """The effects of an operation that does not access memory."""
+    """Returns the effects of an operation that does not access memory: none."""
     return []
 
 
 @dataclass(frozen=True)
 class Control:
-    """The regions of an operation, and how values pass through the regions (`ops/control.py`).
+    """The regions of an operation, and how values pass through them (`ops/control.py`).
 
     `kind`: what the operation does with its regions:
         "counts": the body runs for each number of a range;
@@ -110,13 +111,13 @@ class Control:
 
     @cached_property
     def flows(self) -> bool:
-        """Whether values pass through the operation's regions, either from iteration to iteration or along one of
-        several paths."""
+        """Whether values pass through the operation's regions: from iteration to iteration, or along one of several
+        paths."""
         return self.kind in ("counts", "repeats", "chooses", "parallel")
 
     @cached_property
     def loops(self) -> bool:
-        """Whether the operation's regions run repeatedly. The loop may end after any region except the last one."""
+        """Whether the operation's regions run repeatedly. The loop may end after any region except the last."""
         return self.kind in ("counts", "repeats")
 
     @cached_property
@@ -126,7 +127,7 @@ class Control:
 
     @cached_property
     def counters(self) -> int:
-        """The number of region arguments that precede the carried values."""
+        """The number of region arguments before the carried values: 1 for a loop with a counter, otherwise 0."""
         return 1 if self.kind == "counts" else 0
 
     @cached_property
@@ -137,15 +138,15 @@ class Control:
 
 @dataclass(frozen=True)
 class MemoryAccess:
-    """The accesses of an operation to memory, and what its threads wait for.
+    """How an operation accesses memory, and what its threads wait for.
 
-    `effects`: the accesses to memory.
+    `effects`: a function that returns the accesses to memory.
     `kind`: "read", "write", or "update" (both), if each thread moves its own elements between memory and registers.
-    `under_mask`: which masks one wide access allows, as the name of a field of `Facts`. "convex": all flags are on if
-        the first and the last flag are on. "falls": all flags behind an off flag are off. "same": all flags are equal.
-    `waits`: a text that names what the threads wait for. Replacement fields in the text refer to attributes.
-    `at_pipeline`: what the operation does in a pipeline. It may "fill" a stage, "wait" for a stage, or "begin" or "end"
-        the turn of a warp group.
+    `under_mask`: which masks one wide access allows, as the name of a field of `Facts`. "convex": if the first and the
+        last flag are on, all flags are on. "falls": all flags after an off flag are off. "same": all flags are equal.
+    `waits`: a text that names what the threads wait for. Fields in braces are replaced by attributes.
+    `at_pipeline`: what the operation does in a pipeline. It may "fill" a stage or "wait" for one. With `pingpong`,
+        where warp groups take turns, it may "begin" or "end" the turn of a warp group.
     """
 
     effects: Effects = untouched
@@ -164,10 +165,10 @@ class MemoryAccess:
 class Placement:
     """How layouts propagate through an operation (`ops/placing.py`).
 
-    `spread`: a function from the layout of one value to the layouts of the operation's other values.
-    `takes`: a function that returns the layout of an operand if the operation is done in a given layout.
+    `spread`: a function that computes the layouts of the operation's other values from the layout of one value.
+    `takes`: a function that returns the layout of an operand if the operation is executed in a given layout.
     `place`: a function that returns the layouts of the operands and results.
-    `anywhere`: True if the operation can be done in any layout, provided that it is pure.
+    `anywhere`: True if the operation can be executed in any layout, provided that it is pure.
     `exchange`: a function that replaces the operation if elements move to other threads.
     `picks`: for operations that only rename registers, a function that returns the operand's register for each register
         of the result.
@@ -185,21 +186,21 @@ class Placement:
 class Algebra:
     """The function that an operation computes, and its algebraic laws.
 
-    `computes`: the result for constants.
-    `fold`: finds a value that equals the operation.
+    `computes`: computes the result for constants.
+    `fold`: finds a simpler value that equals the operation.
     `commutes`: True if the two operands may be swapped.
     `mirror`: the name of the operation that computes the same result with swapped operands (> for <).
     `sums`: (operand, name), if the operation can accumulate. `operand` is the number of the operand that may be the
         running total (None: any operand). `name` is the operation that combines partial results.
     `idempotent`: True if combining a number twice is the same as combining it once.
-    `starts`: a function from a type to its neutral element, or None if that is not known.
+    `starts`: a function that returns the neutral element of a type, or None if it is not known.
     `unordered`: True if the operation reduces elements in an order that the language does not define.
     `masks`: "all" if the result is true where all operand masks are true, "any" if it is true where any operand mask is
         true.
     `selects`: True if the first operand is a flag that selects one of the other operands.
     `keeps`: "number" if the result is the same number in another type, "bits" if it has the same bits in another type.
     `rounds`: the rounding mode, if the operation rounds to whole numbers: "rn", "rz", "rp" or "rm".
-    `lowest`: the result for -∞, if the result is a number.
+    `lowest`: the result for -∞, if it is a number, such as 0 for 2^x.
     `divides`: True if the operation divides integers, which takes tens of instructions unless the divisor is constant.
     """
 
@@ -221,15 +222,14 @@ class Algebra:
 
 @dataclass(frozen=True)
 class ElementFacts:
-    """Facts about the elements of an operation's result at compile time.
+    """What is known at compile time about the elements of an operation's result.
 
-    `facts`: divisibility, runs and ranges.
-    `form`: the method of `Forms` that describes the result in terms of the operands.
-    `along`: a function that maps an axis of one value to the corresponding axes of the other values, or None if no axis
-        of an operand corresponds to an axis of the result.
-    `remainder`: (value, constant) if the result is value % constant.
-    `kind`: "number": each element is the attribute `value`. "equal": all elements are equal, provided that the operand
-        is a scalar.
+    `facts`: a function that returns divisibility, runs and ranges.
+    `form`: a function that describes the result in terms of the operands (`Forms`).
+    `along`: a function that maps an axis of one value to the corresponding axes of the other values. None if no axis of
+        an operand corresponds to an axis of the result.
+    `remainder`: a function that returns (value, constant) if the result is value % constant.
+    `kind`: "number": each element is the attribute `value`. "equal": all elements are equal if the operand is a scalar.
         "places": each element is its own index along the only axis, whose extent is the attribute `extent`.
     `reshapes`: True if the result has the elements of the operand in another shape.
     `of_grid`: the meaning of the result, if it describes the grid along the attribute `axis`. "block": the index of the
@@ -256,23 +256,24 @@ Acts = Literal["", "allocates", "checks", "records", "prints", "synchronizes", "
 
 @dataclass(frozen=True)
 class OpSpec:
-    """The row of one operation: its operands, results and attributes. The last five fields contain further groups of
+    """The row of one operation: its operands, results and attributes. The last five fields contain groups of further
     properties.
 
     `arity`: the number of operands, or (least, most). `most` is None if there is no limit.
     `infer`: computes the result types from operands and attributes, or raises Mismatch.
     `attrs`: the names of the attributes that the operation must have.
     `operands`: the kind of each operand (`ops/kinds.py`). The last kind applies to all further operands.
-    `named`: the kinds of the operands that the attribute `has` names. `needs`: the names that `has` always contains.
-    `symbol`: the operation's operator in a program, such as `+`, if the operation has no name in programs.
-    `elementwise`: True if register i of the result comes from register i of the operands, all in the same layout.
-    `becomes`: the name of the operation's instruction in `dsl.ptx_templates`. If the operation has several instructions
-        with the same effects, `becomes` names one of them. If the instruction depends on operands or attributes,
-        `becomes` is a function of the operation.
+    `named`: the kind of each operand that has a name. The attribute `has` of an `Op` lists the names of the operands
+        that this `Op` has. `needs`: the names of the operands that every such `Op` must have.
+    `symbol`: the operation's operator in a program, such as `+`, if programs do not call it by name.
+    `elementwise`: True if register i of the result depends only on register i of the operands, all in the same layout.
+    `becomes`: the name of the operation's PTX instruction in `dsl.ptx_templates`. If the operation has several
+        instructions with the same effects, `becomes` names one of them. If the instruction depends on operands or
+        attributes, `becomes` is a function of the operation.
     `acts`: an effect other than a memory access. An operation with `acts` is never removed or merged. It "allocates" a
         shared tile, "checks" a condition, "records" the time for a timeline, "prints", "synchronizes" threads or
-        accesses, or "awaits" wgmma products. "meets" means that all lanes of a warp must run the operation together.
-        "runs text" means that the operation is inline PTX with unknown effects.
+        accesses, or "awaits" wgmma products. "meets" means that all lanes of a warp must execute the operation
+        together. "runs text" means that the operation is inline PTX with unknown effects.
     """
 
     name: str
@@ -294,8 +295,8 @@ class OpSpec:
 
     @cached_property
     def keep(self) -> bool:
-        """Whether the operation has an effect other than a memory access. Such an operation is never removed or
-        merged."""
+        """Whether the operation must never be removed or merged, because it has an effect other than a memory
+        access."""
         return bool(self.acts) or self.control.flows or self.control.ends
 
     @cached_property
@@ -305,7 +306,7 @@ class OpSpec:
 
     @cached_property
     def allocates(self) -> bool:
-        """Whether the operation makes a tile in shared memory."""
+        """Whether the operation allocates a tile in shared memory."""
         return self.acts == "allocates"
 
     @cached_property
@@ -325,13 +326,13 @@ class OpSpec:
 
     @cached_property
     def joins_lanes(self) -> bool:
-        """Whether all lanes of a warp must run the operation together."""
+        """Whether all lanes of a warp must execute the operation together."""
         return self._row is not None and self._row.convergent
 
     @cached_property
     def joint(self) -> bool:
-        """Whether the lanes of a warp access memory together. A lane then also accesses elements of other lanes, as in
-        `ldmatrix`."""
+        """Whether the lanes of a warp access memory together, as in `ldmatrix`. Then a lane also accesses elements of
+        other lanes."""
         return (self.joins_lanes or self.leaves) and self.access.touches
 
     @cached_property
@@ -342,8 +343,8 @@ class OpSpec:
 
     @cached_property
     def leaves(self) -> bool:
-        """Whether the operation is a TMA store. Its accesses happen later, as those of asynchronous copies do. The
-        groups of TMA stores are separate from the groups of copies. One lane issues a store for its whole warp."""
+        """Whether the operation is a TMA store. Its accesses happen later, like those of asynchronous copies. Groups of
+        TMA stores are separate from groups of copies. One lane issues a store for its whole warp."""
         return self._completes_by(_STORES)
 
     def _completes_by(self, groups: str) -> bool:
@@ -352,9 +353,9 @@ class OpSpec:
 
     @cached_property
     def orders(self) -> str | None:
-        """What the operation orders, or None. "threads": it is a barrier. "group": it ends a group of copies.
-        "end": it waits for groups of copies. "stores": it ends a group of TMA stores. "their end": it waits for groups
-        of TMA stores."""
+        """What the operation orders, or None. "threads": it is a barrier. "group": it ends a group of copies. "end": it
+        waits for groups of copies. "stores": it ends a group of TMA stores. "their end": it waits for groups of TMA
+        stores."""
         effects = self._row.effects if self._row is not None else ()
         found = (_ORDERS.get((e.action, e.completion == _STORES)) for e in effects)
         return next((each for each in found if each is not None), None)
@@ -375,8 +376,8 @@ def row(
     name: str, arity: int | tuple[int, int | None], infer: Infer, attrs: str = "", *, operands: str = "tile",
     placement: Placement = Placement(), elements: ElementFacts = ElementFacts(), **more: Any,
 ) -> None:  # fmt: skip
-    """Declares an operation. `more` has further fields of `OpSpec`. For an elementwise operation, all values have the
-    same layout and the same axes."""
+    """Declares an operation. `more` contains further fields of `OpSpec`. For an elementwise operation, all values have
+    the same layout and the same axes."""
     if more.get("elementwise"):
         placement, elements = replace(placement, spread=alike), replace(elements, along=same_axis)
     fields = (name, arity, infer, tuple(attrs.split()), tuple(operands.split()))
@@ -384,16 +385,16 @@ def row(
 
 
 def same_axis(op: Op, value: Value, axis: int) -> dict[Value, int]:
-    """Maps each tile that has the same shape as `value` to the same axis."""
+    """Maps each tile with the same shape as `value` to the same axis."""
     tiles = (v for v in (*op.operands, *op.results) if isinstance(v.type, TileType))
     return {v: axis for v in tiles if v.shape == value.shape}
 
 
 def nothing(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    """The result types of an operation without results."""
+    """Returns the result types of an operation without results."""
     return []
 
 
 def same_types(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    """The result types of an operation that has one result for each operand, of the operand's type."""
+    """Returns the result types of an operation that has one result for each operand, of the operand's type."""
     return [o.tile for o in operands]

@@ -1,4 +1,5 @@
-"""Operations between the threads of a warp or a block: reductions, scans, shuffles, votes, layout conversions."""
+"""Declares operations between the threads of a warp or a block: reductions, scans, shuffles, votes, layout
+conversions."""
 
 from __future__ import annotations
 
@@ -88,8 +89,8 @@ def _reducible(a: Placing, op: Op) -> Layout:
 
 
 def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """A layout in which all elements along `axis` are in one warp. Each lane has consecutive elements in its registers,
-    and the next lane has the following elements. A scan in this layout needs no shared memory."""
+    """Returns a layout in which all elements along `axis` are in one warp. Each lane holds consecutive elements in its
+    registers, and the next lane holds the following elements. A scan in this layout needs no shared memory."""
     rest = [e if i != axis else 1 for i, e in enumerate(shape)]
     lanes = [1] * len(shape)
     lanes[axis] = min(WARP, shape[axis])
@@ -121,8 +122,8 @@ def _place_scan(a: Placing, op: Op) -> Placed:
 
 
 def _place_vote(a: Placing, op: Op) -> Placed:
-    """Chooses a layout in which the lanes of a warp contain 32 neighbours. For a ballot, lane i must contain the i-th
-    neighbour, because its flag becomes bit i of the result."""
+    """Chooses a layout in which a warp holds 32 neighbours. For a ballot, lane i must hold the i-th neighbour, because
+    its flag becomes bit i of the result."""
     (layout,), _ = plain(a, op)
     default = Layout.default(op.result.tile.shape, a.warps)
     if layout is not None and (
@@ -133,7 +134,8 @@ def _place_vote(a: Placing, op: Op) -> Placed:
 
 
 def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """Within each group of 32 neighbours in row-major order, all elements of the result are equal."""
+    """Returns the facts about a vote: in each group of 32 neighbours in row-major order, all elements of the result are
+    equal."""
     same, left = [], WARP
     for extent in reversed(shape):
         same.append(min(extent, left))
@@ -143,7 +145,7 @@ def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _along_reduce(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """All axes except the reduced axis."""
+    """Maps the values of a reduction to corresponding axes. Returns None for the reduced axis."""
     gone = op.attrs["axis"]
     if value in op.results:
         axis += gone <= axis

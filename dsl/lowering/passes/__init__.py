@@ -1,5 +1,5 @@
-"""The passes in their order. Each pass is a function on a kernel's IR. The runner can time a pass, print the IR after
-it, leave it out, or add another pass."""
+"""Lists the compiler passes in order, and runs them. A pass is a function that changes a kernel's IR. Each pass is
+timed, and many can be left out. Plug-ins can add passes."""
 
 from __future__ import annotations
 
@@ -61,15 +61,16 @@ LAYOUTS, CONVERSIONS, COPIES, PLACES = "layouts", "conversions lowered", "copies
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass.
+    """A compiler pass.
 
-    `needs`, `gives`: the properties that the IR must have before the pass, and those that it has after the pass.
+    `needs`, `gives`: the properties that the IR must have before the pass, and the properties that it has after the
+        pass.
     `reads`: properties of the schedule that the pass reads.
     `may_go`: True if the pass may be left out. Without such a pass, the code is slower, or fewer errors are found.
     `sound`: False if the code is wrong without the pass.
-    `by_hand`: False if, in kernels with `barriers manual`, the code is wrong without the pass.
-    `needed`: a function that returns whether the compiler needs the pass for a given kernel.
-    `deals`: a function that returns whether the pass may change which work each block of a given kernel does.
+    `by_hand`: False if the code of kernels with `barriers manual` is wrong without the pass.
+    `needed`: a function that returns whether a given kernel cannot be compiled without the pass.
+    `deals`: a function that returns whether the pass may assign other work to the blocks of a given kernel.
     `resums`: True if the pass changes the order of additions.
     `plugin`: the plug-in that added the pass; None for a pass of the compiler.
     """
@@ -185,8 +186,9 @@ EMISSION_NEEDS = (LAYOUTS, CONVERSIONS, COPIES, PLACES)
 
 
 def passes_of(plugins: Plugins) -> Sequence[Pass]:
-    """The passes of the compiler and of plug-ins. A plug-in names the place of each pass that it adds. Raises TileError
-    `plugin` if a plug-in gives a name that is taken or names a place that does not exist."""
+    """Returns the passes of the compiler and of plug-ins. A plug-in states before or after which other pass its own
+    pass runs. Raises TileError `plugin` if the name of its pass is already taken, or if the other pass does not
+    exist."""
     return _with_added(plugins) if plugins.added else PASSES
 
 
@@ -214,8 +216,8 @@ def _follows(row: Pass, other: str) -> bool:
 
 
 def _checked(added: Added) -> Callable[[Function, Target], None]:
-    """Wraps a pass of a plug-in so that the IR is verified after the pass. Raises TileError `plugin` if that IR is not
-    well-formed. The pass of a directive runs only if the schedule has a line with that directive."""
+    """Wraps a plug-in's pass so that the IR is verified after it. The wrapper raises TileError `plugin` if the IR is
+    not well-formed. If the plug-in defines a directive, its pass runs only if the schedule contains this directive."""
 
     def run(function: Function, target: Target) -> None:
         said = []
@@ -246,9 +248,9 @@ def run_passes(
     passes: Sequence[Pass] | None = None,
     check: bool = False,
 ) -> dict[str, float]:
-    """Runs `passes` (default: all passes of the function) except those that a choice leaves out. With `check`, verifies
-    the IR after each pass. Returns the seconds that each pass took. Raises TileError `call` if a pass needs a property
-    that no earlier pass gives."""
+    """Runs `passes` (default: all passes) on a function, except passes that a choice leaves out. If `check` is true,
+    verifies the IR after each pass. Returns the time of each pass in seconds. Raises TileError `call` if a pass needs a
+    property that no earlier pass gives."""
     passes = passes_of(function.choices.plugins) if passes is None else passes
     seconds, known = dict[str, float](), Known()
     for each in passes:
@@ -268,9 +270,9 @@ def run_passes(
 
 @contextmanager
 def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[None]:
-    """If the pass of a plug-in has run, turns an internal error into a TileError `plugin`. The error names the last
-    pass of a plug-in that has run. The verifier accepts well-formed IR that breaks assumptions of later passes. So the
-    mistake of a plug-in may surface only in a later pass."""
+    """A context manager that turns an internal error into a TileError `plugin` if a plug-in's pass has run. The error
+    names the last such pass. The verifier accepts well-formed IR that breaks assumptions of later passes, so the error
+    may occur only in a later pass."""
     try:
         yield
     except TileError:
@@ -287,7 +289,7 @@ def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[No
 
 
 def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pass]:
-    """The passes with these names. Raises TileError `call` for an unknown name."""
+    """Returns the passes with these names. Raises TileError `call` for an unknown name."""
     known = {each.name: each for each in (passes_of(current()) if passes is None else passes)}
     for name in names:
         if name not in known:
@@ -296,8 +298,8 @@ def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pa
 
 
 def left_out(names: Sequence[str]) -> dict[str, str]:
-    """The choices that leave out the passes with these names. Raises TileError `call` for an unknown name. The same
-    error is raised for a pass that code generation requires."""
+    """Returns the choices that leave out the passes with these names. Raises TileError `call` for an unknown name, or
+    for a pass that code generation requires."""
     for each in named(names):
         if not each.may_go:
             free = ", ".join(other.name for other in PASSES if other.may_go)
@@ -306,7 +308,7 @@ def left_out(names: Sequence[str]) -> dict[str, str]:
 
 
 def giver(need: str) -> str:
-    """The name of the pass that establishes the property `need`."""
+    """Returns the name of the pass that establishes the property `need`."""
     return next(f"'{each.name}'" for each in PASSES if need in each.gives)
 
 

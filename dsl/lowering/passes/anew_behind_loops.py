@@ -1,4 +1,4 @@
-"""Recomputes integers and flags behind a loop if they are used before and behind the loop, but not inside.
+"""Recomputes integers and flags after a loop if they are used before and after the loop, but not inside.
 
     near = arange(128) < n                      near = arange(128) < n
     q = load(x, mask=near)                      q = load(x, mask=near)
@@ -6,9 +6,9 @@
     store(y, o, mask=near)                      again = arange(128) < n
                                                 store(y, o, mask=again)
 
-Otherwise these values occupy registers during the loop: for example, a flag for each row that a thread stores. Such
-values are cheap to compute from a few scalars and the thread's number. Without the pass, attention with heads of 128
-spilled 26 words.
+Otherwise these values would occupy registers during the loop, for example one flag for each row that a thread stores.
+They are cheap to compute from a few scalars and the thread index. Without the pass, attention with 128 elements per
+head spilled 26 words.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dsl.lowering.passes.simplify import remove_unused
 
 
 def anew_behind_loops(function: Function) -> None:
-    """Runs on the function's body and on each region that contains loops."""
+    """Runs the pass on each block of the function that contains loops."""
     for block in blocks_of(function.body):
         if any(op.spec.control.loops for op in block.ops):
             _Stretches(block).run()
@@ -60,7 +60,7 @@ class _Stretches:
         self.block.ops = self.out
 
     def _here(self, value: Value) -> Value:
-        """The value itself, or a copy that this stretch computes."""
+        """Returns the value itself, or a copy that is recomputed in the current stretch."""
         op, made = value.op, self.made.get(value, self.at)
         # A value that a loop reads is in registers up to that loop anyway. A copy before the end of that loop would
         # only add work.

@@ -22,8 +22,8 @@ def check_names(function: Function) -> None:
     """Raises TileError `layout` or `name` for a line of the schedule whose value or loop does not exist. Raises Errors
     if there are several such lines.
 
-    Some names occur only in a branch that the constants leave out. A line with such a name is accepted and has no
-    effect, because the same schedule serves other variants, too.
+    Some names occur only in a branch that the compile-time constants remove. A line with such a name is accepted and
+    has no effect, because the same schedule is also used with other constants.
     """
     named = names_in(function)
     errors = unknown_subjects(function, named)

@@ -1,5 +1,5 @@
-"""Rejects tiles whose elements do not fit into the registers of a thread. Otherwise ptxas would spend minutes on
-spilling them."""
+"""Rejects tiles whose elements do not fit into the registers of a thread. Without this check, ptxas would spend minutes
+on spilling them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dsl.lowering.ops.pipelines import roles_of
 
 
 def check_registers(function: Function, target: Target) -> None:
-    """Raises TileError `registers` in three cases: a tile of floats is too large, accumulators are too large for one
-    instruction, or a loop carries too many registers. The first case in the kernel's text is reported. Tiles of
-    integers are not checked: they are mostly index arithmetic, and a thread keeps few of their elements in
-    registers."""
+    """Raises TileError `registers` in three cases: a tile of floats is too large, the accumulator of a wgmma
+    instruction is too large, or a loop carries too many registers. The error is for the first case in program order.
+    Tiles of integers are not checked, because they are mostly index arithmetic, and a thread keeps few of their
+    elements in registers."""
     # A thread's share of the block's registers, or more if producer warps give registers away (`setmaxnreg`).
     has = min(_lifted_to(function) or target.each(function.launched), MOST_REGISTERS)
     for op in walk(function.body):
@@ -39,21 +39,22 @@ def check_registers(function: Function, target: Target) -> None:
 
 
 def _smaller(function: Function) -> str:
-    """A hint on how to make a tile smaller. The hint lists the kernel's constants, since the user may not know the
-    values that rules have chosen."""
+    """Returns a hint on how to make a tile smaller. The hint lists the kernel's constants, because the user may not
+    know which values the compiler's rules chose."""
     numbers = [f"{name} = {value}" for name, value in function.constants.items() if type(value) is int]
     said = f" ({', '.join(numbers)}; what nobody sets follows a rule)" if numbers else ""
     return f"more warps, or a smaller tile{said}"
 
 
 def _registers(value: Value) -> int:
-    """Number of registers that a thread needs for a tile. The number is 0 if the tile has no layout."""
+    """Returns the number of 32-bit registers that a thread needs for a tile. The number is 0 if the tile has no
+    layout."""
     layout = getattr(value.type, "layout", None)
     return 0 if layout is None else layout.count * value.dtype.bits // 32
 
 
 def _check_carried(loop: Op, has: int) -> None:
-    """Checks that all values that a loop carries fit into registers together. An example is the accumulators of two
+    """Checks that all loop-carried values of a loop fit into registers together, for example the accumulators of two
     products."""
     held: Counter[str] = Counter()  # by name: subtiles of a tile share its name, so the message lists them together
     for arg in loop.regions[-1].args[loop.spec.control.counters :]:
@@ -66,9 +67,10 @@ def _check_carried(loop: Op, has: int) -> None:
 
 
 def _check_beside(function: Function, loop: Op, has: int) -> None:
-    """Checks that a wgmma product fits beside the values that the loop carries. wgmma keeps its accumulators and a left
-    operand in registers while it runs. If these registers and the carried values together exceed the limit, ptxas 13.0
-    spills much or gives up (C7600). This happened with 96 of 136 registers taken, and with 112 of 160."""
+    """Checks that the registers of a wgmma product fit beside the loop-carried values that are read after it. While it
+    runs, wgmma keeps its accumulators and its left operand in registers. If these and the carried values together
+    exceed the limit, ptxas 13.0 spills many registers or fails (C7600). This happened with 96 of 136 registers in use,
+    and with 112 of 160."""
     body = loop.regions[-1]
     has = has if _lifted_to(function) else min(has, function.number("maxnreg") or has)
     for at, op in enumerate(body.ops):
@@ -85,8 +87,8 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
 
 
 def _lifted_to(function: Function) -> int:
-    """The number of registers of a consumer thread if producer warps give registers to consumer warps (`setmaxnreg`),
-    otherwise 0."""
+    """Returns the number of registers of a consumer thread if producer warps give registers to consumer warps
+    (`setmaxnreg`). Otherwise returns 0."""
     roles = roles_of(function)
     given: Sequence[int] = roles.attrs["registers"] if roles is not None else ()
     return given[1] if given else 0

@@ -1,5 +1,5 @@
-"""Folds operations again after loops were rebuilt. A peeled loop has no partial iteration, so its bounds determine its
-masks."""
+"""Folds operations again after loops were rebuilt. For example, a peeled loop has no partial iteration, so its masks
+can be folded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsl.lowering.known.facts import Analysis, facts_now
 
 
 def fold_again(function: Function) -> None:
-    """Runs if the function has a loop that ends exactly at its bound, as peeled and unrolled loops do."""
+    """Runs only if the function has a loop that ends exactly at its bound, as peeled and unrolled loops do."""
     if any(op.attrs.get("exact") for op in walk(function.body)):
         rewriter = Folder(facts_now(function))
         function.body = rewriter.block(function.body, rewriter.visit)

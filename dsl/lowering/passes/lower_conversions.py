@@ -1,11 +1,13 @@
-"""Turns data that crosses warps into accesses to scratch shared memory. The barrier pass then needs no special cases.
+"""Replaces exchanges of data between threads with stores and loads of scratch shared memory. So the barrier pass needs
+no special cases.
 
-- A reduction over warps: each warp reduces its part, a layout conversion gathers the parts, and each thread reduces its
-  registers.
+- A reduction over warps: each warp reduces its part, a layout conversion gathers the partial results, and each thread
+  reduces those in its registers.
 - A layout conversion that does more than rename registers: threads store in one layout and load in the other.
 - An atomic that one thread does and whose result all threads need: that thread stores the result, and all threads load
   it.
-- A volatile load that several threads need: one thread loads for all, since each thread could read another value.
+- A volatile load that several threads need: one thread loads the value for all, because separate loads might return
+  different values.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def lower_conversions(function: Function) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConversionSubject:
-    """The data that a plug-in gets for a layout conversion: the value, its new layout, the operation that needs the
+    """The data that a plug-in receives for a layout conversion: the value, its new layout, the operation that needs the
     conversion, and the number of warps of a block."""
 
     value: Value
@@ -137,15 +139,15 @@ class _ExchangeLowering(Rewriter):
         return self.moved(value, layout, op) if way else self.through_scratch(value, layout, op)
 
     def moved(self, value: Value, layout: Layout, op: Op) -> Value:
-        """The value in another layout. If each thread already has its elements, registers are renamed. Otherwise the
-        value goes through shared memory."""
+        """Returns the value in another layout. If each thread already holds its elements, registers are renamed.
+        Otherwise the value goes through shared memory."""
         if value.tile.layout is not None and value.tile.layout.registers_of(layout) is None:
             return self.through_scratch(value, layout, op)
         return self.make(op, "convert_layout", [value], [value.tile.with_layout(layout)], layout=layout).result
 
     def through_scratch(self, value: Value, layout: Layout | None, op: Op) -> Value:
-        """Stores the value in its own layout and loads it in `layout`. An index has no size in memory, so the code
-        stores it as an integer with the kernel's `index_bits`."""
+        """Stores the value to scratch shared memory in its own layout, and loads it in `layout`. An index has no size
+        in memory, so the code stores it as an integer with the kernel's `index_bits`."""
         if value.dtype.kind == "index":
             stored = S64 if self.function.index_bits == 64 else S32
             moved = self.through_scratch(self.cast(value, stored, op), layout, op)
@@ -168,7 +170,7 @@ class _ExchangeLowering(Rewriter):
         return made.result.stands_for(value)
 
     def linear_index(self, shape: tuple[int, ...], layout: Layout | None, op: Op) -> Value:
-        """The row-major index of every element."""
+        """Emits a tile that contains the row-major index of each element."""
         if not shape:
             return self.make(op, "constant", [], [TileType((), INDEX)], value=0, dtype=INDEX).result
         assert layout is not None
@@ -180,8 +182,8 @@ class _ExchangeLowering(Rewriter):
 
 
 def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
-    """The layout after each warp has reduced its part. `axis` then has one element for each warp along this axis, and
-    no register bits or lane bits."""
+    """Returns the layout after each warp has reduced its part. `axis` then has one element for each warp along this
+    axis, and no register bits or lane bits."""
     mask = layout.axis_mask(axis)
     dropped = layout.drop(axis, keep=True)
     stride = row_major(shape)[axis]
@@ -194,7 +196,8 @@ def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout
 
 
 def _gathered_layout(partial: Layout, axis: int) -> Layout:
-    """The layout in which every thread holds all parts of its elements: the axis moves from warps to registers."""
+    """Returns the layout in which each thread holds the partial results of all warps: `axis` moves from warp bits to
+    register bits."""
     mask = partial.axis_mask(axis)
     along = tuple(b for b in partial.warp if b & mask)
     warps = tuple(0 if b & mask else b for b in partial.warp)

@@ -1,5 +1,5 @@
-"""Replaces a copy with a load and a store if `cp.async` cannot do the copy (less than 4 aligned bytes at a time). Also
-lets each warp issue the TMA store of its own results."""
+"""Replaces an asynchronous copy with a load and a store if `cp.async` cannot do it: fewer than 4 aligned bytes at a
+time. Also lets each warp issue the TMA store of its own results."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, access_width
 
 
 def lower_copies(function: Function) -> None:
-    """Sets `bytes` on each copy that stays asynchronous. If the schedule says `require async`, any other copy is an
-    error."""
+    """Sets the attribute `bytes` of each copy that stays asynchronous. If the schedule contains `require async`, raises
+    TileError `instruction` for any other copy."""
     lowering = _CopyLowering(function)
     function.body = lowering.block(function.body, lowering.visit)
 

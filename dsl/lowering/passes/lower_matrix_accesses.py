@@ -1,10 +1,10 @@
 """Turns loads of MMA operands into `ldmatrix` and stores of matrices into `stmatrix`, if layouts allow it.
 
-Both instructions move 8x8 matrices of 16-bit elements. A row of the matrix is 16 bytes of shared memory. A lane holds
-two neighbours of a row, or of a column with `trans`. So the bits of the layout must satisfy these conditions. The
-elements of a 32-bit word are neighbours, and lane bits 0 and 1 change the offset by 4 and 8 bytes. With `trans`, lane
-bits 2, 3 and 4 change it by 2, 4 and 8 bytes. All other bits change it by whole rows. Bytes are transposed in pairs:
-one register bit selects the byte of a pair.
+Both instructions move 8x8 matrices of 16-bit elements. A row of a matrix is 16 bytes of shared memory. A lane holds two
+neighbours of a row, or two neighbours of a column with `trans`. This leads to conditions for the bits of the layout.
+Without `trans`, the elements of a lane's 32-bit word are contiguous, and lane bits 0 and 1 change the offset by 4 and 8
+bytes. With `trans`, lane bits 2, 3 and 4 change the offset by 2, 4 and 8 bytes. All other bits change the offset by
+multiples of 16 bytes. Bytes are transposed in pairs: one register bit selects the byte of a pair.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ STORE = "stmatrix.sync.m8n8.x1.shared.b16"
 
 
 def lower_matrix_accesses(function: Function, target: Target) -> None:
-    """See the module's docstring. Raises TileError `layout` if the kernel names the instruction and the layout does not
-    allow it."""
+    """Runs the pass (see the module's docstring). Raises TileError `layout` if the kernel requests the instruction by
+    name, but the layout does not allow it."""
     _MatrixLowering(function, target).block(function.body)
 
 
 class NoMatrixAccess(Enum):
-    """Why an access cannot be `ldmatrix` or `stmatrix`. Each member is a message and a hint."""
+    """Reasons why an access cannot be `ldmatrix` or `stmatrix`. Each member is a message and a hint."""
 
     OUTSIDE = (
         "this part may reach beyond {memory}, and {name} moves whole rows",
@@ -132,7 +132,7 @@ class _MatrixLowering:
         return made
 
     def refusal(self, op: Op, value: Value, why: NoMatrixAccess) -> TileError:
-        """The error for a kernel that requests the instruction by name."""
+        """Returns the error for a kernel that requests the instruction by name."""
         memory, store = op.operands[0], op.spec.access.kind == "write"
         size, map = memory.dtype.bytes, self.maps.of(op, value.tile.layout)
         held = 0  # log2 of the number of neighbours of a row that a thread has
@@ -159,7 +159,8 @@ class _MatrixLowering:
         return TileError("layout", op.loc, message.format(**words), hint.format(**words))
 
     def fits(self, op: Op, value: Value) -> bool | NoMatrixAccess:
-        """Whether the access needs `trans`. If the access cannot be a matrix access, the reason is returned."""
+        """Returns whether the matrix access needs `trans`. If the access cannot be a matrix access, returns the
+        reason."""
         memory, mask, layout = op.operands[0], operand(op, "mask"), value.tile.layout
         assert isinstance(memory.type, SharedType)
         if mask is not None and constant_of(mask) is not True:
@@ -194,7 +195,7 @@ class _MatrixLowering:
 
 
 def feeding(body: Block) -> set[Value]:
-    """The values that become operands of matrix products without moving to other threads."""
+    """Returns the values from which operands of matrix products are computed without moving data between threads."""
     # maps a loop's argument to the values it stands for; it may also be the start value of an inner loop
     carried: dict[Value, list[Value]] = {}
     for each in (each for op in walk(body) for each in names(op)):
@@ -217,7 +218,7 @@ def feeding(body: Block) -> set[Value]:
 
 
 def _made(body: Block) -> set[Value]:
-    """The values that the same threads compute from results of matrix products."""
+    """Returns the values that threads compute from their own results of matrix products."""
     found: set[Value] = set()
     for op in walk(body):
         if op.spec.product:

@@ -1,8 +1,8 @@
-"""Marks: points where each warp records the time, for a timeline of a kernel (docs/timeline.md).
+"""Inserts marks: points where each warp records the time, for a timeline of a kernel (docs/timeline.md).
 
 `function.attrs["marks"]` selects the marks: `barriers`, `loops`, and lines of the `.tile` file. A mark is a pair of
-`mark` operations, one before and one behind the marked operations. Both are in the same block, so the marks of a warp
-nest. This pass is the last, so that the timeline measures the code without marks.
+`mark` operations, one before and one after the marked operations. Both are in the same block, so the marks of a warp
+nest. This pass runs last, so that marks do not influence other passes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LineRange = tuple[int, int]
 
 
 def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
-    """The kinds of marks and the ranges of lines in a text like `barriers,loops,12-20`. Raises TileError `option` if
-    the text is not of this form."""
+    """Parses a text such as `barriers,loops,12-20`. Returns the kinds of marks and the ranges of lines. Raises
+    TileError `option` if the text is not of this form."""
     kinds: set[str] = set()
     ranges: list[LineRange] = []
     for word in filter(None, map(str.strip, text.split(","))):
@@ -55,12 +55,12 @@ def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
 
 
 def lines_name(lines: LineRange) -> str:
-    """The name of the mark for these lines."""
+    """Returns the name of the mark for these lines."""
     return f"line{'s' * (lines[0] != lines[1])} {range_text(lines)}"
 
 
 def range_text(lines: LineRange) -> str:
-    """A range of lines as text: `12` or `12-20`."""
+    """Returns a range of lines as text: `12` or `12-20`."""
     return str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}-{lines[1]}"
 
 
@@ -100,8 +100,8 @@ def marks(function: Function) -> None:
 def _in_block(
     function: Function, block: Block, kinds: set[str], ranges: list[LineRange], mark: Callable[[Stretch, bool], Op]
 ) -> None:
-    """Inserts marks in a block and in the regions of its operations. If a range covers an operation, that operation's
-    regions get no second mark for the range."""
+    """Inserts marks in a block and in the regions of its operations. If a line range covers an operation, the regions
+    of this operation get no second mark for the range."""
     for op in block.ops:
         for region in op.regions if op.spec.control.flows else ():
             inside = [each for each in ranges if not _is_in(each, line_of(function, op))]
@@ -134,8 +134,9 @@ def _waits_and_loops(function: Function, block: Block, kinds: set[str]) -> Itera
 
 
 def _runs(function: Function, block: Block, lines: LineRange) -> Iterator[Stretch]:
-    """The runs of consecutive operations that belong to these lines. Operations that cost almost nothing may be between
-    these operations. There can be several runs, because an unrolled loop contains each line several times."""
+    """Yields each run of consecutive operations that belong to these lines. A run may also contain operations of other
+    lines if they cost almost nothing. There may be several runs, because an unrolled loop contains each line several
+    times."""
     run: list[int] = []
     for at, op in enumerate(block.ops):
         if _is_slight(op):
@@ -154,7 +155,7 @@ def _stretch_of(block: Block, run: list[int], lines: LineRange) -> Stretch:
 
 
 def marked_lines(function: Function) -> set[int]:
-    """The lines that can have a mark."""
+    """Returns the lines that can have a mark."""
     marked = [op for op in walk(function.body) if not _is_slight(op) and not op.spec.control.ends]
     return {line_of(function, op) for op in marked} - {0}
 
@@ -169,8 +170,8 @@ def _is_in(lines: LineRange, line: int) -> bool:
 
 
 def line_of(function: Function, op: Op) -> int:
-    """The line of the kernel's file that an operation belongs to. The result is 0 if the operation belongs to no line
-    of that file. An inlined operation belongs to the line of the innermost call in that file."""
+    """Returns the line of the kernel's file to which an operation belongs, or 0 if there is none. If an operation was
+    inlined from another file, it belongs to the line of the innermost call in the kernel's file."""
     assert function.loc is not None
     place = op.loc
     while place is not None and place.source is not function.loc.source:

@@ -1,4 +1,4 @@
-"""If a loaded scalar is needed only for scalar stores, only one thread loads it: the thread that does these stores."""
+"""If a loaded scalar is needed only for scalar stores, only the thread that does these stores loads it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dsl.lowering.ops import operand
 
 
 def narrow_scalars(function: Function) -> None:
-    """Sets the attribute `one_thread` on loads of scalars that only scalar stores need. This saves traffic and avoids
-    races with threads that do not need the value."""
+    """Sets the attribute `one_thread` on loads of scalars that are needed only for scalar stores. This saves traffic
+    and avoids races with threads that do not need the value."""
     users = uses(function.body)
     # With barriers written by hand, no barrier orders the reads of the other threads. A load in all threads would be a
     # race.

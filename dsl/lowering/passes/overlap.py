@@ -1,11 +1,12 @@
 """Overlaps the launches of one call (programmatic dependent launch). Decides where a kernel waits for the preceding
 launches, and where it lets the next launch start.
 
-Two entries of `function.attrs` describe the kernel's place in its call. `follows` has the tensors that no preceding
-launch writes. `leads` states that another launch follows directly. Before the wait, an overlapping kernel computes
-indices, sets up shared memory and reads the tensors of `follows`. Each thread waits before any other access to global
-memory. The wait is in the kernel's outermost block, or once in each warp role. So every thread block waits before it
-ends. Otherwise, a third launch that waits for the second would not also wait for the first (PTX ISA, "griddepcontrol").
+Two entries of `function.attrs` describe the position of the launch in its call. `follows` exists if there are preceding
+launches, and lists the tensors that none of them writes. `leads` exists if another launch follows directly. Before the
+wait, an overlapping kernel computes indices, sets up shared memory and reads the tensors in `follows`. Each thread
+waits before any other access to global memory. The wait is in the kernel's outermost block, or once in each warp role,
+so every thread block waits before it ends. Otherwise, a third launch that waits for the second would not also wait for
+the first (PTX ISA, "griddepcontrol").
 
 This pass runs after all passes that move accesses.
 """
@@ -25,10 +26,10 @@ Spots = Sequence[tuple[Block, int]]
 
 
 def overlap(function: Function) -> None:
-    """Inserts the wait and the signal to the next launch. Two choices decide where they go. A kernel that is launched
-    alone gets neither a wait nor a signal. Its schedule may still have lines about the wait and the signal, because the
-    kernel may have neighbours in other calls. Sets `function.attrs["overlaps"]` if the launch may start before the
-    preceding launch has ended."""
+    """Inserts the wait for preceding launches, and the signal that lets the next launch start. Two choices select their
+    places. A kernel that is launched alone gets neither of them. Its schedule may still contain lines about them,
+    because the kernel may have neighbours in other calls. Sets `function.attrs["overlaps"]` to True if the launch may
+    start before the preceding launch has ended."""
     follows, leads = "follows" in function.attrs, "leads" in function.attrs
     waits = _wait(function) if follows else []
     if leads:
@@ -38,7 +39,6 @@ def overlap(function: Function) -> None:
 
 
 def _wait(function: Function) -> list[Op]:
-    """Inserts the waits and returns them."""
     body, follows = function.body, function.by_subject("follows", bool)
     early = {p.value for p in function.params if p.value is not None and p.name in follows}
     spots: dict[str, Spots] = {BEHIND: [], HEAD: [(body, 0)], ACCESS: list(_ahead_of_need(body, early))}
@@ -71,8 +71,8 @@ def _let_next_start(function: Function, waits: Collection[Op]) -> None:
 
 
 def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Block, int]]:
-    """The place before the first operation that may touch memory that a preceding launch touches. If only the warp
-    roles need the wait, there is one such place in each role."""
+    """Yields the place before the first operation that may access memory that a preceding launch accesses. If only the
+    warp roles need the wait, yields one such place in each role."""
     needs = [at for at, op in enumerate(block.ops) if _needs(op, early)]
     if len(needs) == 1 and block.ops[needs[0]].spec.control.concurrent:
         for region in block.ops[needs[0]].regions:
@@ -85,8 +85,8 @@ def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Blo
 
 
 def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
-    """The place behind the last operation that reads global memory or waits for launches. If that operation contains
-    the warp roles, the place is in the first role that reads."""
+    """Returns the place after the last operation that reads global memory or waits for launches. If that operation
+    contains the warp roles, the place is in the first role that reads."""
 
     def reads(op: Op) -> bool:
         is_wait = any(each in waits for each in (op, *inside(op)))
@@ -100,17 +100,17 @@ def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
 
 
 def _behind(body: Block, spots: Spots) -> int:
-    """The number of operations behind these places. Without a place, the result is the number of all operations."""
+    """Counts the operations after these places. If there are no places, counts all operations."""
     ahead = sum(1 + len(inside(op)) for block, at in spots for op in block.ops[:at])
     return len(walk(body)) - ahead
 
 
 def _global(op: Op) -> list[tuple[str, Value]]:
-    """The accesses to global memory in an operation and its regions: (kind, memory)."""
+    """Lists the accesses to global memory in an operation and its regions, as pairs (kind, memory)."""
     effects = [e for each in (op, *inside(op)) for e in each.spec.access.effects(each)]
     return [(e.kind, e.memory) for e in effects if e.space == "global"]
 
 
 def _needs(op: Op, early: Collection[Value]) -> bool:
-    """Whether an operation may touch memory that a preceding launch touches."""
+    """Whether an operation may access memory that a preceding launch accesses."""
     return any(kind != "read" or memory not in early for kind, memory in _global(op))

@@ -1,7 +1,8 @@
-"""`peel p`: splits the last iteration off a loop. All remaining iterations are whole and need no mask.
+"""Implements the directive `peel p`: splits the last iteration off the loop over `p`. All remaining iterations are
+whole and need no mask.
 
-`for p in range(0, k, 64)` becomes a loop over the whole steps and a second loop with at most one iteration. In the
-first loop, `p + arange(64) < k` is always true.
+For example, `for p in range(0, k, 64)` becomes a loop over the whole steps, and a second loop with at most one
+iteration. In the first loop, `p + arange(64) < k` is always true.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dsl.lowering.passes.unroll_loops import Splitter, check_room
 
 
 def peel_loops(function: Function) -> None:
-    """Peels the loops that the schedule or a choice names, if their last iteration may be partial."""
+    """Peels the loops that the schedule or a choice selects, if their last iteration may be partial."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     pipelined = {loop: len(nest) for nest, _ in nests(function.body) for loop in nest}
     # With a step of one, all iterations are whole. This test avoids the analysis of facts, which takes longer.
@@ -34,9 +35,8 @@ def peel_loops(function: Function) -> None:
 
 
 def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
-    """Whether a loop is peeled, by the schedule or by a choice. A loop is never peeled if all of its iterations are
-    whole, or if it belongs to a nest whose iterations form one pipeline. `depth` is the number of loops in that
-    nest."""
+    """Whether the schedule or a choice peels a loop. A loop is never peeled if all of its iterations are whole, or if
+    it belongs to a nest of loops whose iterations form one pipeline. `depth` is the number of loops in that nest."""
     name, step = loop.regions[0].args[0].name or "loop", constant_of(loop.operands[2])
     named = function.by_subject("peel", int).get(name)
     if step is None or step < 1:

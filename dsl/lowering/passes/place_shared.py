@@ -1,4 +1,4 @@
-"""Assigns each shared tile a place in the dynamic shared memory of the block."""
+"""Assigns each shared tile an offset in the dynamic shared memory of the block."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def place_shared(function: Function, target: Target) -> None:
     """Sets `offset` (bytes) on each `shared_alloc`, and the function's `shared_bytes` and `shared_align`.
 
     The offset of a tile is a multiple of 16 bytes (128 for TMA boxes) and of the period of its swizzle. Two tiles share
-    bytes under two conditions: the life of one tile ends before the life of the other begins, and barriers order their
-    accesses anyway. In two cases, barriers are added so that more tiles can share bytes: the block does not fit
-    otherwise, or a second block then fits on a multiprocessor. With `barriers manual`, no barriers are added. Raises
+    bytes under two conditions: the last use of one tile is before the first use of the other, and existing barriers
+    order their accesses. In two cases, barriers are added so that more tiles can share bytes: the block does not fit
+    otherwise, or more blocks then fit on a multiprocessor. With `barriers manual`, no barriers are added. Raises
     TileError `shared` if the tiles do not fit.
     """
     lives = Lifetimes(function)
@@ -74,8 +74,8 @@ def _smaller(placed: Iterable[Op], message: str) -> TileError:
 
 
 def _shallower(function: Function, target: Target, total: int, message: str) -> TileError | None:
-    """The error at a `pipeline` line, with the number of stages that fits. Returns None if no line has too many
-    stages."""
+    """Returns an error at a `pipeline` line, whose hint contains the number of stages that fits. Returns None if no
+    line has too many stages."""
     for name, stages in function.by_subject("pipeline", int).items():
         rings = [op.attrs["type"] for op in function.body.ops if op.spec.allocates and _stages(op) == stages]
         each = sum(type.bytes for type in rings) // max(stages, 1)
@@ -91,8 +91,8 @@ def _align(tile: Op) -> int:
 
 
 def _placed(lives: Lifetimes, apart: list[int]) -> tuple[dict[Op, int], int]:
-    """Places each tile at the lowest free bytes. `apart` has a set for each tile: the tiles that must not share bytes
-    with this tile. Returns the offsets and the total number of bytes."""
+    """Places each tile at the lowest free bytes. For each tile, `apart` contains the set of tiles that must not share
+    bytes with it. Returns the offsets and the total number of bytes."""
     offsets: dict[int, int] = {}
     # Tiles with the longest period come first: a tile that needs a multiple of 1024 would leave a gap behind a tile of
     # 16 bytes.

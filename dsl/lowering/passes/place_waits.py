@@ -1,21 +1,21 @@
 """Starts wgmma products as soon as their operands are ready, and waits for them where their accumulators are needed.
 
 An iteration of a pipelined loop waits for its operands, starts the copies of a later iteration, and multiplies. This
-pass starts the products directly behind the barrier, so that the copies are issued while the products run. The copies
-write memory that the products do not read: before this pass, the copies were in flight during the products, and
+pass starts the products directly after the barrier, so that the copies are issued while the products run. The copies
+write memory that the products do not read: they were already in flight during the products before this pass, and
 `insert_barriers` found no conflict.
 
-A product may add to the accumulator of the previous product, as with the taps of a filter. Such a product starts
-directly after the previous product, and one wait serves both products.
+A product may add to the accumulator of the previous product, for example in a convolution over the taps of a filter.
+Such a product starts directly after the previous product, and one wait serves both products.
 
 Products of adjacent subtiles are joined into one product, which reads the left operand once. For example, a result of
 128 x 192 consists of three products of 64 columns before they are joined.
 
-If loads behind a product do not depend on its accumulator, they run while the product runs. With blockwise scales, a
+If loads after a product do not depend on its accumulator, they run while the product runs. With blockwise scales, a
 product of 8192 x 8192 x 8192 in e4m3 then takes 911 us instead of 985.
 
-A product that starts at 0 may take over the registers of an earlier accumulator. Such a product starts behind the uses
-of the earlier accumulator, so one set of registers is enough (choice `chained_mma`).
+A product whose accumulator starts at 0 may reuse the registers of an earlier accumulator. Such a product starts after
+the last use of the earlier accumulator, so one set of registers is enough (choice `chained_mma`).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def _in_block(function: Function, block: Block, most: int) -> None:
 
 
 def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
-    """Whether exactly one other product, later in the block, adds to this accumulator. One wait then serves both
-    products."""
+    """Whether the accumulator of `product` is used only by one later product of the block, which adds to it. One wait
+    then serves both products."""
     behind = block.ops[block.ops.index(product) + 1 :]
     taking = [op for op in behind if product.results[0] in op.operands]
     if len(product.results) > 1 or len(taking) != 1:
@@ -80,7 +80,8 @@ def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
 
 
 def _end_turn_first(block: Block, wait: Op) -> None:
-    """Moves a wait behind `pingpong_end`. Once a warp group has started its products, the next group may start."""
+    """Moves a wait after `pingpong_end`, because the next warp group may start as soon as this group has started its
+    products."""
     at = block.ops.index(wait)
     behind = list(takewhile(lambda op: op.spec.pure and not _takes(op, [wait]), block.ops[at + 1 :]))
     end = at + 1 + len(behind)
@@ -107,8 +108,8 @@ def _takes(op: Op, run: list[Op]) -> bool:
 
 
 def _follows(run: list[Op], op: Op, most: int) -> bool:
-    """Whether the columns of a product follow those of `run`, and one instruction with at most `most` columns can
-    compute them together."""
+    """Whether the columns of the product `op` follow those of `run`, and one instruction with at most `most` columns
+    can compute all of them."""
     left = op.operands[0]
     if not run or not isinstance(left.type, ViewType) or left is not run[-1].operands[0]:
         return False
@@ -142,8 +143,8 @@ def _make_one(function: Function, block: Block, run: list[Op]) -> None:
 
 
 def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
-    """The earlier accumulator whose registers this product takes over, or None. No operation behind this product may
-    use that accumulator. The product then starts at 0 and has the attribute `from_zero`."""
+    """Returns the earlier accumulator whose registers this product takes over, or None. All uses of that accumulator
+    must be able to move before the product. The product must start at 0, and gets the attribute `from_zero`."""
     if len(product.results) > 1 or constant_of(product.operands[-1]) != 0:
         return None
     at = block.ops.index(product)
@@ -172,27 +173,27 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
 
 
 def _registers(function: Function, value: Value) -> int:
-    """Number of registers of a thread for a value that a loop carries, or for an accumulator."""
+    """Returns the number of 32-bit registers that each thread needs for a loop-carried value or an accumulator."""
     tile = value.type if isinstance(value.type, TileType) else None
     return 0 if tile is None else prod(tile.shape) * tile.dtype.bytes // (4 * function.threads)
 
 
 def _until_last(ops: list[Op], value: Value) -> list[Op]:
-    """The operations up to and including the last one that uses `value`."""
+    """Returns the operations up to and including the last one that uses `value`."""
     takes = [value in op.operands for op in ops]
     return ops[: len(ops) - takes[::-1].index(True)] if any(takes) else []
 
 
 def _go_behind(block: Block, ops: list[Op], spent: Value) -> None:
-    """Moves a product and its wait behind the uses of the accumulator whose registers the product takes over."""
+    """Moves `ops`, a product and its wait, after the last use of the accumulator `spent`."""
     at = block.ops.index(ops[0])
     part = _until_last(block.ops[at:], spent)
     block.ops[at : at + len(part)] = sorted(part, key=lambda op: op in ops)
 
 
 def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
-    """Moves a product, and the operations that compute its operands, ahead of all operations that it may pass. It stays
-    behind the operations in `taking`."""
+    """Moves a product, and the operations that compute its operands, ahead of all operations that it may pass. The
+    product stays behind the operations in `taking`."""
     end = block.ops.index(product)
     start = end
     while start and _may_pass(block.ops[start - 1]) and block.ops[start - 1] not in taking:
@@ -207,8 +208,8 @@ def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
 
 
 def _may_pass(op: Op) -> bool:
-    """Whether a product may move ahead of an operation. The operation may start a copy, commit a group of copies, or
-    only compute. The pipeline's barriers order the reads of a wgmma."""
+    """Whether a product may move ahead of an operation: one that starts a copy, commits a group of copies, only
+    computes, or is a wgmma. The pipeline's barriers order the reads of a wgmma."""
     return op.spec.in_flight or op.spec.orders == "group" or op.spec.pure or op.spec.wgmma
 
 
@@ -227,7 +228,7 @@ def _read_meanwhile(block: Block, wait: Op) -> None:
 
 
 def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
-    """The operations in `ops` that depend on one of these values, directly or through other operations in `ops`."""
+    """Returns the operations in `ops` that depend on one of `values`, directly or through other operations in `ops`."""
     found: set[Op] = set()
     for op in ops:
         if values.intersection(op.operands):
@@ -237,6 +238,7 @@ def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
 
 
 def _may_go_before(op: Op) -> bool:
-    """Whether an operation only computes, or only reads memory that is not written meanwhile."""
+    """Whether an operation may move ahead of a wait: it only computes, is a wgmma, or reads memory that is not
+    volatile."""
     reads = op.spec.access.kind == "read" and op.attrs["cache"] != "volatile"
     return not op.regions and not op.spec.keep and (not op.spec.access.touches or op.spec.wgmma or reads)

@@ -1,8 +1,9 @@
-"""`choose recompute.v: anew`: repeats a conversion at each use, so that registers hold the narrow value in between.
+"""Implements `choose recompute.v: anew`: repeats the conversion that computes `v` at each use. So registers hold the
+narrow value between the uses.
 
-An example is a row of f16 that is used before and after a reduction. A pair of its elements takes two registers as f32,
-but one register as f16. LLVM and ptxas merge equal conversions unless each is marked as an instruction of its own
-(`anew`).
+An example is a row of f16 that is used before and after a reduction. Two of its elements need two registers as f32, but
+only one register as f16. LLVM and ptxas would merge equal conversions, so each conversion has the attribute `anew`,
+which prevents this.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def is_widening(op: Op) -> bool:
 
 
 def _renew(block: Block, chosen: set[Value]) -> None:
-    """Inserts a conversion directly before each use of these values, and removes the original conversions."""
+    """Inserts a conversion directly before each use of the values in `chosen`, and removes the original conversions."""
     ops: list[Op] = []
     for op in block.ops:
         for region in op.regions:

@@ -18,8 +18,9 @@ def _key(op: Op, apart: Collection[str]) -> tuple:
 
 
 def share_equal(function: Function) -> None:
-    """Merges pure operations that are equal to an operation of the same block or of a block around it. Values with a
-    line in the schedule are not merged: the line is about one name, and merged values would share a layout."""
+    """Merges a pure operation with an equal earlier operation in the same block or in an enclosing block. Values for
+    which the schedule contains a line are not merged, because the line applies to one name, and merged values would
+    share a layout."""
     mapping: dict[Value, Value] = {}
     apart = function.laid_out
 
@@ -69,7 +70,7 @@ def remove_unused(function: Function) -> None:
 
 
 def _drop_carried(block: Block) -> bool:
-    """Replaces loop-carried values by their start values if the values never change. Returns whether any value was
+    """If a loop-carried value never changes, replaces it with its start value. Returns whether any value was
     replaced."""
     changed = False
     mapping: dict[Value, Value] = {}
@@ -92,8 +93,8 @@ def _drop_carried(block: Block) -> bool:
 
 
 def drop_what_is_off(function: Function) -> None:
-    """Removes accesses whose mask is off for all elements, such as `s[2, …]` of a tile with two rows. A load is
-    replaced with its `other`. Drops masks that are on for all elements."""
+    """Removes accesses whose mask is off for all elements, such as `s[2, …]` of a tile with two rows. Such a load is
+    replaced with its operand `other`. Also drops masks that are on for all elements."""
     mapping: dict[Value, Value] = {}
 
     def visit(block: Block) -> None:

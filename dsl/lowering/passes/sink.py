@@ -1,9 +1,9 @@
-"""Moves index computations behind a loop if the indices are needed there, so that they occupy no registers during the
-loop.
+"""Moves index computations from before a loop to after the loop if the indices are needed there. So the indices occupy
+no registers during the loop.
 
 The pass moves tiles that are computed only from thread and block numbers and from scalars. If the loop also uses such a
 tile, an earlier pass has merged the two computations into one before the loop. This pass then computes the tile a
-second time, behind the loop.
+second time, after the loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, uses
 
 
 def sink(function: Function) -> None:
-    """Moves index computations behind loops, or repeats them there."""
+    """Moves index computations from before loops to after them, or repeats them there."""
     for block in list(blocks_of(function.body)):
         for loop in [op for op in block.ops if op.spec.control.loops]:
             _sink(block, loop, uses(function.body))
@@ -40,7 +40,7 @@ def _sink(block: Block, loop: Op, users: dict[Value, list[Op]]) -> None:
 
 
 def _needed(ahead: list[Op], later: set[Op], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
-    """Returns two sets of operations that come before a loop: those needed behind the loop, and those needed before or
+    """Returns two sets of operations that come before a loop: those needed after the loop, and those needed before or
     inside it."""
     needed, stays = set[Op](), set[Op]()
     given = _given(ahead)
@@ -55,7 +55,7 @@ def _needed(ahead: list[Op], later: set[Op], users: dict[Value, list[Op]]) -> tu
 
 
 def _given(ops: list[Op]) -> set[Op]:
-    """The operations whose tiles are computed only from scalars and element indices."""
+    """Returns the operations whose tiles are computed only from scalars and element indices."""
     found: set[Op] = set()
     for op in ops:
         if op.spec.pure and op.result.tile.shape and all(v.op in found for v in op.operands if v.tile.shape):

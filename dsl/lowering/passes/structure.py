@@ -1,6 +1,7 @@
-"""Checks that a function consists of the right Python types, since a pass of a plug-in may leave any object.
+"""Checks that the parts of a function have the right Python types, because a plug-in's pass may have put any object
+there.
 
-`verify` assumes these types and checks the IR itself.
+`verify` assumes the right types and checks the IR itself.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ def _dict(key: Reads, reads: Reads) -> Reads:
 
 
 def _names(reads: Reads) -> Reads:
-    """Checks a dict whose keys are names."""
     return _dict(_is(str), reads)
 
 
@@ -106,7 +106,7 @@ def _is_tree(value: Any) -> bool:
 
 
 def flaw_of_structure(function: Function) -> str | None:
-    """A description of the first wrong field, operation or value of a function. Returns None if nothing is wrong."""
+    """Describes the first wrong field, operation or value of a function. Returns None if nothing is wrong."""
     for name, (reads, what) in FIELDS.items():
         if not reads(getattr(function, name)):
             return f"`function.{name}` is {getattr(function, name)!r:.60}: it is {what}"
@@ -123,7 +123,7 @@ def flaw_of_structure(function: Function) -> str | None:
 
 
 class _Walk:
-    """A walk through all blocks and operations. A block or operation may occur in one place only, because passes change
+    """Checks all blocks and operations of a function. A block or operation must occur only once, because passes modify
     it in place."""
 
     def __init__(self, function: Function):
@@ -186,7 +186,7 @@ class _Walk:
 
 
 def flaw_of_value(value: Any) -> str | None:
-    """A description of the error in a value or its type. Returns None if nothing is wrong."""
+    """Describes the error in a value or its type. Returns None if nothing is wrong."""
     if not isinstance(value, Value):
         return f"{value!r:.60}: it is no Value"
     type = value.type

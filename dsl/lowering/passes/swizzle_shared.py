@@ -1,10 +1,10 @@
-"""Gives shared tiles the swizzle that avoids bank conflicts.
+"""Chooses swizzles that avoid bank conflicts for shared tiles.
 
-A swizzle XORs bits of a byte offset from bit 7 up (the row of banks) into the bank bits below. Bits within the widest
-access do not move. A phase is the set of lanes that shared memory serves together. An access is free of conflicts if
-the lanes of each phase have linearly independent bank bits. The search assigns masks to the upper bits, one bit after
-the other. For each bit, the search takes the first mask without conflicts between the lanes that no later bit affects.
-If an access has too many lanes for all of them to use different banks, the search aims for as few passes as possible.
+A swizzle XORs upper bits of a byte offset (from bit 7 on, the 128-byte row) into the lower bits, which select the bank.
+The bits within the widest access do not change. A phase is the set of lanes that shared memory serves together. An
+access is free of conflicts if the lanes of each phase have linearly independent bank bits. The search assigns masks to
+the upper bits, one bit after the other. For each bit, it tries masks until the lanes that no later bit affects have no
+conflicts. If an access has too many lanes for different banks, the search aims for as few passes as possible.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ WORST = FIRST_BIT - 1  # log2 of the maximum number of passes: 32 lanes take at 
 
 
 def swizzle_shared(function: Function) -> None:
-    """Sets the swizzle of each tile without a fixed swizzle. Without a pin of the schedule, the pass computes a
-    swizzle, if that removes conflicts. Raises TileError `layout` for a pin that does not fit, or that differs from a
-    fixed swizzle."""
+    """Sets the swizzle of each tile, unless TMA or wgmma fixes it. If the schedule contains no `swizzle` line for a
+    tile, the pass computes a swizzle that removes conflicts. Raises TileError `layout` for a `swizzle` line that does
+    not fit, or that differs from a fixed swizzle."""
     allocs = [op for op in function.body.ops if op.spec.allocates]
     names = {op.attrs["name"] for op in allocs}
     for name, pin in function.swizzles.items():
@@ -93,22 +93,22 @@ def swizzle_shared(function: Function) -> None:
 
 
 def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
-    """Each access to shared memory, with the number of extra passes over the banks in one phase of the access.
+    """Lists each access to shared memory with the number of extra passes over the banks in one phase of the access.
 
-    The number is None if the offsets come from data, or if a mask decides which lanes take part.
+    The number is None if the offsets depend on loaded data, or if a mask decides which lanes do the access.
     """
     maps = SharedMaps(facts_of(function))
     return [(op, conflicts(maps, op)) for op in shared_accesses(walk(function.body))]
 
 
 def _extent(type: SharedType) -> int:
-    """Number of bytes that are swizzled together: a stage or a whole tile."""
+    """Returns the number of bytes that are swizzled together: a stage or a whole tile."""
     return stage_bytes(type) if type.ring else type.bytes
 
 
 def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
-    """The swizzle for `swizzle s: BITS, BASE, SHIFT`: bits [BASE, BASE + BITS) are XORed with the bits that are SHIFT
-    higher."""
+    """Returns the swizzle for the schedule line `swizzle s: BITS, BASE, SHIFT`. It XORs BITS bits of an offset, from
+    bit BASE on, with the bits that are SHIFT positions higher."""
     if pin.bits is None:
         return ()
     count, base, shift = pin.bits
@@ -120,7 +120,6 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
 
 
 def _conflict(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
-    """The error for a schedule that pins a swizzle other than the fixed one."""
     name, type, said = alloc.attrs["name"], alloc.attrs["type"], _said(swizzle)
     rows = f"{type.shape[-2]} rows of {type.shape[-1] * type.dtype.bits // 8} bytes"
     message = f"'{name}' has the swizzle of its {rows}, which is {said}: {why}"
@@ -128,8 +127,8 @@ def _conflict(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileErr
 
 
 def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMaps, accesses: list[Op]) -> None:
-    """Raises TileError `layout` for a pinned swizzle that moves bits within an access. The bytes of the access would
-    not stay together."""
+    """Raises TileError `layout` for a requested swizzle that changes bits within an access. The bytes of the access
+    would not stay contiguous."""
     widest = max(accesses, key=lambda op: access_bytes(maps.analysis, op), default=None)
     size = 1 if widest is None else access_bytes(maps.analysis, widest)
     if widest is None or size <= 1 << bits[1]:
@@ -140,14 +139,14 @@ def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMap
 
 
 def _bits(type: SharedType) -> int:
-    """The number of low bits of an offset that take all values: the size of the tile is a multiple of 2 to this power.
-    Moving higher bits could move an offset out of the tile."""
+    """Returns the number of low offset bits that a swizzle may use: the greatest n such that 2^n divides the size of
+    the tile. With higher bits, a swizzle could move an offset out of the tile."""
     extent = _extent(type)
     return (extent & -extent).bit_length() - 1
 
 
 def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
-    """One phase of each access. Returns None if the place of any access is not known."""
+    """Returns one phase of each access. Returns None if the offsets of any access are unknown."""
     phases: list[Phase] = []
     for op in accesses:
         layout = access_layout_of(op)
@@ -161,12 +160,12 @@ def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
 
 
 def _computed(phases: list[Phase] | None, type: SharedType, again: bool) -> tuple[Swizzle, str]:
-    """The swizzle with the fewest conflicts, and the reason for it. The result is no swizzle if the place of an access
-    is not known.
+    """Returns the swizzle with the fewest conflicts, and the reason for it. Returns no swizzle, an empty tuple, if the
+    offsets of an access are unknown.
 
-    `again` says that the accesses are in a loop. Outside of loops, a swizzle is used only if it removes all conflicts.
-    The swizzled addresses are computed at the start of the kernel and occupy registers until the accesses (a sum along
-    an axis of f16 on an H200: 46.8 us instead of 34.8).
+    `again` is true if the accesses are in a loop. Outside of loops, a swizzle is used only if it removes all conflicts.
+    Swizzled addresses are computed at the start of the kernel and occupy registers until the accesses. With them, a sum
+    of f16 along an axis took 46.8 us on an H200 instead of 34.8.
     """
     if phases is None:
         return (), "where an access goes is known at run time alone"
@@ -181,8 +180,8 @@ USUAL = ((3, 4, 3), (2, 4, 3), (1, 4, 3))
 
 
 def _options(widest: int, type: SharedType, rule: Swizzle) -> dict[str, Swizzle]:
-    """The options of the choice, keyed by their text in a schedule. All options keep the bytes of every access
-    together. `widest` is the number of bytes of the widest access."""
+    """Returns the swizzles that the choice offers, keyed by their text in a schedule. All of them keep the bytes of
+    every access contiguous. `widest` is the number of bytes of the widest access."""
     keep = widest.bit_length() - 1
     fitting = [(n, b, s) for n, b, s in USUAL if b >= keep and b + s + n <= _bits(type)]
     found = [rule, (), *(bits_swizzle(*bits) for bits in fitting)]
@@ -195,9 +194,9 @@ def _passes(phases: list[Phase] | None, options: dict[str, Swizzle]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class SwizzleSubject:
-    """The data that a plug-in gets for a `swizzle` choice. `phases` has one phase of each access, or is None if the
-    place of an access is not known. `bits` is the number of low bits of an offset that may take part. `widest` is the
-    number of bytes of the widest access. These bytes stay together."""
+    """The data that a plug-in receives for a `swizzle` choice. `phases` contains one phase of each access, or is None
+    if the offsets of an access are unknown. `bits` is the number of low offset bits that a swizzle may use. `widest` is
+    the number of bytes of the widest access, which must stay contiguous."""
 
     type: SharedType
     phases: list[Phase] | None
@@ -210,7 +209,8 @@ def _is_pair(value: Any) -> bool:
 
 
 def _opened(tile: SharedType, phases: list[Phase] | None, widest: int) -> Opening:
-    """Lets plug-ins add a swizzle. A swizzle consists of pairs: a bit, and the mask that is XORed if the bit is on."""
+    """Lets plug-ins add a swizzle. A swizzle is a tuple of pairs (bit, mask): if the bit of an offset is set, the
+    offset is XORed with the mask."""
     bits, keep = _bits(tile), widest.bit_length() - 1
 
     def check(value: Any) -> str:
@@ -230,12 +230,14 @@ def _opened(tile: SharedType, phases: list[Phase] | None, widest: int) -> Openin
 
 
 def bits_swizzle(count: int, base: int, shift: int) -> Swizzle:
-    """The swizzle that XORs bits [base, base + count) with the bits that are `shift` higher."""
+    """Returns the swizzle that XORs `count` bits of an offset, from bit `base` on, with the bits that are `shift`
+    positions higher."""
     return tuple((base + shift + i, 1 << base + i) for i in range(count))
 
 
 def _said(swizzle: Swizzle) -> str:
-    """A swizzle as text: BITS, BASE, SHIFT if it has that form. Otherwise the text lists each bit with its mask."""
+    """Returns a swizzle as text: BITS, BASE, SHIFT if it has that form. Otherwise the text lists each bit with its
+    mask."""
     if not swizzle:
         return "none"
     first, mask = swizzle[0]
@@ -247,11 +249,11 @@ def _said(swizzle: Swizzle) -> str:
 
 
 def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
-    """The swizzle that gives the phases the fewest passes over the banks. It changes only the lowest `bits` bits of an
-    offset.
+    """Returns the swizzle with which the phases need the fewest passes over the banks. It uses only the lowest `bits`
+    bits of an offset.
 
-    The search first requires the minimum in each phase. If there is no such swizzle, it allows twice as many passes,
-    then four times as many, and so on. No phase takes more passes than without a swizzle.
+    The search first requires the minimum number of passes in each phase. If there is no such swizzle, it allows twice
+    as many passes, then four times as many, and so on. No phase takes more passes than without a swizzle.
     """
     keep = max((p.bytes for p in phases), default=1).bit_length() - 1
     low = [1 << bit for bit in range(max(keep, WORD.bit_length() - 1), FIRST_BIT)]
@@ -273,10 +275,11 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
 
 
 def least_passes(phase: Phase, keep: int) -> int:
-    """The fewest passes of a phase with any swizzle that does not move the lowest `keep` bits of an offset.
+    """Returns the smallest number of passes of a phase with any swizzle that keeps the lowest `keep` bits of an offset.
 
     Lanes whose offsets differ only above these bits share the remaining banks. For example, a tile is stored 16 bytes
-    at a time. If 32 lanes then read 4 bytes each, at a distance of 16 bytes, the read takes 4 passes.
+    at a time, so `keep` is 4. If 32 lanes then read 4 bytes each, at a distance of 16 bytes, the read takes at least 4
+    passes.
     """
     inside = [WORD << i for i in range((phase.bytes // WORD).bit_length() - 1)]
     words, low = BasisSpan(inside), BasisSpan(inside)
@@ -289,8 +292,8 @@ def least_passes(phase: Phase, keep: int) -> int:
 def _search(goals: dict[Phase, int], upper: list[int], masks: list[int], swizzle: Swizzle) -> Swizzle | None:
     """Finds masks for the bits of `upper`, one after the other, such that no phase takes more passes than its goal.
 
-    A lane is settled if its offset contains none of the later bits. If settled lanes conflict, no mask for a later bit
-    helps. So the search tries the next mask for this bit.
+    A lane is settled if its offset contains none of the later bits. If settled lanes take too many passes, no mask for
+    a later bit helps. So the search tries the next mask for the current bit.
     """
     if not upper:
         return swizzle

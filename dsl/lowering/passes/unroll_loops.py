@@ -1,7 +1,8 @@
-"""`unroll i: 4`: joins four iterations of a loop into one, with a second loop for the remainder.
+"""Implements `unroll i: 4`: joins four iterations of the loop over `i` into one, and adds a second loop for the
+remaining iterations.
 
-If the number of iterations is constant, the remainder is straight-line code. If the loop has fewer than eight
-iterations, the whole loop is straight-line code.
+If the number of iterations is constant, the second loop becomes straight-line code. If this number is less than eight,
+the whole loop becomes straight-line code.
 """
 
 from __future__ import annotations
@@ -82,14 +83,14 @@ def _choose(function: Function, loop: Op) -> None:
 
 
 def _stepped(function: Function, loop: Op) -> int:
-    """How many iterations of a stepped loop are joined. More than one iteration is joined only if the accumulators
-    leave enough registers."""
+    """Returns how many iterations of a stepped loop (a loop that `prefetch_fragments` has rewritten) are joined. The
+    number is 1 if the accumulators do not leave enough registers."""
     sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
     return STEPPED if sum(prod(v.tile.shape) for v in sums) <= MOST_SUMS * function.threads else 1
 
 
 def constant_step(loop: Op) -> int:
-    """The step of a loop to unroll. Raises TileError `schedule` if the step is not constant and positive."""
+    """Returns the step of a loop to unroll. Raises TileError `schedule` if the step is not constant and positive."""
     step = constant_of(loop.operands[2])
     if step is None or step < 1:
         raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is unrolled")
@@ -98,8 +99,8 @@ def constant_step(loop: Op) -> int:
 
 def check_room(function: Function, copies: Callable[[Op], int]) -> None:
     """Raises TileError `limit` if a rewrite of loops would exceed the number of operations that a kernel may have.
-    `copies` returns how often the new code contains the regions of an operation. The check runs first, so that no code
-    is built in that case."""
+    `copies` returns how often the new code contains the regions of an operation. The check runs before any new code is
+    built."""
 
     def size(op: Op) -> int:
         return 1 + copies(op) * sum(size(each) for region in op.regions for each in region.ops)
@@ -110,7 +111,7 @@ def check_room(function: Function, copies: Callable[[Op], int]) -> None:
 
 
 def _copies(op: Op) -> int:
-    """How often the unrolled code of a loop contains its body. The number is 1 for other operations."""
+    """Returns how often the unrolled code of a loop contains its body. Returns 1 for other operations."""
     if not op.spec.control.counters or op.attrs["unroll"] <= 1:
         return 1
     factor, start, stop = op.attrs["unroll"], constant_of(op.operands[0]), constant_of(op.operands[1])
@@ -131,8 +132,8 @@ class Splitter(Rewriter):
         raise NotImplementedError
 
     def covered(self, distance: Value, by: int, loop: Op) -> Value:
-        """The greatest multiple of `by` that does not exceed `distance`. The division is unsigned: the distance between
-        two signed counters may exceed the signed range, but not the unsigned range."""
+        """Emits the greatest multiple of `by` that does not exceed `distance`. The division is unsigned: the distance
+        between two signed counters may exceed the signed range, but not the unsigned range."""
         type, unsigned = distance.tile, DTYPES[f"u{distance.dtype.bits}"]
 
         def made(name: str, operands: list[Value], of: DType, **attrs: Any) -> Value:
@@ -146,8 +147,8 @@ class Splitter(Rewriter):
         return made("mul", [iterations, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
     def straight(self, loop: Op, body: Block, counters: Sequence[Value], values: list[Value]) -> list[Value]:
-        """Emits the last iterations of a loop as straight-line code. Copies that are issued ahead for iterations past
-        the end are left out."""
+        """Emits the last iterations of a loop as straight-line code. Copies that a pipeline would issue for iterations
+        past the end are left out."""
         ahead = 0 if loop.attrs.get("goes_on") else loop.attrs.get("stages", 1) - 1
         for left, counter in zip(reversed(range(len(counters))), counters, strict=True):
             ops: list[Op] = []
@@ -158,8 +159,8 @@ class Splitter(Rewriter):
         return values
 
     def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
-        """Splits a loop into two loops. The first one joins `factor` iterations into one. With `whole`, the first loop
-        has only the iterations with a whole step, and the second loop has the partial iteration."""
+        """Splits a loop into two loops. The first loop joins `factor` iterations into one. If `whole` is true, the
+        first loop contains only the whole iterations, and the second loop contains the partial iteration."""
         start, stop = self[op.operands[0]], self[op.operands[1]]
         carried = [self[v] for v in op.operands[3:]]
         body = self.block(op.regions[0], self.visit)
@@ -220,16 +221,16 @@ def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
     """Whether the copies that the remainder issues ahead can be removed, because all of them are for iterations past
     the end of the loop.
 
-    The copies can be removed under two conditions: the remainder has fewer iterations than there are stages, and no
-    other loop continues the pipeline. A stepped loop also reads the first fragments of one more stage without using
-    them. That stage must have been written, so one stage more is required.
+    This is true under two conditions: the remainder has fewer iterations than there are stages, and no other loop
+    continues the pipeline. A stepped loop also reads the first fragments of one more stage, but does not use them. That
+    stage must have been written, so one more stage is required.
     """
     return not attrs.get("goes_on") and factor <= attrs.get("stages", 1) - bool(attrs.get("stepped"))
 
 
 def loads_first(body: Block) -> None:
-    """Moves loads of global memory ahead of their uses, in a body that writes nothing. If a stride is known only at run
-    time, ptxas keeps each load behind the uses of the previous load. Only one load would be in flight then."""
+    """Moves loads of global memory to the start of a loop body that writes nothing. If a stride is known only at run
+    time, ptxas would keep each load behind the uses of the previous load. Then only one load would be in flight."""
     effects = [effect for op in walk(body) for effect in op.spec.access.effects(op)]
     if any(effect.kind != "read" for effect in effects):
         return

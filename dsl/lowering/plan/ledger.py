@@ -1,9 +1,9 @@
-"""The ledger of shared memory: how many bytes of a block are taken, and how many a directive may still take.
+"""Counts the bytes of shared memory that a block's tiles need, and the bytes that are left for a directive.
 
-Directives decide one after the other which tiles are in shared memory and how many stages a ring has. The ledger counts
-the tiles that are allocated so far. It estimates the bytes that later passes add: mbarriers beside a TMA ring, and
-layout conversions beside any other ring. `place_shared` computes the exact total at the end. If the tiles do not fit
-then, the kernel is built again with the next option (`Choices.retreat`).
+Directives decide one after the other which tiles are in shared memory, and how many stages a ring has. The ledger adds
+up the tiles that are allocated so far. It also estimates the bytes that later passes need: for mbarriers with a TMA
+ring, and for layout conversions with a ring of `cp.async`. `place_shared` computes the exact total at the end. If the
+tiles do not fit, the kernel is built again with other options (`Choices.retreat`).
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from dsl.lowering.ir.function import Function, Value, walk
 from dsl.lowering.ir.targets import RESERVED_SHARED, Target
 
 OF_MBARRIERS = 1024
-"""Bytes that stay free beside a TMA ring, for two mbarriers of 8 bytes per stage and for alignment."""
+"""The bytes that a TMA ring leaves free, for two mbarriers of 8 bytes per stage and for alignment."""
 OF_CONVERSIONS = 8
-"""One eighth of the shared memory stays free beside a ring of `cp.async`, for layout conversions."""
+"""A ring of `cp.async` leaves one eighth of the shared memory free, for layout conversions."""
 
 
 class Ledger:
-    """The shared memory of a block of `target`. All numbers are bytes."""
+    """The shared memory of a block of `function` on `target`. All numbers are bytes."""
 
     def __init__(self, function: Function, target: Target):
         self.function, self.target = function, target
 
     def fits(self, bytes: int) -> bool:
-        """Whether a block may have `bytes` bytes of shared memory."""
+        """Whether the target allows `bytes` bytes of shared memory per block."""
         return bytes <= self.target.shared
 
     def taken(self, tiles: Collection[Value] | None = None) -> int:
-        """The bytes of these shared tiles, or of all shared tiles."""
+        """Returns the number of bytes of these `tiles`, or of all shared tiles if `tiles` is None."""
         allocations = (op for op in walk(self.function.body) if op.spec.allocates)
         return sum(op.attrs["type"].bytes for op in allocations if tiles is None or op.result in tiles)
 
     def left(self) -> int:
-        """The number of bytes that no tile takes."""
+        """Returns the number of bytes that are left beside all shared tiles. The number may be negative."""
         return self.target.shared - self.taken()
 
     def left_for_ring(self, others: int, stage: int, is_tma: bool) -> int:
-        """The bytes that a ring may have beside `others` bytes of other tiles. `stage` is the bytes of one stage. A TMA
-        ring leaves room for the blocks that the schedule requests on an SM, if two stages then still fit."""
+        """Returns the maximum number of bytes of a ring, beside `others` bytes of other tiles. `stage` is the number of
+        bytes of one stage. A TMA ring leaves room for the `blocks_per_sm` of the schedule, unless fewer than two stages
+        would then fit."""
         if not is_tma:
             return self.target.shared - self.target.shared // OF_CONVERSIONS - others
         blocks = max(1, self.function.number("blocks_per_sm"))
@@ -51,5 +52,5 @@ class Ledger:
 
 
 def tile_bytes(value: Value) -> int:
-    """The bytes of a tile."""
+    """Returns the number of bytes of a tile."""
     return prod(value.shape) * value.dtype.bytes

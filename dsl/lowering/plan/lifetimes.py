@@ -1,12 +1,12 @@
-"""The pairs of shared tiles that may share bytes.
+"""Computes which shared tiles may share bytes.
 
-Two tiles may not share bytes if one is written while the other is still to be read, or while copies into the other are
-in flight. A tile is live from the kernel's start to its last read. A store of the whole tile starts a new lifetime.
+Two tiles may not share bytes if one is written while the other is live, or while copies into the other are in flight. A
+tile is live if it may still be read. It is not live directly before a store of the whole tile.
 
-Different threads may access two tiles that share bytes. A barrier of the block is then needed between the accesses.
-`unordered` has the pairs without such a barrier.
+Different threads may access two tiles that share bytes, so a block-wide barrier is needed between the accesses.
+`unordered` contains the pairs that do not have this barrier yet.
 
-Sets of tiles are integers: bit i states that tile i is in the set.
+A set of tiles is an integer: bit i is 1 if tile i is in the set.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def members(tiles: int) -> list[int]:
 
 @dataclass(slots=True)
 class _State:
-    """The state of the tiles at a point of the kernel. `touched` has the tiles accessed since the last barrier of the
-    block. Copies into the tiles in `open` and `committed` are in flight. TMA stores from the tiles in `stored` are in
+    """Sets of tiles at one point of the kernel. `touched` contains the tiles accessed since the last block-wide
+    barrier. Copies into the tiles `open` and `committed` are in flight. TMA stores from the tiles `stored` are in
     flight."""
 
     touched: int = 0
@@ -41,9 +41,10 @@ class _State:
 
 
 class Lifetimes:
-    """The lifetimes of shared tiles. `apart[i]` has the tiles with which tile i may not share bytes. `unordered[i]` has
-    the tiles with which tile i may share bytes only after a barrier is added. `needs[op]` maps each tile that `op`
-    accesses to other tiles. After accesses to these other tiles, a barrier is needed before `op`."""
+    """Analyses the lifetimes of shared tiles. `apart[i]` is the set of tiles that may not share bytes with tile i.
+    `unordered[i]` is the set of tiles that may share bytes with tile i only if a barrier is added. `needs[op]` maps
+    each tile i that `op` accesses to a set of tiles: if one of them shares bytes with tile i, `op` needs a barrier
+    before it."""
 
     def __init__(self, function: Function):
         self.function = function
@@ -63,7 +64,8 @@ class Lifetimes:
                         sets[j] |= 1 << i
 
     def steps(self, block: Block) -> list[Op]:
-        """The relevant operations of a block: accesses to shared tiles, barriers and waits, loops and branches."""
+        """Returns the relevant operations of an IR block: accesses to shared tiles, barriers, waits, loops and
+        branches."""
         known = self.stepped.get(block)
         if known is None:
             known = [op for op in block.ops if op.spec.control.flows or op.spec.orders or self.tiles_of(op)]
@@ -71,15 +73,15 @@ class Lifetimes:
         return known
 
     def tiles_of(self, op: Op) -> list[int]:
-        """The numbers of the shared tiles that an operation accesses."""
+        """Returns the numbers of the shared tiles that `op` accesses."""
         memories = dict.fromkeys(effect.memory for effect in op.spec.access.effects(op))
         return [self.number[memory] for memory in memories if memory in self.number]
 
     # ---- unordered accesses, and copies in flight ----
 
     def forward(self, block: Block, state: _State, divided: bool) -> _State:
-        """The state after a block. If `divided`, only some threads run the block, so no barrier of the thread block can
-        be inserted into it."""
+        """Computes the state after an IR block from the `state` before it. If `divided`, only some threads execute the
+        IR block, so it cannot contain a block-wide barrier."""
         for op in self.steps(block):
             if op.spec.control.loops:
                 state = self.loop(op, state, divided or parting(op) is not None)
@@ -88,7 +90,7 @@ class Lifetimes:
                 state = self.forward(op.regions[-1], _State(), divided)
             elif op.spec.control.flows:
                 apart = divided or parting(op) is not None
-                if apart:  # both sides run, one after the other, in different threads
+                if apart:  # different threads execute both sides, one after the other
                     for region in op.regions:
                         state = state.merged(self.forward(region, replace(state), apart))
                 else:
@@ -100,7 +102,8 @@ class Lifetimes:
             elif op.spec.orders == "group":
                 state.open, state.committed = 0, state.committed | state.open
             elif op.spec.orders == "end":
-                # A wait that leaves some groups in flight does not change the state: groups are not distinguished.
+                # A wait that leaves some groups in flight does not change the state, because the state does not
+                # distinguish groups.
                 if not op.attrs["groups"]:
                     state.touched, state.committed = state.touched | state.committed, 0
             elif op.spec.orders == "their end":
@@ -112,14 +115,14 @@ class Lifetimes:
         return state
 
     def pipeline(self, roles: Op) -> None:
-        """Excludes the tiles of a pipeline from sharing with all other tiles: the producer may write them at
-        any time."""
+        """Forbids that the tiles of a TMA pipeline share bytes with any other tile: the producer may write them at any
+        time."""
         mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.access.touches)}
         for tile in mine & self.number.keys():  # the producer may read tensors, too
             self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])
 
     def loop(self, op: Op, state: _State, divided: bool) -> _State:
-        while True:  # until an iteration adds nothing: the state only grows
+        while True:  # until the state stops growing
             leaving = state
             for test in op.regions[:-1]:
                 leaving = self.forward(test, replace(leaving), divided)
@@ -148,7 +151,7 @@ class Lifetimes:
     # ---- tiles that are still to be read ----
 
     def backward(self, block: Block, live: int) -> int:
-        """The live tiles before a block. `live` has the live tiles after the block."""
+        """Returns the tiles that are live before an IR block. `live` contains the tiles that are live after it."""
         for op in reversed(self.steps(block)):
             if op.spec.control.loops:
                 live = self.iterations(op, live)
@@ -162,7 +165,7 @@ class Lifetimes:
         return live
 
     def before(self, access: Op, tile: int, live: int) -> int:
-        """The live tiles before an access. `live` has the live tiles after the access."""
+        """Returns the tiles that are live before an access. `live` contains the tiles that are live after it."""
         kinds = {effect.kind for effect in access.spec.access.effects(access) if effect.space == "shared"}
         if "write" in kinds:
             self.apart[tile] |= live & ~(1 << tile)
@@ -171,7 +174,7 @@ class Lifetimes:
         return live | 1 << tile if "read" in kinds else live
 
     def iterations(self, op: Op, live: int) -> int:
-        """The live tiles before a loop. `live` has the live tiles after the loop."""
+        """Returns the tiles that are live before a loop. `live` contains the tiles that are live after it."""
         head = 0
         while True:  # until nothing is added, as in `loop`
             before = live | self.backward(op.regions[-1], head)
@@ -182,7 +185,8 @@ class Lifetimes:
             head |= before
 
     def is_whole(self, op: Op) -> bool:
-        """Whether a store writes all elements of its tile: as many as the tile has, at different offsets."""
+        """Whether a store writes all elements of its tile: it writes as many elements as the tile has, at different
+        offsets."""
         if {e.kind for e in op.spec.access.effects(op)} != {"write"}:
             return False
         mask, offset = operand(op, "mask"), operand(op, "offset")

@@ -1,13 +1,12 @@
-"""The plan of matrix products: which MMAs are wgmma, and how many warps a block has. The plan is made before all
-directives.
+"""Decides, before all directives, which MMAs are wgmma and how many warps a block has.
 
-The plan marks MMAs as wgmma, and later decisions read the mark (`is_wgmma`). `stage` puts the operands of wgmma into
-shared memory, by TMA if all operands are TMA boxes. `subtile` cuts accumulators of wgmma only along columns. `grid`
-makes blocks persistent. `pipeline` uses the remaining shared memory for the ring. A schedule line overrides each of
-these decisions.
+These decisions are called the plan. It marks MMAs as wgmma, and later passes check the mark (`is_wgmma`). `stage`
+copies operands of wgmma to shared memory, by TMA if all operands are TMA boxes. `subtile` divides accumulators of wgmma
+only along columns. `grid` makes blocks persistent. `pipeline` uses the remaining shared memory for the ring. A line of
+the schedule overrides each of these decisions.
 
-A later pass may refuse a plan for a reason that the plan cannot check, such as too few registers beside the
-accumulators. The kernel is then built again without wgmma (`Choices.retreat`).
+A later pass may find that wgmma is impossible, for example because too few registers are left beside the accumulators.
+The kernel is then built again without wgmma (`Choices.retreat`).
 """
 
 from __future__ import annotations
@@ -43,19 +42,18 @@ NOT_PLANNED = "the schedule does not say so"
 WHY_WARPS = "a warp of a warp group has 16 rows"
 WAYS = {INSTRUCTION: True, "mma.sync": False}
 MOST_SUMS = 128
-"""The default maximum number of accumulators of a thread. It is half of the registers, because 256 accumulators do not
-fit."""
+"""The default maximum number of accumulators per thread: half of the registers, because 256 accumulators do not fit."""
 MOST_TOGETHER = 192
-"""Maximum number of accumulators of a thread for all MMAs of a loop."""
+"""The maximum number of accumulators per thread for all MMAs of a loop together."""
 MOST_WARPS = MOST_GROUPS * WARPS
 REFUSALS = ("instruction", "registers", "schedule", "shared", "layout")
-"""Codes of the errors with which later passes refuse a plan."""
+"""If a later pass raises an error with one of these codes, the kernel is built again without wgmma."""
 
 
 def plan(function: Function, given: Target, may_set_warps: bool, by_itself: bool = True) -> Target:
-    """Marks the MMAs that are wgmma, and sets the number of warps if neither the schedule nor the caller has set it.
-    Returns the target. With wgmma, the target is sm_90a instead of sm_90. The same devices run both, and only sm_90a
-    has wgmma. If `by_itself` is false, only the schedule decides which MMAs are wgmma."""
+    """Marks the MMAs that are wgmma. Sets the number of warps if `may_set_warps` is true. Returns the target: sm_90a
+    instead of sm_90 if there is wgmma. The same devices run both, but only sm_90a has wgmma. If `by_itself` is false,
+    only the MMAs that the schedule names are wgmma."""
     is_hopper = may_plan(given)
     found = _named(function)
     if is_hopper and by_itself and not found and function.word("barriers") != "manual":
@@ -76,8 +74,8 @@ def may_plan(given: Target) -> bool:
 
 
 def drop_boxes(function: Function) -> None:
-    """Removes the TMA boxes of accesses that no line of the schedule assigns to TMA. Also removes operations whose
-    results nothing reads any more. An operation with a name stays, because a line of the schedule may use the name."""
+    """Removes the TMA boxes of accesses to tensors without a line `stage …: tma`. Also removes operations whose results
+    are then unused. Operations with a name stay, because a line of the schedule may contain the name."""
     said = function.by_subject("stage", str)
     for op in walk(function.body):
         if not (is_load(op) or is_store(op)) or said.get(op.operands[0].name or "") == "tma":
@@ -99,7 +97,7 @@ def drop_boxes(function: Function) -> None:
 
 
 def is_wgmma(op: Op) -> bool:
-    """Whether an operation is an MMA that the plan marked as wgmma."""
+    """Whether an operation is an MMA that the plan has marked as wgmma."""
     return op.spec.product and op.attrs.get("shape") == INSTRUCTION
 
 
@@ -108,8 +106,8 @@ def has_wgmma(function: Function) -> bool:
 
 
 def flaw_of_loops(function: Function, loops: Iterable[Op]) -> str | None:
-    """The reason why the rule does not let producer warps copy for these loops (`dsl/lowering/directives/roles.py`).
-    Returns None if there is no such reason. A loop must not be in a branch or a `while`."""
+    """Returns an error if a loop of `loops` is in a branch or a `while`: producer warps
+    (`dsl/lowering/directives/roles.py`) then do not copy for it by default. Otherwise returns None."""
     outside = parents(function.body)
     for loop in loops:
         around = outside.get(loop)
@@ -121,36 +119,37 @@ def flaw_of_loops(function: Function, loops: Iterable[Op]) -> str | None:
 
 
 def are_nested(loops: Iterable[Op]) -> bool:
-    """Whether of each two loops one contains the other, so that no loop follows another one."""
+    """Whether all `loops` are nested in each other, so that no loop follows another one."""
     chosen = list(loops)
     inside = {loop: set(walk(loop.regions[0])) for loop in chosen}
     return all(a is b or a in inside[b] or b in inside[a] for a in chosen for b in chosen)
 
 
 def is_sum_of_wgmma(function: Function, name: str | None) -> bool:
-    """Whether a wgmma adds to the accumulator of this name."""
+    """Whether a wgmma adds to an accumulator called `name`."""
     return name is not None and any(is_wgmma(op) and name in names_of_product(op) for op in walk(function.body))
 
 
 def names_of_product(product: Op) -> set[str]:
-    """The names by which a schedule may name an MMA: those of its result and of its accumulator."""
+    """Returns the names that a schedule may use for an MMA: the name of its result and the name of its accumulator."""
     return {value.name for value in (product.result, product.operands[2]) if value.name}
 
 
 def _named(function: Function) -> list[Op]:
-    """The MMAs for which the schedule names wgmma."""
+    """Returns the MMAs with a line `instruction …: wgmma`."""
     names = {name for name, each in function.instructions.items() if each.name[0] == INSTRUCTION}
     products = [op for op in walk(function.body) if op.spec.product and op.attrs["shape"] is None]
     return [op for op in products if names & names_of_product(op)]
 
 
 def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]:
-    """The MMAs that are wgmma by default. All of them have the same number of rows, since they share the warps."""
+    """Returns the MMAs that are wgmma by default. All have the same number of rows, because they share the block's
+    warps."""
     seen = _Seen(function)
     flaws = {op: seen.flaw(op) for op in walk(function.body) if op.spec.product and not seen.is_said(op)}
     fitting = [op for op, flaw in flaws.items() if flaw is None]
     if len(fitting) < len(flaws):
-        # A transposed result is no operand of a product by mma.sync without a conversion.
+        # Without a conversion, a transposed result cannot be an operand of an mma.sync.
         why = "it is computed transposed, and another product of the kernel is mma.sync"
         flaws |= {op: why for op in fitting if computes_transpose(function, op)}
         fitting = [op for op, flaw in flaws.items() if flaw is None]
@@ -163,8 +162,8 @@ def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]
 
 
 def _flaw_together(function: Function, given: Target, fitting: list[Op], may_set_warps: bool) -> str | None:
-    """The reason why MMAs that could be wgmma individually cannot all be wgmma in one kernel. Returns None if there is
-    no such reason."""
+    """Checks whether all MMAs in `fitting` can be wgmma in the same kernel. Returns None if they can, otherwise the
+    reason why not."""
     rows = sorted({_rows(function, op) for op in fitting})
     if len(rows) > 1:
         return f"the products of the kernel have {' and '.join(map(str, rows))} rows, and share their warps"
@@ -177,8 +176,8 @@ def _flaw_together(function: Function, given: Target, fitting: list[Op], may_set
 
 
 def _is_taken(function: Function, op: Op, flaw: str | None) -> bool:
-    """Whether an MMA is wgmma, by the choice `route`. If `flaw` is not None, the MMA cannot be wgmma for that reason,
-    and the choice has one option."""
+    """Makes the choice `route` for an MMA. Returns True if the MMA is wgmma. If `flaw` is not None, it is the reason
+    why the only option is mma.sync."""
     carried = op.operands[2].name if op.operands[2].op is None else None  # zeros may have any name
     subject = op.result.name or carried or "product"
     which = "columns" if computes_transpose(function, op) else "rows"
@@ -195,30 +194,31 @@ def _is_taken(function: Function, op: Op, flaw: str | None) -> bool:
 
 
 def _part(function: Function, op: Op) -> tuple[int, int]:
-    """The extents of a subtile of an MMA. If the schedule does not cut the tile, they are the extents of the whole
-    tile."""
+    """Returns the extents of an MMA's subtile in the schedule, or of the whole tile if there is no `subtile` line for
+    it."""
     said = function.by_subject("subtile", tuple)
     cut = next((said[name] for name in names_of_product(op) if len(said.get(name, ())) == 2), op.result.tile.shape)
     return cut[0], cut[1]
 
 
 def computes_transpose(function: Function, op: Op) -> bool:
-    """Whether the instructions of an MMA compute the transposed tile. A subtile that a line names is not transposed."""
+    """Whether wgmma would compute the transpose of this MMA. Returns False if the schedule cuts the tile into
+    subtiles."""
     return op.result.tile.shape == _part(function, op) and turned_shape(*_part(function, op))
 
 
 def _rows(function: Function, op: Op) -> int:
-    """The number of rows of the instructions of an MMA, for all warps of the block."""
+    """Returns the number of rows that the wgmma instructions of all warps compute together."""
     return _part(function, op)[computes_transpose(function, op)]
 
 
 def _columns(function: Function, op: Op) -> int:
-    """The number of columns of the instructions of an MMA."""
+    """Returns the number of columns of the wgmma instructions."""
     return _part(function, op)[not computes_transpose(function, op)]
 
 
 def _give_registers(function: Function) -> None:
-    """Increases the number of warps if a thread would have too many accumulators of an MMA."""
+    """Increases the number of warps until no thread has too many accumulators."""
     blocks = [[op for op in block.ops if op.spec.product] for block in blocks_of(function.body)]
     sizes = [[prod(op.result.tile.shape) for op in products] for products in blocks]
     each = max((max(block, default=0) for block in sizes), default=0)
@@ -231,7 +231,8 @@ def _give_registers(function: Function) -> None:
 
 
 def _choose_warps(function: Function, warps: int, because: str, *others: int) -> None:
-    """Sets the number of warps of the block. `others` are further options. Fewer warps are not an option."""
+    """Makes the choice of the number of warps of a block. `warps` is the default, and `others` are the other
+    options."""
     if warps == function.warps:
         return
     options = {str(each): each for each in (warps, *others)}
@@ -241,14 +242,14 @@ def _choose_warps(function: Function, warps: int, because: str, *others: int) ->
 
 
 def _warps(function: Function, rows: int, may_set: bool) -> int:
-    """Number of warps of a block whose MMAs have `rows` rows. The number is 0 if no number fits, or if the number that
-    fits may not be set."""
+    """Returns the number of warps for wgmma with `rows` rows. Returns 0 if that number is impossible, or if it is not
+    the current one and `may_set` is false."""
     wanted = groups_of(rows) * WARPS
     return wanted if function.warps == wanted or may_set else 0
 
 
 class _Seen:
-    """The facts about a kernel that decide which MMAs are wgmma."""
+    """Analyses a kernel to find out which MMAs can be wgmma."""
 
     def __init__(self, function: Function):
         self.function, self.facts, self.users = function, facts_now(function), uses(function.body)
@@ -258,13 +259,13 @@ class _Seen:
         self.said = function.by_subject("stage", str)
 
     def is_said(self, op: Op) -> bool:
-        """Whether the kernel or the schedule names the instruction or the layout of an MMA. The result is also true if
-        the schedule requests `prefetch_fragments`, which needs mma.sync."""
+        """Whether the kernel or the schedule sets the instruction or the layout of an MMA. Also returns True if the
+        schedule contains `prefetch_fragments`, which needs mma.sync."""
         said = names_of_product(op) & (self.function.instructions.keys() | self.function.pins.keys())
         return op.attrs["shape"] is not None or bool(said) or "prefetch_fragments" in self.function.attrs
 
     def flaw(self, op: Op) -> str | None:
-        """The reason why an MMA cannot be wgmma. Returns None if the plan finds no reason."""
+        """Returns the reason why an MMA cannot be wgmma, or None if the plan finds no reason."""
         left, right, sums = op.operands
         turned = computes_transpose(self.function, op)
         rows, columns = _rows(self.function, op), _columns(self.function, op)
@@ -286,8 +287,8 @@ class _Seen:
         return None
 
     def _flaw_of_operand(self, value: Value, right: bool, size: int) -> str | None:
-        """The reason why copies cannot bring an operand, or why wgmma cannot read it in shared memory. Returns None if
-        there is no such reason."""
+        """Returns the reason why an operand cannot be copied to shared memory, or why wgmma cannot read it there.
+        Returns None if there is no such reason."""
         ops = chain(value)
         if not ops or not is_load(ops[-1]):
             if ops and ops[-1].spec.access.kind == "read":

@@ -1,4 +1,5 @@
-"""Loads and stores of tiles of global memory: the values that determine their addresses, and whether they feed MMAs."""
+"""Queries about loads and stores of tiles in global memory: which values determine the address, and which MMAs use the
+data."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def is_store(op: Op) -> bool:
 
 
 def place_of(load: Op) -> list[Value]:
-    """The values that determine which elements a load reads: offset, mask, and the corners of its TMA box."""
+    """Returns the values that determine which elements a load reads: offset, mask, and the corners of its TMA box."""
     box = CopiedBox.of(load).operands.values() if "box" in load.attrs else ()
     return [v for v in (*offset_and_mask(load), *box) if v is not None]
 
@@ -33,22 +34,22 @@ def offset_and_mask(load: Op) -> tuple[Value | None, Value | None]:
 
 
 def row_bytes(facts: Analysis, load: Op) -> int:
-    """Number of bytes of a loaded row. The elements of a row are contiguous in memory."""
+    """Returns the number of contiguous bytes in a row of the loaded tile."""
     offset = operand(load, "offset")
     assert offset is not None
     return max(facts.of(offset).run) * load.result.dtype.bytes
 
 
 def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether the result of `op` becomes an operand of an MMA, directly or through elementwise operations and changes
-    of shape."""
+    """Whether an MMA reads the result of `op` as an operand, directly or through elementwise operations and changes of
+    shape."""
     return bool(fed_products(op, users))
 
 
 def fed_products(op: Op, users: dict[Value, list[Op]]) -> list[Op]:
-    """The MMAs that take the result of `op` as an operand, directly or through elementwise operations and changes of
-    shape."""
-    # A change of shape keeps the number of bits; a reduction or a broadcast does not.
+    """Returns the MMAs that read the result of `op` as an operand, directly or through elementwise operations and
+    changes of shape."""
+    # A change of shape keeps the number of bits. A reduction or a broadcast changes it.
     todo, seen, found = list(op.results), set(op.results), list[Op]()
     while todo:
         value = todo.pop()
@@ -67,7 +68,7 @@ def is_operand(op: Op, value: Value) -> bool:
 
 
 def adds_products(loop: Op) -> bool:
-    """Whether a loop carries only accumulators of its MMAs, one accumulator for each MMA."""
+    """Whether a loop carries exactly the accumulators of the MMAs in its body, and nothing else."""
     body = loop.regions[0]
     sums = body.ops[-1].operands
     return bool(sums) and set(sums) == {op.result for op in body.ops if op.spec.product}

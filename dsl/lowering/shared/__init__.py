@@ -1,1 +1,1 @@
-"""Shared memory: addresses of accesses to shared tiles, swizzles, and access widths."""
+"""Computes addresses in shared tiles, swizzles, bank conflicts, and the widths of memory accesses."""

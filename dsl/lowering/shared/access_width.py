@@ -1,4 +1,5 @@
-"""Number of elements that one memory instruction moves. Layout, address, mask and alignment limit this number."""
+"""Computes the number of elements that one memory instruction moves. Layout, address, mask and alignment limit this
+number."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ ASYNC_BYTES = (4, 8, 16)  # sizes that cp.async copies (PTX ISA, cp.async)
 
 
 def offset_of(op: Op) -> Value:
-    """The offsets of the elements that an access reads or writes. A copy writes them in shared memory."""
+    """Returns the offsets of the elements that an access reads or writes. For an asynchronous copy, these are the
+    offsets in shared memory."""
     offset = operand(op, "offset")
     assert offset is not None
     return offset
 
 
 def pointer_align(function: Function, memory: Value) -> int:
-    """The known alignment of the first element of `memory`, in bytes."""
+    """Returns the known alignment of the first element of `memory`, in bytes."""
     if isinstance(memory.type, SharedType):
         return MAX_BYTES  # `place_shared` puts tiles at multiples of 16 bytes or more
     given: list[Parameter | FunctionWorkspace] = [*function.params, *function.workspaces]
@@ -33,19 +35,19 @@ def pointer_align(function: Function, memory: Value) -> int:
 
 
 def stage_bytes(type: SharedType) -> int:
-    """Bytes of one stage of a tile whose first extent counts stages."""
+    """Returns the number of bytes of one stage of a tile. The tile's first axis counts stages."""
     return type.bytes // type.shape[0]
 
 
 def masked_groups(analysis: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The number of contiguous elements, along each axis, that the mask of a memory operation permits in one access."""
+    """Returns, for each axis, how many contiguous elements the mask of a memory operation permits in one access."""
     mask = operand(op, "mask")
     return shape if mask is None else getattr(analysis.of(mask), op.spec.access.under_mask)
 
 
 def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layout: Layout | None) -> int:
-    """The number of elements of one access. The elements must be contiguous in registers and in memory, and they must
-    be aligned. The mask must be equal for all elements of the access."""
+    """Returns the number of elements of one access. The elements must be contiguous in registers and in memory, and
+    they must be aligned. The mask must be equal for all elements of the access."""
     if layout is None:
         return 1
     facts = analysis.of(offset)
@@ -64,8 +66,8 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
 
 
 def neighbours(analysis: Analysis, op: Op, under: str) -> int:
-    """The number of contiguous, aligned elements that a load from global memory may move with one access if its layout
-    allows this. `under` names the field of the mask's `Facts` that limits this number."""
+    """Returns how many contiguous, aligned elements a load from global memory may move with one access in a suitable
+    layout. `under` names the field of the mask's `Facts` that limits this number."""
     offset, mask, memory = offset_of(op), operand(op, "mask"), op.operands[0]
     facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
     masked = shape if mask is None else getattr(analysis.of(mask), under)
@@ -75,8 +77,8 @@ def neighbours(analysis: Analysis, op: Op, under: str) -> int:
 
 
 def access_width(analysis: Analysis, op: Op) -> int:
-    """The number of elements that a load, store or asynchronous copy moves with one access. In a copy, both the source
-    and the destination limit this number."""
+    """Returns the number of elements that a load, store or asynchronous copy moves with one access. In a copy, both the
+    source and the destination limit this number."""
     offset, source, tensor = offset_of(op), operand(op, "source"), operand(op, "tensor")
     width = vector_width(analysis, op, offset, op.operands[0], offset.tile.layout)
     if source is not None and tensor is not None:

@@ -1,5 +1,5 @@
-"""Offsets within shared tiles that are stored in blocks of columns: first `run` columns of all rows, then the next
-`run` columns.
+"""Computes offsets in shared tiles that are stored in blocks of columns: first `run` columns of all rows, then the next
+`run` columns, and so on.
 
 TMA and wgmma allow rows of at most 128 bytes. A wider tile is divided into swizzle atoms whose rows have at most 128
 bytes.
@@ -21,9 +21,9 @@ MOST_OF_ROW = 128
 
 
 def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0, rows: int = 0) -> Value:
-    """The offset of each element of a tile. The tile is stored in row-major order. With `run`, the first `run` columns
-    of all rows are stored first, then the next `run` columns. `rows` is the number of all rows, if the tile has only
-    the first of them."""
+    """Builds the offset of each element of a tile in row-major order. If `run` is not 0, the first `run` columns of all
+    rows are stored first, then the next `run` columns. If the tile is the first part of a larger stored tile, `rows` is
+    the number of rows of the larger tile."""
     if run not in (0, shape[-1]):
         columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
         block = b.broadcast(b.index((rows or prod(shape[:-1])) * run), shape[-1:])
@@ -35,7 +35,7 @@ def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0, rows: int =
 
 
 def _summed(b: Builder, shape: tuple[int, ...], pitches: Sequence[int]) -> Value:
-    """The offset of each element, if neighbours along an axis are `pitches[axis]` elements apart."""
+    """Builds the offset of each element, if neighbours along each axis are `pitches[axis]` elements apart."""
     total: Value | None = None
     for axis, (extent, pitch) in enumerate(zip(shape, pitches, strict=True)):
         part = b.reshape(b.value("arange", extent=extent), (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
@@ -47,8 +47,8 @@ def _summed(b: Builder, shape: tuple[int, ...], pitches: Sequence[int]) -> Value
 
 
 def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
-    """The same offsets as `offsets_within`, but with two axes for the columns: one counts the swizzle atoms, the other
-    counts the columns of an atom."""
+    """Builds the same offsets as `offsets_within`, but with two axes for the columns: one counts the swizzle atoms, the
+    other counts the columns within an atom."""
     # With two axes the offsets are linear. With one axis, the offset of a column needs a division.
     *rows, columns = shape
     if run == columns:
@@ -59,8 +59,8 @@ def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
 
 
 def start_of_whole(offset: Value, shape: tuple[int, ...], run: int, rows: int) -> int | None:
-    """The constant, in elements, that `offset` adds to the offsets of `offsets_within`. Returns None if `offset` is no
-    such sum."""
+    """If `offset` is the result of `offsets_within` plus a constant, returns this constant (in elements). Otherwise
+    returns None."""
     # The offsets of `offsets_within` are built anew, and their operations are compared with those of `offset`.
     b = Builder(Loc(Source("", ""), 0, 0))
     with b.region(Block()):

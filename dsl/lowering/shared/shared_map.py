@@ -1,4 +1,4 @@
-"""Addresses of accesses to shared tiles: byte offsets as linear maps over F2, swizzles, and bank conflicts.
+"""Describes byte offsets in shared tiles as linear maps over F2, applies swizzles, and counts bank conflicts.
 
 If a tile is a ring of stages, byte offsets count from the start of the stage. Otherwise, they count from the start of
 the tile.
@@ -28,7 +28,7 @@ WORD = 4
 
 
 def swizzled(offset: int, swizzle: Swizzle) -> int:
-    """The byte offset after swizzling. `offset` is the byte offset before swizzling."""
+    """Applies a swizzle to a byte offset."""
     for bit, mask in swizzle:
         if offset >> bit & 1:
             offset ^= mask
@@ -36,8 +36,8 @@ def swizzled(offset: int, swizzle: Swizzle) -> int:
 
 
 def row_swizzle(width: int) -> Swizzle:
-    """The swizzle that TMA and wgmma apply to rows of `width` bytes (PTX ISA, "Swizzling Modes"). If `width` is not 32,
-    64 or 128, the result is empty."""
+    """Returns the swizzle that TMA and wgmma apply to rows of `width` bytes (PTX ISA, "Swizzling Modes"). If `width` is
+    not 32, 64 or 128, the result is empty."""
     # The swizzle permutes the 16-byte pieces of each row. An access to one column of eight rows then uses all banks.
     return tuple((7 + i, 16 << i) for i in range((width // 16).bit_length() - 1)) if width in (32, 64, 128) else ()
 
@@ -68,15 +68,15 @@ class SharedMap:
 
 
 class SharedMaps:
-    """The maps of the accesses of one function."""
+    """Computes the `SharedMap` of each access of one function."""
 
     def __init__(self, analysis: Analysis):
         self.analysis = analysis
         self.affines = AffineOffsets()
 
     def of(self, op: Op, layout: Layout | None) -> SharedMap | None:
-        """The map of an access to a shared tile. `layout` is the layout of the accessed elements in registers. Returns
-        None if the map is not linear."""
+        """Returns the map of an access to a shared tile. `layout` is the layout of the accessed elements in registers.
+        Returns None if the map is not linear."""
         memory, offset, stage = op.operands[0], operand(op, "offset"), operand(op, "stage")
         assert offset is not None and isinstance(memory.type, SharedType)
         affine = self.affines.of(offset)
@@ -108,14 +108,14 @@ class SharedMaps:
 
 
 def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
-    """The bases of the lane bits in the row addresses of an `ldmatrix` or `stmatrix`. The bits that select the row come
-    first, then the bits that select the matrix."""
+    """Returns the number of bytes that each lane bit adds to the row address of an `ldmatrix` or `stmatrix`. The bits
+    that select the row come first, then the bits that select the matrix."""
     rows = (map.register[0], *map.lane[:2]) if op.attrs["trans"] else map.lane[2:]
     return (*rows, *(*matrix_registers(op, map), 0, 0)[:2])
 
 
 def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
-    """The bases of the register bits that count matrices."""
+    """Returns the bases of the register bits that count matrices."""
     # `ldmatrix.trans` moves pairs of bytes. A transposed matrix of bytes therefore fills half of each of two words. The
     # register bit that moves by one byte selects the word.
     bits = word_bits(op)
@@ -125,7 +125,7 @@ def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
 
 
 def word_bits(op: Op) -> int:
-    """The number of register bits that count the elements of one 32-bit word."""
+    """Returns the number of register bits that count the elements of one 32-bit word."""
     return (WORD // op.operands[0].dtype.bytes).bit_length() - 1
 
 
@@ -134,14 +134,15 @@ def word_bits(op: Op) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Lanes that shared memory serves together. `lanes` contains the byte offset that each lane bit adds. `bytes` is
-    the number of bytes that each lane accesses."""
+    """The lanes that shared memory serves together. `lanes` contains the byte offset that each lane bit adds. `bytes`
+    is the number of bytes that each lane accesses."""
 
     lanes: tuple[int, ...]
     bytes: int
 
     def passes(self, swizzle: Swizzle) -> int:
-        """The number of passes over the banks. It equals the greatest number of accessed words in one bank."""
+        """Returns the number of passes over the banks that the phase needs. It is the greatest number of accessed words
+        in one bank."""
         # The offsets are linear over F2, so each used bank has the same number of words: 2^(rank of words - rank of
         # banks).
         inside = [WORD << i for i in range((self.bytes // WORD).bit_length() - 1)]
@@ -154,21 +155,21 @@ class Phase:
 
 
 def lanes_together(size: int) -> int:
-    """The binary logarithm of the number of lanes in one `Phase`, if each lane accesses `size` bytes."""
+    """Returns the binary logarithm of the number of lanes in one `Phase`, if each lane accesses `size` bytes."""
     # A pass over the banks serves 128 bytes: 8 lanes of 16 bytes, or 16 lanes of 8 bytes. If the lanes access fewer
     # bytes, a pass serves the whole warp.
     return {16: 3, 8: 4}.get(size, 5)
 
 
 def access_layout_of(op: Op) -> Layout | None:
-    """The layout of the value that an access moves."""
+    """Returns the layout of the value that an access moves."""
     moved = op.results[0] if op.results else operand(op, "source") if op.spec.in_flight else operand(op, "value")
     assert moved is not None
     return moved.tile.layout
 
 
 def access_bytes(analysis: Analysis, op: Op) -> int:
-    """The number of bytes that one instruction of an access moves for one lane."""
+    """Returns the number of bytes that one instruction of an access moves for one lane."""
     memory = op.operands[0]
     if op.spec.joint:
         return 16
@@ -177,7 +178,7 @@ def access_bytes(analysis: Analysis, op: Op) -> int:
 
 
 def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
-    """One `Phase` of an access. All other phases differ only in their offsets."""
+    """Returns one `Phase` of an access. All other phases differ only in their offsets."""
     size = access_bytes(analysis, op)
     lanes = matrix_lanes(op, map) if op.spec.joint else map.lane
     lanes = lanes[: lanes_together(size)]
@@ -189,15 +190,15 @@ def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
 
 
 def shared_accesses(ops: Iterable[Op]) -> Iterator[Op]:
-    """The accesses of threads to shared tiles. Accesses of wgmma are not included."""
+    """Yields the accesses of threads to shared tiles. Accesses by wgmma are not included."""
     for op in ops:
         if by_threads(op) and space_of(op.operands[0]) == "shared":
             yield op
 
 
 def conflicts(maps: SharedMaps, op: Op) -> int | None:
-    """The number of extra passes over the banks for each `Phase` of an access. Returns None if the number depends on
-    data or masks."""
+    """Returns the number of extra passes over the banks for each `Phase` of an access. Returns None if the number
+    depends on data or masks."""
     memory, offset = op.operands[0], operand(op, "offset")
     assert offset is not None and isinstance(memory.type, SharedType)
     layout = access_layout_of(op)
@@ -221,5 +222,5 @@ at 0x400, even with `.align 2048`."""
 
 
 def period(swizzle: Swizzle) -> int:
-    """The number of bytes after which a swizzle repeats."""
+    """Returns the number of bytes after which a swizzle repeats."""
     return max((2 << bit for bit, _ in swizzle), default=1)

@@ -1,2 +1,2 @@
-"""The tile IR as text that people can read and edit. The text contains all data that later passes and emission need
-(docs/ir.md)."""
+"""Prints and reads the tile IR as text that people can edit. The text contains all data that later passes and emission
+need (docs/ir.md)."""

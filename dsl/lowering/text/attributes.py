@@ -1,4 +1,4 @@
-"""The attributes of a kernel's function: the values of schedule properties, and the results of passes."""
+"""Checks the attributes of a kernel's function: the values of schedule properties, and the results of passes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ def _by_subject(reads: Reads) -> Reads:
 
 
 def _row(*kinds: Reads) -> Reads:
-    """Returns a function that checks whether a value is a tuple. The elements must pass the checks `kinds`, in
-    order."""
+    """Returns a check for a tuple whose elements pass the checks `kinds`, in order."""
 
     def reads(value: Any) -> bool:
         return (

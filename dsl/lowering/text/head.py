@@ -19,12 +19,12 @@ from dsl.lowering.text.rows import TextRow
 from dsl.lowering.text.values import Values, flat, inside, integers
 
 MAX_BASES = 12
-"""The maximum number of register bases of a layout. 12 bases mean 4,096 elements per thread. A thread has at most 255
+"""The maximum number of register bases of a layout. 12 bases mean 4,096 elements per thread, far more than fit into 255
 registers."""
 
 
 class FunctionHead(Values):
-    """Reads the rows of the head. Each kind of row has a method. `names` maps the names of values in the text to the
+    """Reads the rows (lines) of the head, with one method for each kind of row. `names` maps names such as `%x` to
     values."""
 
     def __init__(self, source: Source):
@@ -239,7 +239,7 @@ class FunctionHead(Values):
         return name, self.dtype(row)
 
     def new(self, row: TextRow, known: dict[str, Any]) -> str:
-        """Reads a name that no earlier row has defined, and the following `=`."""
+        """Reads a name and the following `=`. Reports an error if an earlier row of this kind has defined the name."""
         loc, name = row.loc, row.name()
         if name in known:
             row.fail(f"a second row of '{name}'", None, loc)
@@ -259,8 +259,8 @@ class FunctionHead(Values):
 
 
 def user_name(token: str) -> str | None:
-    """The user's name of a value, taken from its token in the text. `%x#2` is the second value with the name x. A token
-    that is a number, such as `%7`, means that the user gave no name."""
+    """Returns the user's name of a value, given its token in the text. `%x#2` is the second value with the name x. For
+    a number, such as `%7`, the result is None, because the user gave no name."""
     name = token[1:]
     if name[0].isdigit():
         return None

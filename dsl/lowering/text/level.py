@@ -1,4 +1,4 @@
-"""A kernel after some passes, with all data that its IR text contains."""
+"""Defines `Level`, a kernel after some passes with all data that its IR text contains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST = f"tile-ir {VERSION}"
 
 
 def is_ir(text: str) -> bool:
-    """Whether a text is the IR of a kernel. The first line that is not a comment decides."""
+    """Returns whether a text is the IR of a kernel. The first line that is not a comment decides."""
     # Comments may precede the first line.
     head = next((line for line in text.splitlines() if line.strip() and not line.startswith("//")), "")
     return head.split(" ")[0] == FIRST.split()[0]
@@ -24,8 +24,7 @@ def is_ir(text: str) -> bool:
 
 @dataclass(slots=True)
 class LevelCondition:
-    """A condition that a launch must meet to use the kernel variant. It becomes an entry of `requires` in the PTX
-    header."""
+    """A condition that the arguments of a launch must meet. It becomes an entry of `requires` in the PTX header."""
 
     expr: Any
     text: str

@@ -1,4 +1,4 @@
-"""The printer writes a kernel after any pass as IR text, with one line for each operation."""
+"""Prints a kernel after any pass as IR text, with one line for each operation."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ COMMON_NAN = struct.pack(">d", float("nan"))
 
 
 class PrintedNames:
-    """The names of values, layouts and sources. One instance may serve several levels (texts after different passes).
-    Values, layouts and sources that occur in several levels then have the same name in each text. A value that replaces
-    another value takes over the name of the replaced value."""
+    """The names of values, layouts and sources. One instance can be used for several texts of a kernel, after different
+    passes. Then values, layouts and sources that occur in several texts have the same name in each text. A value that
+    replaces another value takes over its name."""
 
     def __init__(self) -> None:
         self.sources: dict[Source, int] = {}
@@ -34,8 +34,8 @@ class PrintedNames:
         self.present: set[Value] = set()  # the values of the printed level, which keep their names
 
     def of(self, value: Value) -> str:
-        """The name of a value. The first value called x is `%x`, and the second value called x is `%x#2`. A value that
-        the user has not named gets a number: `%7`."""
+        """Returns the name of a value. The first value called x is `%x`, and the second is `%x#2`. A value that the
+        user has not named gets a number: `%7`."""
         known = self.values.get(value)
         if known is None:
             known = self.values[value] = self.inherited(value) or self.new(value)
@@ -59,7 +59,7 @@ class PrintedNames:
 
 
 def printed(level: Level, names: PrintedNames | None = None) -> str:
-    """The text of a kernel at a level. `read` converts the text back to an equal kernel."""
+    """Prints a kernel as text. `read` converts the text back to an equal kernel."""
     return _Printer(level, names or PrintedNames()).text()
 
 
@@ -69,7 +69,7 @@ def quoted(text: str) -> str:
 
 
 def word(name: str) -> str:
-    """A name as text. A name that is not a word is put in quotes."""
+    """Returns a name as text, in quotes unless it is a word."""
     return name if WORD.fullmatch(name) else quoted(name)
 
 
@@ -130,8 +130,8 @@ class _Printer:
         raise TypeError(f"the IR's text has no form for {type(value).__name__}")
 
     def number(self, value: float) -> str:
-        """A float as text. The text contains a point, an exponent or a word, so that the reader does not take it for an
-        integer. A NaN other than the default NaN is written with all its bits."""
+        """Prints a float. The text contains a point, an exponent or a word, so that the reader does not mistake it for
+        an integer. A NaN other than the default NaN is printed with all its bits."""
         raw = struct.pack(">d", value)
         return repr(value) if value == value or raw == COMMON_NAN else f"bits(0x{raw.hex()})"
 
@@ -156,8 +156,8 @@ class _Printer:
         return self.layouts.setdefault(layout, f"#{len(self.layouts)}")
 
     def place(self, loc: Loc) -> str:
-        """A location as LINE:COLUMN+LENGTH. If the location is not in the kernel's file, the number of the source
-        precedes it. The locations of inlined calls follow."""
+        """Prints a location as LINE:COLUMN+LENGTH. If it is not in the kernel's file, the number of the source precedes
+        it. The locations of inlined calls follow."""
         parts = []
         for each in (loc, *loc.callers):
             source = self.sources.setdefault(each.source, len(self.sources))
@@ -233,7 +233,7 @@ class _Printer:
             out.append(row)
 
     def quoted_sources(self) -> list[str]:
-        """The texts of all files to which locations refer. After the IR is read back, error messages can then quote
+        """Prints the texts of all files to which locations refer. After the IR is read back, error messages can quote
         these files."""
         out = []
         for source, number in self.sources.items():

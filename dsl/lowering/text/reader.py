@@ -1,5 +1,5 @@
-"""The reader converts the printer's text back to a kernel. The text may be edited by hand. Each error has a location in
-the text."""
+"""Converts IR text from the printer back to a kernel. The text may have been edited by hand. Each error has a location
+in the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dsl.lowering.text.rows import TextRow
 
 
 def read(text: str, name: str) -> Level:
-    """Reads the kernel from a text. Raises TileError `ir` with a location in `text`. `name` is the name of the text's
+    """Reads a kernel from IR text. Raises TileError `ir` with a location in `text`. `name` is the name of the text's
     file."""
     return _Reader(Source(name, text)).level()
 
@@ -85,7 +85,7 @@ class _Reader(FunctionHead):
         return self.names[row.take("value", "a value such as %x")]
 
     def body(self, rows: list[TextRow], opening: TextRow) -> Block:
-        """Reads the operations up to the end of the body. Returns their block."""
+        """Reads the operations up to the end of the body, and returns their block."""
         block = Block()
         open: list[_Open] = []  # the enclosing operations, whose regions have not ended
         for i, row in enumerate(rows):
@@ -129,8 +129,7 @@ class _Reader(FunctionHead):
         return self.names[token]
 
     def op(self, row: TextRow) -> tuple[Op, list[tuple[str, Value]]]:
-        """Reads an operation without its regions. Returns the operation and a list of its results with their names in
-        the text."""
+        """Reads an operation without its regions. Also returns its results, each with its name in the text."""
         results = row.listed(lambda: self.new_value(row)) if row.kind == "value" else []
         if results:
             row.need("=")
@@ -158,7 +157,8 @@ class _Reader(FunctionHead):
         self.names.update(results)
 
     def check(self) -> None:
-        """Raises TileError `ir` at the line of an operation that is not well-formed."""
+        """Raises TileError `ir` at the line of an operation that is malformed, for example because of a wrong
+        attribute."""
         laid_out = any(isinstance(r.type, TileType) and r.type.layout for op, _ in self.ops for r in op.results)
         for op, loc in self.ops:
             if (flaws := flaw(op, laid_out)) is not None:
@@ -171,8 +171,8 @@ class _Reader(FunctionHead):
 
 @dataclass(slots=True)
 class _Open:
-    """An operation with an open region. `names` are the values that were known before the operation. `block` is the
-    block that contains the operation."""
+    """An operation whose region is being read. `names` are the values that were defined before the operation. `block`
+    is the block that contains the operation."""
 
     op: Op
     results: list[tuple[str, Value]]

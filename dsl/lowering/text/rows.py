@@ -28,7 +28,7 @@ TOKEN = re.compile(
 
 
 class TextRow:
-    """The tokens of one line, which are read from left to right."""
+    """One line of the IR text. Its tokens are read from left to right."""
 
     def __init__(self, source: Source, start: int, text: str):
         self.source, self.start, self.text = source, start, text
@@ -68,7 +68,7 @@ class TextRow:
         return token
 
     def has(self, token: str) -> bool:
-        """Whether the next token is this mark or word. If so, the token is consumed."""
+        """Returns whether the next token is this mark or word. If so, the token is consumed."""
         if self.token != token or self.kind not in ("mark", "word"):
             return False
         self.next()
@@ -104,7 +104,7 @@ class TextRow:
         return number
 
     def bracketed(self, item: Callable[[], T]) -> T:
-        """Consumes and returns an item in parentheses."""
+        """Consumes an item in parentheses, and returns the item."""
         self.need("(")
         made = item()
         self.need(")")
@@ -118,7 +118,8 @@ class TextRow:
         return out
 
     def several(self, open: str, close: str, item: Callable[[], T]) -> list[T]:
-        """Consumes and returns items separated by commas. A comma after the last item is allowed."""
+        """Consumes `open`, items separated by commas, and `close`. Returns the items. A comma after the last item is
+        allowed."""
         self.need(open)
         out: list[T] = []
         while not self.has(close):

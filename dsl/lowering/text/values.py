@@ -20,8 +20,8 @@ MOST_DIGITS = 40  # the maximum number of digits of an integer
 
 
 class Values:
-    """Reads values. `sources` maps the number of a source, which locations use, to the file. `layouts` maps a name in
-    the text to a layout."""
+    """Reads values. `sources` maps the number of a source in locations to the file. `layouts` maps names such as `#0`
+    to layouts."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -138,7 +138,7 @@ class Values:
         return number
 
     def tree(self, row: TextRow) -> Any:
-        """Reads an expression that is evaluated at launch: a number, a name, or an operation with its operands."""
+        """Reads an expression that the launch evaluates: a number, a name, or an operation with its operands."""
         loc, value = row.loc, self.value(row)
         if not is_tree(value):
             row.fail('an expression is a finite number, a name, or ["+", "n", 1]', None, loc)
@@ -208,7 +208,7 @@ class Values:
         return TileType(shape, dtype, layout)
 
     def counted(self, row: TextRow, what: str) -> tuple[DType, int]:
-        """Reads `(TYPE, WHAT COUNT)` and returns the type and the count."""
+        """Reads `(TYPE, WHAT COUNT)`, for example `(f16, rank 2)`, and returns the type and the count."""
         row.need("(")
         dtype = self.dtype(row)
         row.need(",")
@@ -233,7 +233,7 @@ def is_tree(value: Any) -> bool:
 
 
 def integers(value: Any, count: int) -> bool:
-    """Whether a value is a tuple of `count` whole numbers that are at least 0."""
+    """Returns whether a value is a tuple of `count` whole numbers that are at least 0."""
     return (
         isinstance(value, tuple)
         and len(value) == count
@@ -250,7 +250,7 @@ def inside(basis: Any, shape: tuple[int, ...]) -> bool:
 
 
 def flat(basis: list[int], shape: tuple[int, ...]) -> int:
-    """The row-major index of a coordinate."""
+    """Returns the row-major index of a coordinate."""
     index = 0
     for coordinate, extent in zip(basis, shape, strict=True):
         index = index * extent + coordinate

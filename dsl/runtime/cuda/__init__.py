@@ -1,1 +1,1 @@
-"""Launches on NVIDIA GPUs through the CUDA driver API. This package is not imported before the first launch."""
+"""Launches kernels on NVIDIA GPUs through the CUDA driver API. `import dsl.runtime` does not import this package."""

@@ -1,11 +1,12 @@
-"""The primary context of each device. A context holds the device's properties and the names of the kernels launched.
+"""Manages the primary CUDA context of each device. A `Context` also stores the device's properties and the names of the
+launched kernels.
 
-An illegal access poisons a context until the process ends, and the driver reports the access at some later call. So a
-context remembers the kernels launched since the last synchronisation, and the error names them. After the error, the
-context refuses further launches.
+After an illegal memory access, all driver calls in the CUDA context fail until the process ends. The driver reports the
+access only at some later call. So a `Context` remembers the kernels launched since the last synchronisation, and the
+error names them. After the error, the `Context` refuses further launches.
 
-A kernel that never ends can only be stopped by ending its process. Inside `time_limit`, a wait for the device raises an
-error when the time is over. The error poisons the context."""
+A kernel that never ends can only be stopped by ending its process. Inside `with time_limit(…)`, a wait for the device
+raises an error when the time is over. This error also makes the `Context` refuse further launches."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ _limit: ContextVar[float | None] = ContextVar("time_limit", default=None)
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Limits the time of each wait for a device to `seconds`. None means no limit.
 
-    If queued work does not end in time, the wait raises DeviceError `time-limit`. The device continues to work, and
-    this process can no longer use it."""
+    If queued work does not end in time, the wait raises DeviceError `time-limit`. The device then continues with this
+    work, and the process can no longer use the device."""
     token = _limit.set(seconds)
     try:
         yield
@@ -38,7 +39,8 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
 
 class Context:
-    """The retained primary context of the device `ordinal`. `cu_context` is the driver's handle."""
+    """The primary CUDA context of the device `ordinal`, retained by this object. `cu_context` is the driver's
+    handle."""
 
     def __init__(self, ordinal: int) -> None:
         driver.require(ordinal)
@@ -64,7 +66,8 @@ class Context:
             cuda.cuCtxPopCurrent()
 
     def check(self, code: Any, doing: str) -> None:
-        """Raises DeviceError unless `code` means success. Remembers an error that poisons the context."""
+        """Raises DeviceError unless the driver's error code `code` means success. If the error makes the context
+        unusable, every later check raises the same error."""
         # In a poisoned context the driver would report the old error for a kernel that did not cause it.
         if self.poison is not None:
             raise self.poison
@@ -82,20 +85,21 @@ class Context:
         raise error
 
     def call(self, function: Any, *arguments: Any) -> Any:
-        """Calls a driver function and unpacks its result. This context must be current."""
+        """Calls a driver function, checks its error code, and returns its other results. This context must be
+        current."""
         code, *values = function(*arguments)
         self.check(code, function.__name__)
         return values[0] if len(values) == 1 else tuple(values)
 
     def add_record(self, kernel: str) -> int:
-        """Allocates a zeroed assert record for `kernel` and returns its address. A failed `assert` writes to this
-        record."""
+        """Allocates a zeroed assert record for `kernel` and returns its address. A failed `assert` of the kernel writes
+        to this record."""
         pointer = self.add_constant(bytes(4 * RECORD_WORDS))
         self.records.append((kernel, pointer))
         return pointer
 
     def add_constant(self, data: bytes) -> int:
-        """Allocates memory that begins with the contents `data` and returns its address. The memory is never freed."""
+        """Allocates device memory, copies `data` to it, and returns its address. The memory is never freed."""
         cuda = driver.bindings()
         with self.current():
             pointer = int(self.call(cuda.cuMemAlloc, len(data)))
@@ -103,7 +107,7 @@ class Context:
         return pointer
 
     def synchronize(self) -> None:
-        """Waits for the device. Raises DeviceAssertError for a failed `assert`.
+        """Waits until the device has finished all work. Raises DeviceAssertError if an `assert` failed.
 
         Raises DeviceError for another failure, or if the wait takes longer than the `time_limit`."""
         self._wait(_limit.get())
@@ -161,7 +165,8 @@ _lock = threading.Lock()
 
 
 def context(ordinal: int) -> Context:
-    """The context of a device. The context is retained at first use. Raises DeviceError `no-gpu` or `cuda`."""
+    """Returns the Context of the device `ordinal`, which is made at first use. Raises DeviceError `no-gpu` or
+    `cuda`."""
     if driver.forked():
         raise driver.after_fork_error()
     with _lock:
@@ -171,7 +176,7 @@ def context(ordinal: int) -> Context:
 
 
 def used_contexts() -> list[Context]:
-    """All contexts that this process has obtained from `context`."""
+    """Returns all contexts that `context` has made in this process."""
     with _lock:
         return list(_contexts.values())
 

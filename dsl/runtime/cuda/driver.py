@@ -1,4 +1,5 @@
-"""Access to `cuda.bindings.driver`. The driver is initialised once, and its error codes become DeviceErrors."""
+"""Initialises the CUDA driver once, calls functions of `cuda.bindings.driver`, and converts error codes to
+DeviceErrors."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ STICKY = frozenset([220, 700, 702, 710, 714, 715, 716, 717, 718, 719])
 
 @cache
 def bindings() -> Any:
-    """The module `cuda.bindings.driver`. The first call imports the module, which takes 78 ms."""
+    """Returns the module `cuda.bindings.driver`. The first call imports the module, which takes 78 ms."""
     from cuda.bindings import driver
 
     return driver
@@ -43,22 +44,23 @@ def _initialise() -> tuple[int, str | None]:
 
 
 def unavailable() -> str | None:
-    """The reason why there is no GPU. The result is None if there is a GPU. The first call starts the driver."""
+    """Returns None if there is a GPU, and otherwise the reason why there is none. The first call initialises the
+    driver."""
     return _initialise()[1]
 
 
 @cache
 def device_count() -> int:
-    """The number of the driver's devices. The driver must have been started."""
+    """Returns the number of GPUs that the driver reports. The driver must be initialised."""
     return call(bindings().cuDeviceGetCount)
 
 
 @cache
 def launch_configured() -> Callable[[int, int, int, int], int]:
-    """`cuLaunchKernelEx` as a C function that takes four addresses.
+    """Returns `cuLaunchKernelEx` as a C function that takes four addresses.
 
     The addresses are `getPtr()` of a CUlaunchConfig, the handle of a function, the array of argument addresses, and 0.
-    The bindings' own function converts the config at each launch, which takes 50 µs."""
+    The function in `cuda.bindings` would convert the config at each launch, which takes 50 µs."""
     address, _ = call(bindings().cuGetProcAddress, b"cuLaunchKernelEx", FIRST_WITH_CONFIGS, 0)
     if not address:
         raise DeviceError("cuda", "the driver launches no kernels with attributes", "a driver of CUDA 12")
@@ -67,8 +69,8 @@ def launch_configured() -> Callable[[int, int, int, int], int]:
 
 
 def version() -> str:
-    """The CUDA version that the driver supports, such as `13.0`. The driver's own version follows if the kernel module
-    reports it."""
+    """Returns the CUDA version that the driver supports, such as `13.0`. The driver's own version is appended if it is
+    in `/sys/module/nvidia/version`."""
     number = call(bindings().cuDriverGetVersion)
     module = Path("/sys/module/nvidia/version")
     own = f", driver {module.read_text().strip()}" if module.is_file() else ""
@@ -76,12 +78,13 @@ def version() -> str:
 
 
 def forked() -> bool:
-    """Whether the driver was started in a parent process. The driver does not work after a `fork`."""
+    """Returns whether the driver was initialised in a parent process. After a `fork`, it does not work in the child
+    process."""
     return _initialise()[0] != os.getpid()
 
 
 def after_fork_error() -> DeviceError:
-    """The error for each use of the driver in a forked child process."""
+    """Returns the error to raise when a forked child process uses the driver."""
     return DeviceError(
         "cuda",
         "CUDA was started before this process was forked, and does not work in the child",
@@ -110,7 +113,7 @@ def _describe(code: Any) -> str:
 
 
 def error(code: Any, doing: str) -> DeviceError:
-    """The DeviceError for an error code of the driver. `doing` names the operation that failed."""
+    """Returns the DeviceError for an error code of the driver. `doing` names the operation that failed."""
     # After a fork the driver reports that it is not initialised, but the real cause is the fork.
     if int(code) == NOT_INITIALIZED and forked():
         return after_fork_error()
@@ -118,7 +121,7 @@ def error(code: Any, doing: str) -> DeviceError:
 
 
 def call(function: Any, *arguments: Any) -> Any:
-    """Calls a driver function and unpacks its result. Raises DeviceError if the call fails."""
+    """Calls a driver function and returns its results without the error code. Raises DeviceError if the call fails."""
     code, *values = function(*arguments)
     if code != 0:
         raise error(code, function.__name__)

@@ -1,4 +1,4 @@
-"""Device memory for callers without a GPU framework, and driver functions for pointers and streams."""
+"""Allocates and copies device memory, finds the device of a pointer, and waits for streams."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ class Allocation:
                 self.pointer = int(owner.call(driver.bindings().cuMemAlloc, size))
 
     def copy_in(self, host: int, size: int, offset: int = 0) -> None:
-        """Copies `size` bytes from the address `host` to `offset` in this memory. When the function returns, the caller
-        may change the host memory."""
+        """Copies `size` bytes from the host address `host` to the byte offset `offset` of this memory. After the call,
+        the host memory may be changed."""
         if size:
             with self.context.current():
                 self.context.call(driver.bindings().cuMemcpyHtoD, self.pointer + offset, host, size)
 
     def copy_out(self, host: int, size: int, offset: int = 0) -> None:
-        """Copies `size` bytes at `offset` in this memory to the address `host`. Waits for the legacy default stream."""
+        """Copies `size` bytes from the byte offset `offset` of this memory to the host address `host`. Waits for the
+        legacy default stream."""
         if size:
             with self.context.current():
                 self.context.call(driver.bindings().cuMemcpyDtoH, host, self.pointer + offset, size)
@@ -46,14 +47,14 @@ class Allocation:
                 self.context.call(driver.bindings().cuMemcpyDtoD, self.pointer, other.pointer, other.size)
 
     def clear(self) -> None:
-        """Queues the zeroing of the memory on the legacy default stream."""
+        """Zeroes the memory on the legacy default stream, without waiting."""
         if self.size:
             cuda = driver.bindings()
             with self.context.current():
                 self.context.call(cuda.cuMemsetD8Async, self.pointer, 0, self.size, cuda.CUstream(0))
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Frees the memory, unless the interpreter is ending. When the interpreter ends, modules may already be gone,
+        """Frees the memory, unless the interpreter is shutting down. During shutdown, modules may already be unloaded,
         and the driver frees all memory."""
         # In a poisoned context every call fails. In a forked child the driver is unusable.
         if not is_finalizing() and self.pointer and self.context.poison is None and not driver.forked():
@@ -62,10 +63,11 @@ class Allocation:
 
 
 class HostCopy:
-    """A copy of a host array on the device, for one launch. The addresses of the array and of the copy are equal modulo
+    """A copy of a host array on the device, for one launch. Its address and that of the host array are equal modulo
     HOST_ALIGNMENT.
 
-    `pointer` is the argument that the kernel gets. `copy_back` writes the elements to the host array.
+    `pointer` is the device address that the kernel gets as its argument. `copy_back` copies the elements back to the
+    host array.
     """
 
     def __init__(self, owner: Context, array: Array) -> None:
@@ -78,7 +80,7 @@ class HostCopy:
         self.pointer = self.allocation.pointer + self.offset - low
 
     def copy_back(self) -> None:
-        """Writes the elements to the host array. The caller calls this method after the launch has ended.
+        """Copies the elements back to the host array. The launch must have ended.
 
         Bytes between elements are not written, because they may belong to another argument."""
         if not self.array.has_gaps:
@@ -93,10 +95,9 @@ class HostCopy:
 
 
 class DeviceArray:
-    """A row-major array in device memory, for programs without a GPU framework.
+    """An array in device memory, for programs without a GPU framework. The constructor makes a row-major array.
 
-    `to_device(numpy_array)` makes a DeviceArray with the contents of the numpy array. `.numpy()` copies a DeviceArray
-    to the host.
+    `to_device(x)` copies a numpy array `x` to a new DeviceArray. The method `numpy` copies a DeviceArray to the host.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str, device: int = 0) -> None:
@@ -113,11 +114,12 @@ class DeviceArray:
         return self.array.dtype
 
     def flat(self) -> DeviceArray:
-        """A view of the same memory as an array with one axis."""
+        """Returns a view of the same memory with one axis."""
         return self.lying((1,), (self.array.size,))
 
     def lying(self, strides: tuple[int, ...], shape: tuple[int, ...] | None = None) -> DeviceArray:
-        """A view of the same memory with other strides in elements, and with another shape if `shape` is given."""
+        """Returns a view of the same memory with the given strides, in elements. By default, it has the shape of this
+        array."""
         view = object.__new__(DeviceArray)
         view.allocation = self.allocation
         view.array = replace(self.array, strides=strides, shape=self.shape if shape is None else shape)
@@ -125,7 +127,8 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3 of the interface. Types that the interface lacks (BIT_FIELDS) are exported as integers."""
+        """The array in version 3 of the CUDA array interface. Types that this interface lacks, such as bf16, are
+        exported as integers."""
         import numpy
 
         dtype = numpy.dtype(BIT_FIELDS.get(self.dtype) or numpy_dtype(self.dtype))
@@ -152,7 +155,7 @@ class DeviceArray:
 
 
 def device_of_pointer(pointer: int) -> int:
-    """The CUDA ordinal of the device to which an address belongs."""
+    """Returns the CUDA ordinal of the device to which an address belongs."""
     cuda = driver.bindings()
     driver.require()
     ordinal = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -160,7 +163,7 @@ def device_of_pointer(pointer: int) -> int:
 
 
 def wait_for_stream(device: int, stream: int) -> None:
-    """Waits until the work in a stream has ended. `stream` is the raw handle of the stream."""
+    """Waits until all work in a stream has ended. `stream` is the raw handle of the stream."""
     owner = context(device)
     with owner.current():
         owner.call(driver.bindings().cuStreamSynchronize, driver.bindings().CUstream(stream))

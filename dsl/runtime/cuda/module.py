@@ -1,4 +1,5 @@
-"""Loads PTX text into the driver and reads kernel attributes. Modules are cached by content, device and options."""
+"""Loads PTX text through the driver and queries kernel attributes. Modules are cached by PTX text, device and register
+limit."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Attributes:
 
 
 class LaunchedCode(Protocol):
-    """The properties of an entry that are needed to load it. Header and `CudaForeign` have these properties."""
+    """The properties of an entry that `load_function` needs. `Header` and `CudaForeign` have them."""
 
     @property
     def entry(self) -> str: ...
@@ -60,7 +61,7 @@ class LaunchedCode(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """An entry of a module that is loaded in one context."""
+    """A kernel whose PTX is loaded in one context."""
 
     context: Context
     header: Header
@@ -76,12 +77,12 @@ class LoadedKernel:
     room for records."""
 
     def attributes(self) -> Attributes:
-        """The properties of this kernel, as the driver reports them."""
+        """Returns the properties of this kernel, as the driver reports them."""
         return attributes_of(self.context, self.function, self.header)
 
 
 def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attributes:
-    """The properties of a loaded function, as the driver reports them."""
+    """Returns the properties of a loaded function, as the driver reports them."""
     cuda = driver.bindings()
     names = cuda.CUfunction_attribute
 
@@ -104,7 +105,6 @@ def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attrib
 
 
 def _blocks_per_sm(context: Context, function: Any, code: LaunchedCode) -> int:
-    """The number of blocks of a kernel that a multiprocessor runs at once, by the driver's occupancy."""
     most_blocks = driver.bindings().cuOccupancyMaxActiveBlocksPerMultiprocessor
     return context.call(most_blocks, function, code.threads, code.shared_bytes)
 
@@ -114,7 +114,7 @@ _lock = threading.Lock()
 
 
 def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
-    """Loads an entry of `ptx` and sets its attributes. It raises the same errors as `load_function`."""
+    """Loads the entry of `ptx` that `header` describes. Raises the same errors as `load_function`."""
     function = load_function(context, ptx, header)
     cuda = driver.bindings()
     with context.current():
@@ -129,7 +129,8 @@ def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
 
 
 def _sms_of_clusters(context: Context, function: Any, code: LaunchedCode) -> int:
-    """The number of multiprocessors that clusters of a kernel use at once, by the driver's occupancy."""
+    """Computes how many multiprocessors the clusters of a kernel use at once, from occupancies that the driver
+    reports."""
     config = launch_config((code.cluster, 1, 1), (code.threads, 1, 1), code.shared_bytes, (code.cluster, 1, 1))
     clusters = context.call(driver.bindings().cuOccupancyMaxActiveClusters, function, config)
     blocks = _blocks_per_sm(context, function, code)
@@ -137,11 +138,11 @@ def _sms_of_clusters(context: Context, function: Any, code: LaunchedCode) -> int
 
 
 def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
-    """The driver's function for an entry of `ptx`. The attributes of the function permit the entry's dynamic shared
-    memory and clusters.
+    """Loads an entry of `ptx` and returns the driver's function handle. Sets the function's attributes so that it may
+    use its dynamic shared memory and clusters.
 
-    Raises LaunchError `target` or `shared` if the device cannot run the entry. Raises DeviceError `ptx` with the PTX
-    line if the driver refuses the text."""
+    Raises LaunchError `target` or `shared` if the device cannot run the entry. Raises DeviceError `ptx`, which quotes
+    the faulty line, if the driver refuses the text."""
     _check_device(context.facts, code)
     cuda = driver.bindings()
     # The key contains a digest of 64 bytes instead of the text, which may have 240 KB.
@@ -163,8 +164,8 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
 
 
 def variable(context: Context, function: Any, name: str) -> tuple[int, int]:
-    """The address and the size in bytes of a variable in the function's module. The size is 0 if the driver does not
-    find the variable."""
+    """Returns the address and the size in bytes of the variable `name` in the module of `function`. The size is 0 if
+    the driver does not find the variable."""
     cuda = driver.bindings()
     with context.current():
         code, *found = cuda.cuModuleGetGlobal(context.call(cuda.cuFuncGetModule, function), name.encode())
@@ -178,7 +179,7 @@ def launch_config(
     cluster: tuple[int, int, int],
     overlaps: bool = False,
 ) -> Any:
-    """The CUlaunchConfig of a launch on the legacy default stream.
+    """Returns the CUlaunchConfig for a launch on the legacy default stream.
 
     If `overlaps` is true, the launch may start before the preceding launch has ended."""
     cuda = driver.bindings()
@@ -210,10 +211,9 @@ def launch_config(
 def _check_device(facts: DeviceFacts, code: LaunchedCode) -> None:
     """Raises LaunchError if the device cannot run the code.
 
-    PTX runs on its own architecture and on later ones. With the letter `a`, PTX runs only on its own architecture (PTX
-    ISA, `.target`)."""
-    # With the letter `f`, PTX runs on its own architecture and on later ones of the same family (numbers with equal
-    # tens).
+    PTX for `sm_90` runs on this architecture and on later ones. PTX for `sm_90a` runs only on `sm_90` (PTX ISA,
+    `.target`)."""
+    # PTX for `sm_100f` runs on `sm_100` and on later architectures of the same family: those up to `sm_109`.
     number, has = int(re.sub(r"\D", "", code.arch)), int(re.sub(r"\D", "", facts.arch))
     fits = {"a": has == number, "f": has // 10 == number // 10 and has >= number}.get(code.arch[-1], has >= number)
     if not fits:
@@ -248,7 +248,8 @@ def _load_module(context: Context, ptx: str, maxnreg: int | None) -> Any:
 
 
 def jit_error(ptx: str, log: str) -> DeviceError:
-    """The DeviceError `ptx` for a log of the driver's compiler. The error's hint is the PTX line that the log names."""
+    """Returns the DeviceError `ptx` for an error log of the driver's PTX compiler. The error's hint quotes the PTX line
+    whose number is in the log."""
     match = re.search(r"line (\d+)", log)
     hint = None
     if match is not None and 0 < (number := int(match[1])) <= len(lines := ptx.splitlines()):

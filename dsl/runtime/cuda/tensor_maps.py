@@ -1,4 +1,4 @@
-"""Lets the driver encode tensor maps (CUDA driver API, "Tensor Map Object Management")."""
+"""Encodes tensor maps by calling the driver (CUDA driver API, "Tensor Map Object Management")."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ While a thread uses an object, the object is not in this dict, so that no two th
 
 
 def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
-    """The 128 bytes of a tensor map for the array at the address `pointer` on the context's device. Raises
-    DeviceError."""
+    """Returns the 128 bytes of a tensor map for an array at the device address `pointer`. Raises DeviceError if the
+    driver refuses the map."""
     cuda, key = driver.bindings(), (context.ordinal, tensor_map)
     made = _objects.pop(key, None)
     with context.current():  # the driver needs a current context even to replace an address
@@ -48,13 +48,12 @@ def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
 
 
 def driver_version() -> int:
-    """The driver's CUDA version as a number: 13010 for CUDA 13.1."""
+    """Returns the CUDA version that the driver supports as a number: 13010 for CUDA 13.1."""
     code, version = driver.bindings().cuDriverGetVersion()
     return int(version) if code == driver.bindings().CUresult.CUDA_SUCCESS else 0
 
 
 def _encoded(context: Context, tensor_map: TensorMap, pointer: int) -> Any:
-    """Lets the driver encode a new map, and returns the driver's object."""
     cuda, rank, window = driver.bindings(), len(tensor_map.extents), tensor_map.window
     strides = tensor_map.strides or (MAP_PIECE,)  # a map of one axis has no strides, but the driver needs a list
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"

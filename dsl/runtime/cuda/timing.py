@@ -1,4 +1,4 @@
-"""Measures the device time of launches with events."""
+"""Measures the device time of launches with CUDA events."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def measure(
 ) -> list[float]:
     """Calls `launch` `repeats` times and returns the device time of each call in microseconds.
 
-    `launch` must launch on the stream with the raw handle `stream`. Each launch is queued between two events. All
-    launches are queued before the first wait. So the host's time does not count if it is shorter than the device's
-    time. If `launch` has a `renew` (`dsl.runtime.renewed`), `renew` is called before the first event of each launch."""
+    `launch` must launch on the stream with the raw handle `stream`. Each launch is queued between two events. Before
+    each wait, up to QUEUED launches are queued. So the host time of a launch does not count if it is shorter than the
+    device time. If `launch` has a `renew` (`dsl.runtime.renewed`), `renew` is called before each launch, outside the
+    measured interval."""
     return measure_rounds([launch], repeats, device=device, stream=stream, warmups=warmups, flush_l2=flush_l2)[0]
 
 
@@ -46,10 +47,11 @@ def measure_rounds(
     warmups: int = 3,
     flush_l2: bool = True,
 ) -> list[list[float]]:
-    """Measures several launches as `measure` does. Returns the microseconds of each launch in each round.
+    """Measures several launches as `measure` does. In the result, `times[i][r]` is the time of launch i in round r, in
+    microseconds.
 
-    A round calls all `launches` once, in an order that `order` shuffles for each round. Before each wait, QUEUED
-    launches are queued. Absolute times drift with clocks and temperature, but ratios within a round do not.
+    A round calls each launch once. If `order` is given, it shuffles the launches of each round. Times drift with clocks
+    and temperature, but the ratio of two times in the same round does not.
     """
     cuda, owner = driver.bindings(), context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes if flush_l2 else 0)
@@ -94,7 +96,8 @@ def measure_rounds(
 
 
 def turns(count: int, rounds: int, order: Random | None) -> list[int]:
-    """The sequence in which `count` launches are called: a permutation of their numbers for each round."""
+    """Returns the numbers of the launches in the order of their calls: [0, 1, 0, 1] for two launches and two rounds.
+    `order` shuffles each round."""
     out = []
     for _ in range(rounds):
         # Without `order` all keys are equal. The sort is stable, so the result is 0, 1, 2, …
@@ -104,9 +107,10 @@ def turns(count: int, rounds: int, order: Random | None) -> list[int]:
 
 
 def renewal_of(launch: Callable[[], object], stream: int) -> Callable[[], None]:
-    """The function that restores memory before a repeated launch.
+    """Returns the function that restores memory before each call of `launch`. If `launch` has no `renew`, this function
+    does nothing.
 
-    Raises DeviceError if `stream` is not the legacy default stream, on which memory is restored."""
+    Raises DeviceError if `launch` has a `renew` and `stream` is not the legacy default stream."""
     renewal: Callable[[], None] | None = getattr(launch, "renew", None)
     if renewal is None:
         return lambda: None
@@ -125,7 +129,7 @@ def flush_l2(device: int = 0) -> None:
 
 
 def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
-    """Lets the driver copy `size` bytes `repeats` times, and returns the microseconds of each copy.
+    """Measures `repeats` copies of `size` bytes within device memory. Returns the microseconds of each copy.
 
     Each copy starts with a cold L2."""
     cuda, owner = driver.bindings(), context(device)
@@ -139,8 +143,8 @@ def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
 
 
 def percentiles(times: list[float]) -> tuple[float, float, float]:
-    """The 20th percentile, the median and the 80th percentile of `times`. Raises DeviceError `call` if there are no
-    times."""
+    """Returns the 20th percentile, the median and the 80th percentile of `times`. Raises DeviceError `call` if `times`
+    is empty."""
     if not times:
         raise DeviceError("call", "nothing was measured")
     ordered = sorted(times)

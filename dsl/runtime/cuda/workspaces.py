@@ -1,8 +1,9 @@
-"""Workspaces: memory that the blocks of a launch share. The launches of a stream use the same memory in turn.
+"""Allocates workspaces: device memory that the blocks of a launch share. All launches in a stream use the same
+workspaces, one after another.
 
-Memory that must be zero at a launch is zeroed only once, because each launch leaves zeros in this memory. Memory is
-never freed, since running launches and captured graphs may hold its address. If a stream needs more memory, the new
-piece is at least twice as large as the old piece.
+A kernel may require zeros in a workspace. This memory is zeroed only once, because each launch leaves zeros in it.
+Memory is never freed, since running launches and captured graphs may use its address. If a stream needs more memory,
+the new allocation is at least twice as large as the old one.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ PER_THREAD = 2
 
 
 class StreamWorkspaces:
-    """The workspaces of one stream. `pieces` maps True to the piece of memory that holds zeros before each launch, and
-    False to the other piece. A piece is given by its address and its size in bytes."""
+    """The memory for the workspaces of one stream. `pieces[True]` is the memory that contains zeros before each launch,
+    and `pieces[False]` is the other memory. Each is a pair: the address and the size in bytes."""
 
     def __init__(self, owner: Context) -> None:
         self.context = owner
@@ -32,8 +33,8 @@ class StreamWorkspaces:
         self.lock = threading.Lock()
 
     def addresses(self, header: Header, counts: Mapping[str, int]) -> dict[str, int]:
-        """The addresses of the workspaces of a launch, by name. `counts` maps each name to the workspace's number of
-        elements."""
+        """Returns the address of each workspace of a launch, by the workspace's name. `counts` maps the name to the
+        number of elements."""
         found: dict[str, int] = {}
         # Two threads may launch on one stream.
         with self.lock:
@@ -49,7 +50,8 @@ class StreamWorkspaces:
         return found
 
     def _piece(self, size: int, zero: bool) -> int:
-        """The address of a piece with at least `size` bytes. `zero` selects the zeroed piece."""
+        """Returns the address of at least `size` bytes, which are allocated if necessary. If `zero` is true, they were
+        zeroed at their allocation."""
         pointer, room = self.pieces.get(zero, (0, 0))
         if room < size:
             # Since sizes double, the pieces that are no longer used take at most as much memory as the current piece.
@@ -67,7 +69,7 @@ class StreamWorkspaces:
 
 @contextmanager
 def uncaptured(owner: Context) -> Iterator[None]:
-    """Makes the context current, and allows this thread to allocate memory while streams are being captured."""
+    """Makes the context current, and allows this thread to allocate memory even during the capture of a CUDA graph."""
     cuda = driver.bindings()
     with owner.current():
         before = owner.call(
@@ -83,7 +85,7 @@ _streams: dict[tuple[int, int, int], StreamWorkspaces] = {}
 
 
 def of_stream(owner: Context, stream: int) -> StreamWorkspaces:
-    """The workspaces of a stream. `stream` is its raw handle."""
+    """Returns the workspaces of the stream with the raw handle `stream`."""
     # The handle PER_THREAD means a different stream in each thread.
     thread = threading.get_ident() if stream == PER_THREAD else 0
     key: Any = (owner.ordinal, stream, thread)

@@ -1,12 +1,12 @@
-"""Racing stores that do no harm because all threads store the same bytes.
+"""Finds racing stores that are harmless because all threads store the same bytes.
 
-Strictly, two threads race if they execute the same store at the same address: both write, and nothing orders the
-writes. The race does no harm if both threads store the same bytes. The shadow memory then keeps the race as a note and
-does not report it (`shadow.py`). Threads store the same bytes in two cases. In the first case, the stored values are
-constants, as when all threads of a block set a flag. In the second case, lanes of one warp execute the store together
-and store the same value. Any of these lanes may be the last to store (CUDA C++ Programming Guide, "SIMT Architecture").
-Triton uses the first case to tell its warps what to run next. Triton uses the second case to store the result of a
-reduction in a warp. The emulator reports all other unordered stores of two threads to one address as races.
+Two threads race if they execute the same store at the same address and nothing orders the writes. In two cases, the
+emulator only records a note (`shadow.py`), since both threads store the same bytes. In the first case, the stored
+values are constants: for example, all threads of a block set a flag. In the second case, lanes of one warp execute the
+store together and store the same value. Any of these lanes may be the last to store (CUDA C++ Programming Guide, "SIMT
+Architecture"). Triton emits stores of the first kind to tell its warps what to run next. It emits stores of the second
+kind for the result of a reduction in a warp. The emulator reports all other unordered stores of two threads to one
+address as races.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .step import RegisterStep
 
 
 def constant_stores(segments: list[Any]) -> frozenset[int]:
-    """Stamps of the plain stores that store constants. Stores with the stamp LAST_STAMP are left out, since several
-    instructions may share that stamp."""
+    """Returns the stamps (`Site.stamp`) of the `st` instructions that store only constants. Omits LAST_STAMP, which
+    several instructions may share."""
     steps = [step for segment in segments for step in segment.steps]
     # All memory instructions after the first 4,095 share the last stamp, so this stamp identifies none of them.
     return frozenset(step.site.stamp for step in steps if step.site.stamp < LAST_STAMP and stores_constants(step))
@@ -41,8 +41,8 @@ def is_constant(item: Operand, step: RegisterStep) -> bool:
 
 
 def as_the_last(index: Any, values: Any, warps: Any) -> Any:
-    """A mask of the lanes of a store. A lane is in the mask if the last lane that stores to the same address belongs to
-    the same warp and stores the same bytes."""
+    """Returns a mask of the lanes of a store. It is true if the last lane that stores to the same address is in the
+    same warp and stores the same bytes."""
     _, which = np.unique(index, return_inverse=True)
     last = np.empty(len(index), np.int64)
     last[which] = np.arange(len(index))

@@ -2,8 +2,8 @@
 
 The emulator allocates and frees arrays of 100 KiB to a few MiB all the time. By default, glibc maps new pages for each
 array of 128 KiB or more, and returns free memory at the top of the heap to the system. So each new array causes page
-faults again. With the defaults of glibc, an `mma` of 256 warps takes 0.51 ms. The same `mma` takes 0.25 ms if the
-memory stays with the process.
+faults again. With these defaults, emulating one `mma` of 256 warps takes 0.51 ms. It takes 0.25 ms if the process keeps
+the memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 
 # glibc, <malloc.h>
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-# An array of at least this many bytes still gets pages of its own. glibc allows no higher threshold.
+# glibc still maps separate pages for an array of at least this many bytes. It allows no higher threshold.
 MAPPED_FROM = 32 << 20
 # Number of free bytes that the process keeps at the top of the heap.
 KEPT = 512 << 20

@@ -1,16 +1,16 @@
-"""Finds the instructions that depend on the result of an mbarrier wait or of a strong read.
+"""Checks whether a program uses the results of its mbarrier waits and of its strong reads.
 
 `mbarrier.test_wait` and `try_wait` may return false ("no") although the phase is complete: `test_wait` tests only once,
 and `try_wait` has a time limit (PTX ISA 9.7.13.15.16). A thread that goes on after a "no" has not synchronised with the
-phase's arrivals. So the emulator puts each wait of the PTX text into one of three classes:
+phase's arrivals. So the emulator puts each wait instruction of the PTX text into one of three classes:
 
-- REPEATS: after a "no", a thread only returns to the wait or ends the launch by a trap. So a "no" changes nothing. The
-  emulator lets threads sleep at the wait until the answer is "yes".
-- DOUBTED: after a "no", a thread may also go elsewhere. The emulator answers "no" many times before the first "yes".
-- IGNORED: no instruction depends on the answer. The emulator always answers "no".
+- REPEATS: after a "no", a thread can only repeat the wait or end the launch by a trap. So a "no" has no effect. The
+  emulator suspends threads at the wait until the answer is "yes".
+- DOUBTED: after a "no", a thread may also run other code. The emulator answers "no" many times before the first "yes".
+- IGNORED: no instruction uses the answer. The emulator always answers "no".
 
-A strong read whose value no instruction uses (`unheard`) orders nothing either. It depends on chance which value such a
-read returns.
+If no instruction uses the value of a strong read (volatile, relaxed, acquire or atomic), that read synchronises nothing
+either. `unheard` contains such reads. Their values depend on timing.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ REPEATS, DOUBTED, IGNORED = "repeats", "doubted", "ignored"
 READS = {"ld", "atom"}
 STRONG = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
 AMONG_LANES = {"vote", "shfl", "elect", "match", "redux", "activemask"}  # these access no memory and order nothing
-# Largest number of program points that one walk through the PTX visits. A wait whose walk is longer counts as DOUBTED,
-# the stricter class.
+# Largest number of program points that the search from one wait visits. If a search needs more, the wait counts as
+# DOUBTED, the stricter class.
 MOST_PLACES = 500
 
 Known = dict[str, int]  # registers whose values follow from the answer
 
 
 class Answers:
-    """Results for one program. `waits` has the class of each wait, by site number. `unheard` has the site numbers of
-    strong reads whose values no instruction uses."""
+    """The results of the analysis for one program. `waits` maps the number of each wait instruction (`Site.number`) to
+    its class. `unheard` contains the numbers of strong reads whose values no instruction uses."""
 
     def __init__(self, segments: list[Any]):
         self.segments = segments
@@ -53,7 +53,8 @@ class Answers:
                 self.waits[step.site.number] = self.way(segment, at, step, asked)
 
     def asked(self) -> set[str]:
-        """The registers that a branch, an address or a stored value depends on, directly or through other registers."""
+        """Returns the registers on which a branch, an address or a stored value depends, directly or through other
+        registers."""
         found: set[str] = set()
         sources: dict[str, set[str]] = {}
         for segment in self.segments:
@@ -81,14 +82,14 @@ class Answers:
         return REPEATS if self.comes_back(segment, at, step) else DOUBTED
 
     def comes_back(self, segment: Any, at: int, wait: RegisterStep) -> bool:
-        """Does every path lead back to `wait` after `wait` has answered "no"? The operands of `wait` must still be the
-        same, and the instructions on the path must affect only registers."""
+        """Checks whether every path after a "no" of `wait` leads back to `wait` or to a trap. Instructions on the path
+        may change only registers, and not the operands of `wait`."""
         work: list[tuple[int, int, Known]] = [(segment.number, at + 1, dict.fromkeys(wait.writes, 0))]
         seen: set[tuple[int, int, frozenset[tuple[str, int]]]] = set()
         while work:
             number, first, known = work.pop()
-            # The key of a visit contains the known registers, since a second visit with other values may take another
-            # branch.
+            # A program point is visited again if the known registers have other values, since a branch may then jump
+            # elsewhere.
             place = number, first, frozenset(known.items())
             if place in seen:
                 continue
@@ -99,7 +100,7 @@ class Answers:
                     break
                 if step.site is here.end.site:
                     continue
-                if step.ins.opcode[0] == "trap":  # a trap ends the launch, so no thread goes on after it
+                if step.ins.opcode[0] == "trap":  # a trap ends the launch, so no thread continues after it
                     if step.guard is None:
                         break
                     continue
@@ -114,8 +115,8 @@ class Answers:
 
 
 def targets_of(end: Any, segment: Any, known: Known) -> list[int] | None:
-    """The numbers of the segments that may run after `segment`. None if a thread may end there, or if the next segment
-    is unknown."""
+    """Returns the numbers of the segments (basic blocks) that may run after `segment`. Returns None if a thread may
+    exit there, or if the next segment is unknown."""
     if end.kind in {"next", "jump"}:
         return end.targets
     if end.kind not in {"branch", "exit where"}:
@@ -129,7 +130,8 @@ def targets_of(end: Any, segment: Any, known: Known) -> list[int] | None:
 
 
 def passes(step: RegisterStep, known: Known) -> bool:
-    """Updates `known` by one instruction. Returns False if the instruction affects more than registers."""
+    """Applies one instruction to `known`, the known register values. Returns False if the instruction affects more than
+    registers."""
     guard = None if step.guard is None else known.get(step.guard)
     if guard is not None and bool(guard) == step.negated:
         return True  # the instruction is not executed
@@ -156,8 +158,8 @@ def value_of(operand: Operand, step: RegisterStep, known: Known) -> int | None:
 
 
 def result(step: RegisterStep, known: Known) -> int | None:
-    """The result of an instruction if it follows from `known`, else None. The function covers the instructions with
-    which compilers copy, negate or combine an answer."""
+    """Returns the result of an instruction if `known` determines it, else None. Handles the instructions that compilers
+    use to copy, negate or combine the result of a wait."""
     words, operands = step.ins.opcode, step.ins.operands
     values = [value_of(operand, step, known) for operand in operands[1:]]
     first = values[0] if values else None

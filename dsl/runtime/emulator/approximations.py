@@ -1,9 +1,9 @@
-"""The `.approx` and `.full` instructions, computed in float64 and rounded once. Special values follow the ISA's tables.
+"""Emulates the `.approx` and `.full` instructions. Infinities, NaNs and zeros follow the tables of the PTX ISA.
 
-The ISA bounds the errors of these instructions, but does not define the results to the bit. The emulator's results are
-within all of these bounds. The sections of the PTX ISA are "Floating Point Instructions" (ex2, lg2, sin, cos, tanh,
-rcp, rsqrt, sqrt, div) and, for f16 and bf16, "Half Precision ...". Element types and NaNs are represented as in
-`numerics.py`.
+The ISA bounds the errors of these instructions, but does not define every bit of the results. The emulator computes
+most results in float64 and rounds once, which is within the bounds. The PTX ISA describes ex2, lg2, sin, cos, tanh,
+rcp, rsqrt, sqrt and div in "Floating Point Instructions", and the f16 and bf16 forms in "Half Precision ...". Arrays
+represent element types and NaNs as in `formats.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def approximate(name: str, x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`NAME.approx{.ftz}` of a function in `FUNCTIONS`.
+    """Computes `NAME.approx{.ftz}`, where `name` is a key of `FUNCTIONS`.
 
     `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` use only the upper 32 bits of their operand and result.
     `rsqrt.approx.f64` uses all 64 bits.
@@ -50,8 +50,8 @@ def approximate(name: str, x: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def _upper_half(function: Callable[[Array], Array], x: Array) -> Array:
-    """Applies `function` to float64 numbers, but uses only the upper 32 bits of operand and result. These bits contain
-    20 bits of the fraction (PTX ISA, "rcp.approx.ftz.f64"). The canonical NaN is 0x7fffffff00000000."""
+    """Applies `function` to float64 numbers, but uses only the upper 32 bits of the operand and of the result. These 32
+    bits include 20 bits of the fraction (PTX ISA, "rcp.approx.ftz.f64"). A NaN result becomes 0x7fffffff00000000."""
     high = np.uint64(0xFFFFFFFF00000000)
     r = flush(function((flush(x, "f64").view(np.uint64) & high).view(np.float64)), "f64")
     nan = np.isnan(r)
@@ -62,8 +62,8 @@ def _upper_half(function: Callable[[Array], Array], x: Array) -> Array:
 
 
 def div_approx(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:
-    """`div.approx{.ftz}.f32`: a * (1 / b). If |b| > 2^126, the reciprocal is 0. The result is then NaN if a is
-    infinite, else 0."""
+    """Computes `div.approx{.ftz}.f32` as a * (1 / b). If |b| > 2^126, the function replaces 1 / b by 0. The result is
+    then NaN if a is infinite, else 0."""
     with np.errstate(all="ignore"):
         if ftz:
             a, b = flush(a, dtype), flush(b, dtype)
@@ -79,7 +79,8 @@ def div_approx(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def div_full(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:
-    """`div.full{.ftz}.f32`: a / b, within 2 units in the last place over the whole range."""
+    """Computes `div.full{.ftz}.f32`: a / b, rounded to nearest. The ISA allows an error of 2 units in the last
+    place."""
     with np.errstate(all="ignore"):
         if ftz:
             a, b = flush(a, dtype), flush(b, dtype)

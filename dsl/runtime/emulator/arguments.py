@@ -1,4 +1,4 @@
-"""Arguments of a launch: the bytes of its parameters, and arrays in device memory."""
+"""Converts the arguments of a launch to parameter bytes, and copies arrays to device memory and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .tensor_maps import TensorMapArgument
 
 
 class Arguments:
-    """The launch's arguments as bytes. Arrays are copied to device memory. Arrays that overlap share one allocation."""
+    """The arguments of one launch. Arrays are copied to emulated device memory. Arrays that overlap share one
+    allocation."""
 
     def __init__(self, program: EmulatedProgram, args: Sequence[Any]):
         self.params = program.function.params
@@ -91,13 +92,15 @@ class Arguments:
                 array.reshape(-1).view(np.uint8)[...] = self.bytes_at(position)
 
     def release(self, others: list[EmulatedAllocation]) -> None:
-        """Frees the allocations of the launch, the latest first, so that the memory at the end can be reused."""
+        """Frees the allocations `others` and those of the arguments, the latest first. So the end of device memory can
+        be reused."""
         for allocation in others[::-1] + self.temporary[::-1]:
             self.memory.free(allocation)
 
 
 def overlapping(spans: list[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]]:
-    """Divides sorted spans into lists. Spans that overlap are in one list."""
+    """Puts overlapping spans into one list: spans from 0 to 8, 4 to 12 and 20 to 24 give two lists. `spans` contains
+    tuples (start, end, position), sorted by start."""
     found: list[list[tuple[int, int, int]]] = []
     end = 0
     for span in spans:

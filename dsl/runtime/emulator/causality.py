@@ -1,11 +1,12 @@
-"""Release and acquire: how the threads of a wave synchronise through memory (PTX ISA 8.7 to 8.9).
+"""Emulates release and acquire, by which threads synchronise through memory (PTX ISA 8.7 to 8.9).
 
-A thread *knows* an access if the access is ordered before all that the thread does next. A thread knows its own
-accesses, accesses that barriers have ordered before it, and accesses that it has acquired. The write of a release
-pattern publishes all accesses that its thread knew at the pattern's first operation. An acquire pattern makes the
-published accesses known to its own thread only. Other threads learn of acquired accesses only at a barrier with the
-acquiring thread. A release and an acquire synchronise only if the scope of each includes the thread of the other. If
-other writes come between the two, the same must hold for each such write and the read that observes it.
+A thread *knows* an access if the access is ordered before everything that the thread does next. A thread knows its own
+accesses, and those that a barrier or an acquire has ordered before it. A release pattern (for example, a fence and then
+a strong write) publishes all accesses that its thread knew at the pattern's first operation. An acquire pattern makes
+the published accesses known to the reading thread only. Other threads learn of these accesses at their next barrier
+with the reading thread. A release and an acquire synchronise only if the scope of each includes the thread of the
+other. Atomic operations of other threads may come between the two. Then each atomic operation and the write that it
+observes must also include each other in their scopes.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ import numpy as np
 from .knowledge import ANYBODY, CLUSTER, CTA, GPU, Items, Knowledge, Pages, Published, either, merged
 from .stamps import Clock
 
-# Number of threads whose knowledge at their last fence is cached. Each strong write after the fence needs this
+# Largest number of threads whose knowledge at their last fence is cached. Each strong write after a fence needs this
 # knowledge.
 MOST_CACHED = 64
 
 
 @dataclass(frozen=True)
 class Strong:
-    """How a strong access synchronises. `size` is the size of one element in bytes (PTX ISA 8.2.4, 8.2.5)."""
+    """How a strong access (such as atomic, volatile, relaxed) synchronises. `size` is the size of one element in bytes
+    (PTX ISA 8.2.4, 8.2.5)."""
 
     scope: int
     size: int
@@ -40,8 +42,8 @@ class Strong:
 
 @dataclass
 class Fences:
-    """The last fence of each thread at one scope: the fence's time, and what the thread knew at that time. Time 0 means
-    that the thread has executed no fence."""
+    """For one scope, the last fence of each thread: its time, and what the thread knew then. Time 0 means that the
+    thread has executed no fence."""
 
     time: Any
     known: Any
@@ -51,12 +53,12 @@ class Fences:
 
 
 class Causality:
-    """What the threads of one wave have learned through memory. `ordering.py` has what the threads have learned at
-    barriers."""
+    """Stores what each thread has learned through memory, for the blocks that the emulator runs together (a wave).
+    `ordering.py` stores what the threads have learned at barriers."""
 
     def __init__(self, clock: Clock, ordering: Any, blocks: Any, narrow: bool):
-        """`ordering` is the wave's `Ordering`, and `blocks` has the linear numbers of the wave's blocks. `narrow` is
-        true if the program names a scope below .gpu."""
+        """`ordering` is the wave's `Ordering`. `blocks` contains the linear numbers of the wave's blocks. `narrow` is
+        true if the program uses a scope narrower than .gpu."""
         self.clock, self.ordering, self.blocks, self.narrow = clock, ordering, blocks, narrow
         self.block_lanes = ordering.block_lanes
         self.cluster = ordering.cluster_lanes // ordering.block_lanes
@@ -74,7 +76,8 @@ class Causality:
     # Learning
 
     def learn(self, lanes: Any, knowledge: Knowledge) -> None:
-        """Adds `knowledge` to what the threads `lanes` (positions in the wave) know."""
+        """Adds `knowledge` to the knowledge of the threads `lanes`. In this class, `lanes` contains positions of
+        threads in the wave."""
         serials = self.known[lanes]
         for serial in distinct(serials):
             found = knowledge.join(self.held.get(serial))
@@ -90,17 +93,16 @@ class Causality:
     def forget(self) -> None:
         serials = np.concatenate([self.known, *(each.known for each in self.fences.values())])
         self.held = {serial: self.held[serial] for serial in np.unique(serials).tolist() if serial}
-        # The limit becomes twice the number of values in use, so that the search for unused values costs little for
-        # each new value.
+        # The next search for unused values starts when `held` has doubled. So a search costs little for each new value.
         self.kept = 2 * len(self.held) + 64
 
     def end(self) -> None:
-        """Drops all knowledge, since the threads have ended."""
+        """Drops the knowledge of all threads after they have ended."""
         for table in (self.held, self.pending, self.fences, self.at_fence):
             table.clear()
 
     def together(self, lanes: Any) -> Knowledge | None:
-        """The union of what the threads `lanes` have learned. None if they have learned nothing."""
+        """Returns the union of what the threads `lanes` have learned, or None if they have learned nothing."""
         if not self.held:
             return None
         found: Knowledge | None = None
@@ -133,8 +135,8 @@ class Causality:
     # Patterns
 
     def state(self, lane: int, until: int, known: int, block_since: int, warp_since: int, row: Any) -> Knowledge:
-        """What the thread `lane` knew at one point of its execution. The result includes the thread's own accesses up
-        to the time `until`."""
+        """Returns what the thread `lane` knew when `known`, `block_since`, `warp_since` and `row` were its state. The
+        result includes the thread's own accesses up to the time `until`."""
         clock, size = self.clock, self.block_lanes
         before = self.held.get(known, clock.nothing)
         slot, thread = divmod(lane, size)
@@ -180,14 +182,15 @@ class Causality:
         return (block, scope) if self.narrow else ANYBODY
 
     def released(self, lane: int, strong: Strong, addresses: range, until: int) -> Items:
-        """What a strong write of the thread `lane` publishes. A write publishes something if it is a release, or if a
-        fence came before it."""
+        """Returns the knowledge that a strong write of the thread `lane` publishes. Only a release, or a write after a
+        fence, publishes any."""
         slot, thread = divmod(lane, self.block_lanes)
         block = int(self.blocks[slot])
         items: Items = {}
         if strong.releases:
             items[self.key(block, strong.scope)] = self.now(lane, until)
-        # The fence of the widest scope comes first. A narrower fence adds something only if it came later.
+        # The loop begins with the fence of the widest scope. A fence of a narrower scope adds knowledge only if it is
+        # later.
         latest = 0
         for scope in (GPU, CLUSTER, CTA):
             fences = self.fences.get(scope)
@@ -199,11 +202,12 @@ class Causality:
         return items
 
     def includes(self, block: int, scope: int, other: int) -> bool:
-        """An operation in `block` has the scope `scope`. Does this scope include the block `other`?"""
+        """Checks whether the block `other` is in the scope `scope` of an operation that `block` executes."""
         return scope == GPU or block == other or (scope == CLUSTER and block // self.cluster == other // self.cluster)
 
     def can_observe(self, found: Published, block: int, strong: Strong) -> bool:
-        """Is the access `strong` of a thread in `block` morally strong with the write `found`?"""
+        """Checks whether the access `strong` of a thread in `block` is morally strong with the write `found` (PTX ISA
+        8.7)."""
         return (
             found.size == strong.size
             and self.includes(found.block, found.scope, block)
@@ -211,8 +215,8 @@ class Causality:
         )
 
     def usable(self, items: Items, block: int, scope: int) -> tuple[Knowledge | None, Items]:
-        """Splits `items` into (knowledge that an acquire with the scope `scope` learns, items that this scope does not
-        reach)."""
+        """Splits `items` for an acquire in `block` with the scope `scope`. Returns (the knowledge that the acquire
+        learns, the items of writes outside the scope)."""
         # If the program names no scope below .gpu, all scopes include each other.
         if not self.narrow:
             return reduce(either, items.values(), None), {}
@@ -228,16 +232,17 @@ class Causality:
     # Strong accesses and fences
 
     def read(self, found: Published, lanes: Any, strong: Strong) -> None:
-        """Records that the threads `lanes` have read the value of the write `found`. The threads learn what the write
-        published, either now or at a later fence. All threads belong to one block (see `by_block`)."""
+        """Records that the threads `lanes` have read the value of the write `found`. If the read is an acquire, the
+        threads learn at once what the write published. Otherwise they learn it at a later fence. If `narrow` is true,
+        all threads must belong to one block."""
         block = int(self.blocks[int(lanes[0]) // self.block_lanes])
         if not strong.observes or not self.can_observe(found, block, strong):
             return
         items = found.items
         if self.ordering.time is not None:
             self.ordering.time.reach(lanes, found.came)
-        # If no instruction uses the value, the read counts only for threads in which an earlier read has observed the
-        # same items.
+        # If no instruction uses the value, the read counts only for threads that have observed the same items by an
+        # earlier read.
         if not strong.heard:
             lanes = lanes[[self.has_read(int(lane), items) for lane in lanes]]
             if not len(lanes):
@@ -260,7 +265,8 @@ class Causality:
                 self.pending = {each: self.pending[each] for each in np.unique(self.reads).tolist() if each}
 
     def observe(self, addresses: Any, lanes: Any, strong: Strong, earlier: Any = None) -> None:
-        """Records a strong load. Lanes in the mask `earlier` have read the value that the last write replaced."""
+        """Records a strong load. In lanes where the mask `earlier` is true, the load returned the value from before the
+        last write."""
         published = self.clock.published
         if not published or not len(lanes):
             return
@@ -277,7 +283,7 @@ class Causality:
                 self.read_by(part[~late].tolist(), found, strong)
 
     def publish(self, addresses: Any, lanes: Any, strong: Strong, granule: int) -> None:
-        """Records strong stores, one after another. Each store replaces what was published at its address."""
+        """Records strong stores, one after another. Each store replaces the knowledge published at its address."""
         clock = self.clock
         until = clock.tick()
         for address, lane in self.concerned(addresses, lanes, strong):
@@ -290,8 +296,8 @@ class Causality:
                 self.put(address, lane, strong, own, own, found, until)
 
     def modify(self, addresses: Any, lanes: Any, writes: Any, strong: Strong, granule: int) -> None:
-        """Records atomic operations in their order. Each operation observes what earlier operations at its address have
-        published, and publishes it again (PTX ISA 8.9.2)."""
+        """Records atomic operations in their order. Each operation observes the knowledge that earlier operations
+        published at its address, and publishes it again (PTX ISA 8.9.2)."""
         clock = self.clock
         until = clock.tick()
         wrote = None if writes is True else dict(zip(lanes.tolist(), writes.tolist(), strict=True))
@@ -314,7 +320,8 @@ class Causality:
             self.read_by(those, clock.published[address], strong)
 
     def has_read(self, lane: int, items: Items) -> bool:
-        """Has an earlier read of the thread already observed `items`? Only reads whose values are used count."""
+        """Checks whether an earlier read of the thread has already observed all `items`. A read counts only if an
+        instruction uses its value."""
         before = self.pending.get(int(self.reads[lane]), {})
         return all(key in before and before[key].contains(each) for key, each in items.items())
 
@@ -325,7 +332,8 @@ class Causality:
                 self.read(found, part, strong)
 
     def by_block(self, lanes: Any) -> list[Any]:
-        """Splits `lanes` by block. If the program names no scope below .gpu, the lanes stay together."""
+        """Splits `lanes` into one array for each block. If the program uses no scope narrower than .gpu, returns a
+        single array."""
         if not self.narrow:
             return [lanes]
         slots = lanes // self.block_lanes
@@ -333,8 +341,8 @@ class Causality:
 
     def concerned(self, addresses: Any, lanes: Any, strong: Strong) -> Iterator[tuple[int, int]]:
         """Yields (address, lane) for each strong write that must be recorded. A write is recorded if it publishes
-        something, or if something is already published at its address. In a program that reads a clock, all strong
-        writes are recorded, since each of them has a logical time."""
+        something, or if something is already published at its address. If the program reads a clock, all strong writes
+        are recorded, since each of them has a logical time."""
         pairs = zip(addresses.tolist(), lanes.tolist(), strict=True)
         fenced = np.full(len(lanes), strong.releases)
         for fences in self.fences.values():
@@ -368,9 +376,9 @@ class Causality:
         strong reads have observed. If the fence releases, later strong writes of the thread publish what the thread
         knows at the fence.
 
-        All fence.sc of a launch have one order (PTX ISA 8.9.3). So a thread sees all writes that came before an earlier
-        fence.sc (`delays.py`). The order of fence.sc depends on chance, so the emulator does not use it to order plain
-        accesses.
+        All `fence.sc` instructions of a launch have one order (PTX ISA 8.9.3). So after a `fence.sc`, a thread sees all
+        writes before any earlier `fence.sc` (`delays.py`). The order of these fences depends on timing, so the emulator
+        does not use it to order plain accesses.
         """
         before = self.clock.tick()
         # After a fence.sc, the block's loads no longer return old values (`delays.py`).
@@ -413,8 +421,8 @@ class Causality:
     # Questions
 
     def ordered(self, ok: Any, time: Any, thread: Any, level: Any, blocks: Any, addresses: Any, lanes: Any) -> None:
-        """Sets `ok` for each earlier access of which the thread of the later access has learned. For each earlier
-        access, `lanes` has this thread, as a position in the wave."""
+        """Sets `ok[i]` if the thread `lanes[i]` has learned of the earlier access i. `time`, `thread`, `level`,
+        `blocks` and `addresses` describe the earlier accesses."""
         rest = np.flatnonzero(~ok)
         serials = self.known[lanes[rest]]
         for serial in np.unique(serials).tolist():
@@ -436,8 +444,8 @@ class Causality:
         return ok
 
     def latest(self, pages: Pages, blocks: Any, threads: Any, level: Any) -> Any:
-        """The time up to which `pages` contain the accesses of each thread. If a stamp stands for a whole warp or block
-        (`level`), the result is the least time of all threads in that warp or block."""
+        """Returns, for each thread, the time up to which `pages` contain its accesses. If its stamp stands for a whole
+        warp or block (`level`), returns the least time of that warp or block."""
         named, rows = np.unique(blocks, return_inverse=True)
         size = self.block_lanes
         table = np.concatenate([pages.get(block, self.clock.blank) for block in named.tolist()])

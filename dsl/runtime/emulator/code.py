@@ -1,10 +1,9 @@
-"""How instructions access their operands: through the entries of a frame. Many entries are views of registers.
+"""Defines how instructions access their operands: as *entries* of a frame, which is a list of numpy arrays.
 
-Each instruction is built into a closure `op(values, group)`. `values` is the frame of the group of threads that runs
-the instruction: a list of numpy arrays, one for each *entry*. An entry is a constant, a kernel parameter, the address
-of a symbol, a special register, or a register that is seen as one type. The builder of an instruction requests its
-entries from `Code`. These requests also record which registers the instruction reads and writes. `program.py` derives
-liveness from these records.
+The emulator compiles each instruction to a closure `op(values, group)`. `group` contains the threads that run the
+instruction, and `values` is their frame. An entry is a constant, a kernel parameter, the address of a symbol, a special
+register, or a register viewed as one type. The function that builds the closure requests its entries from `Code`.
+`Code` then records which registers the instruction reads and writes. `program.py` computes liveness from these records.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ DTYPES: dict[str, type] = {
 PACKED = {"f16x2": ("f16", 4), "bf16x2": ("bf16", 4), "u16x2": ("u16", 4), "s16x2": ("s16", 4)}
 TYPE_BYTES = {name: np.dtype(each).itemsize for name, each in DTYPES.items()} | dict.fromkeys(PACKED, 4)
 REGISTER_DTYPE = {1: np.bool_, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-# An 8-bit register takes two bytes, so that a register of one byte is always a predicate.
+# An 8-bit register occupies two bytes, so that a register of one byte is always a predicate.
 REGISTER_BYTES = {name: 2 if name[1:] == "8" else size for name, size in DECLARED_BYTES.items() if name != "b128"}
 # Special registers that differ between threads of a launch. All others are constants of the launch (PTX ISA 10).
 THREAD_SPECIALS = {
@@ -53,8 +52,8 @@ LAUNCH_SPECIALS = {
 }
 
 
-# All memory instructions after the first 4,095 share this stamp. Races with such an instruction are found. If its
-# access is the earlier one of the race, the report cannot name the instruction.
+# All memory instructions after the first 4,095 share this stamp. The emulator still finds races with such an
+# instruction. If its access is the earlier one of the race, the report cannot name the instruction.
 LAST_STAMP = (1 << SITE_BITS) - 1
 
 
@@ -69,10 +68,11 @@ class OperandEntry(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Site:
-    """An instruction, as findings and counters refer to it. `number` is unique in the program.
+    """Identifies an instruction in findings and counters. `number` is unique in the program.
 
-    `stamp` numbers the instructions that access memory, up to the largest number that the stamp of an access can
-    contain (`ordering.py`). `in_loop` is true if control may return to the instruction.
+    `stamp` is the instruction's number in the stamps of its accesses (`stamps.py`). The first 4,095 instructions with
+    side effects have a unique stamp, and all others share `LAST_STAMP`. `in_loop` is true if the instruction may run
+    more than once in a thread.
     """
 
     number: int
@@ -95,9 +95,10 @@ class Site:
 
 @dataclass(frozen=True)
 class BarrierOperands:
-    """The operands of a barrier instruction. `mode` is sync, arrive, red, cluster.arrive, cluster.wait or try_wait.
+    """The operands of a barrier instruction. `mode` is "sync", "arrive", "red", "cluster.arrive", "cluster.wait" or
+    "try_wait".
 
-    `number`, `count` and `flag` are entries of the frame. `count` is None if all threads of the block take part.
+    `number`, `count` and `flag` are indices of frame entries. `count` is None if all threads of the block take part.
     """
 
     mode: str
@@ -117,8 +118,8 @@ class BarrierOperands:
 class Record:
     """The registers and frame entries that one built instruction uses.
 
-    `uses` has all registers that the instruction reads. `reads` leaves out registers with a known value, since these
-    need no row.
+    `uses` contains all registers that the instruction reads. `reads` omits registers that only ever contain one
+    constant, which need no storage.
     """
 
     reads: list[str] = field(default_factory=list)
@@ -132,7 +133,8 @@ class Record:
 
 
 class Code:
-    """The frame layout of one program while its instructions are built."""
+    """Collects the frame entries of one program while the closures of its instructions are built. The methods return
+    entries as indices."""
 
     def __init__(self, registers: dict[str, str], variables: dict[str, Any], parameters: PtxFunction):
         self.registers = registers
@@ -184,14 +186,15 @@ class Code:
         return isinstance(operand, Register) and operand.name in self.registers
 
     def scratch(self, kind: str) -> Register:
-        """A new register that no instruction of the text names."""
+        """Declares a new register that does not occur in the PTX text."""
         self.hidden += 1
         name = f"hidden {self.hidden}"
         self.registers[name] = kind
         return Register(name)
 
     def read(self, operand: Operand, type_name: str) -> int:
-        """The entry of a source operand, read as `type_name`. The entry of a packed type has two columns."""
+        """Returns the frame entry for a source operand of type `type_name`. For a packed type such as f16x2, it has two
+        columns."""
         if not isinstance(operand, Register):
             if isinstance(operand, Integer):
                 return self.constant(operand.value, type_name)
@@ -212,7 +215,7 @@ class Code:
         return self.symbol(name, 0, type_name)
 
     def register(self, name: str, type_name: str) -> int:
-        """The entry of the register `name`, seen as `type_name`."""
+        """Returns the frame entry that views the register `name` as `type_name`."""
         number = self.index_of_registers.get((name, type_name))
         if number is not None:
             return self.used(number)
@@ -224,7 +227,8 @@ class Code:
         return self.used(number)
 
     def write(self, operand: Operand, type_name: str) -> int:
-        """The entry of a destination. The operand `_` becomes a new register that no instruction reads."""
+        """Returns the frame entry for a destination. The operand `_` becomes a new register that no instruction
+        reads."""
         if isinstance(operand, Register) and operand.name == "_":
             operand = self.scratch(type_name if type_name in REGISTER_BYTES else "b32")
         if not isinstance(operand, Register) or operand.name not in self.registers:
@@ -232,16 +236,15 @@ class Code:
         name = operand.name
         self.record.writes.append(name)
         number = self.register(name, type_name)
-        # A narrower result would leave the upper part of the register unchanged. `write_extended` fills that part.
+        # A narrower result would leave the upper bits of the register unchanged. `write_extended` sets those bits, too.
         if type_name not in PACKED and TYPE_BYTES[type_name] != self.entries[number].register_bytes:
             raise self.error(f"register {name} of type .{self.registers[name]} is wider than .{type_name}")
         self.record.written_entries.append(number)
         return number
 
     def write_extended(self, operand: Operand, type_name: str) -> int:
-        """The entry of a destination that may be wider than `type_name`. Signed integers are sign-extended, and all
-        other types are zero-extended (PTX ISA 9.4.1). The bits of a float are extended like those of an unsigned
-        integer."""
+        """Returns the frame entry for a destination that may be wider than `type_name`. Signed integers are
+        sign-extended, and all other types, floats included, are zero-extended (PTX ISA 9.4.1)."""
         if isinstance(operand, Register) and operand.name in self.registers and type_name in DTYPES:
             held = self.bytes_of(operand.name)
             if held > TYPE_BYTES[type_name]:
@@ -259,8 +262,8 @@ class Code:
         return self.entry(OperandEntry("constant", wrapped, type_name))
 
     def float_constant(self, operand: Float, type_name: str) -> int:
-        """The entry of a floating constant, identified by its bits. Entries are not identified by value, since -0 and
-        +0 would then share an entry, and so would all NaNs."""
+        """Returns the frame entry for a floating constant. Entries are identified by bits, since -0 and +0 are equal by
+        value."""
         if type_name in FLOATS:
             return self.entry(OperandEntry("bits", float_bits(operand, type_name), type_name))
         width = 8 * TYPE_BYTES[type_name]
@@ -270,13 +273,13 @@ class Code:
         return self.constant(bits, type_name)
 
     def fixed_value(self, operand: Operand) -> int | None:
-        """The value of an integer operand if it is a constant of the text, else None."""
+        """Returns the value of an integer operand if the PTX text determines it, else None."""
         if isinstance(operand, Register) and operand.name in self.known:
             return self.known[operand.name][0]
         return operand.value if isinstance(operand, Integer) else None
 
     def known_constant(self, bits: int, width: int, type_name: str) -> int:
-        """The entry of a register that only ever contains one constant, seen as `type_name`."""
+        """Returns the frame entry for a register that only ever contains one constant, viewed as `type_name`."""
         wanted = 8 * TYPE_BYTES[type_name]
         if wanted > width:
             raise self.error(f"a constant of {width} bits cannot be read as .{type_name}")
@@ -290,8 +293,8 @@ class Code:
         raise self.error(f"unknown name {name}")
 
     def address(self, operand: Operand) -> tuple[int, int]:
-        """(entry of the base, offset in bytes) of a memory operand. If the base is a symbol or a constant, the entry
-        already includes the offset, and the returned offset is 0."""
+        """Returns (entry of the base address, offset in bytes) of a memory operand. If the base is a symbol or a
+        constant, the entry already includes the offset, and the returned offset is 0."""
         assert isinstance(operand, PtxAddress)  # as the legal forms state
         if operand.base is None:
             return self.constant(operand.offset, "u64"), 0
@@ -301,12 +304,12 @@ class Code:
         return self.symbol(operand.base.name, operand.offset, "u64"), 0
 
     def meet(self, operand: Operand) -> int:
-        """The member mask of a `.sync` instruction."""
+        """Records the member mask of a `.sync` instruction, and returns its frame entry."""
         self.record.mask = self.read(operand, "u32")
         return self.record.mask
 
     def predicate(self, operand: Operand) -> tuple[int, bool]:
-        """(entry, negated) of a predicate source."""
+        """Returns (frame entry, whether it is negated) of a predicate source."""
         if isinstance(operand, Not):
             return self.read(operand.operand, "pred"), True
         return self.read(operand, "pred"), False
@@ -316,8 +319,8 @@ FLOATS = {"f16", "bf16", "f32", "tf32", "f64"}
 
 
 def float_bits(operand: Float, type_name: str) -> int:
-    """The bits of a floating constant in the type `type_name`. `0f` constants in f32 and `0d` constants in f64 are
-    exact. All others are rounded."""
+    """Returns the bits of a floating constant in the type `type_name`. `0f` constants in f32 and `0d` constants in f64
+    are exact. Constants in bf16 are truncated, and all others are rounded to nearest."""
     width = 8 * TYPE_BYTES[type_name]
     if operand.bits is not None and operand.width == width:
         return operand.bits
@@ -327,8 +330,8 @@ def float_bits(operand: Float, type_name: str) -> int:
 
 
 def seen_as(row: Any, type_name: str, register_bytes: int) -> Any:
-    """A register's row, reinterpreted as a type. A narrower type takes the low part. A packed type gives two
-    columns."""
+    """Returns a register's row (one element for each thread), viewed as the type `type_name`. A narrower type gives the
+    low bits, and a packed type two columns."""
     if type_name in PACKED:
         return row.view(DTYPES[PACKED[type_name][0]]).reshape(-1, 2)
     dtype = np.dtype(DTYPES[type_name])
@@ -338,7 +341,7 @@ def seen_as(row: Any, type_name: str, register_bytes: int) -> Any:
 
 
 def array_of_bits(bits: int, type_name: str) -> Any:
-    """A constant given by its bits."""
+    """Returns a constant as an array of one element. `bits` is its bit pattern."""
     if type_name in PACKED:
         return constant_array(bits, type_name)
     dtype = np.dtype(DTYPES[type_name])
@@ -346,7 +349,7 @@ def array_of_bits(bits: int, type_name: str) -> Any:
 
 
 def constant_array(value: Any, type_name: str) -> Any:
-    """A constant as an array of one element. A packed constant is one row of two elements."""
+    """Returns a constant as an array of one element. A packed constant becomes one row of two elements."""
     if type_name in PACKED:
         return np.array([value], np.uint32).view(DTYPES[PACKED[type_name][0]]).reshape(1, 2)
     return np.array([value], DTYPES[type_name])

@@ -1,6 +1,6 @@
-"""Value and type of PTX constant expressions such as `sm + 4 * (1 << 3)` (PTX ISA 4.5).
+"""Computes the value and the type of PTX constant expressions such as `4 * (1 << 3)` (PTX ISA 4.5).
 
-For 3,900 random expressions, the values were the same as those that ptxas 13.5 writes into the cubin.
+For 3,900 random expressions, ptxas 13.5 wrote the same values into the cubin.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Constant:
 
 
 class TokenStream(Protocol):
-    """The stream of tokens from which the functions here read."""
+    """The token stream from which the functions of this module read."""
 
     lines: list[int]
     at: int
@@ -72,7 +72,8 @@ class TokenStream(Protocol):
 
 
 def read_constant(tokens: TokenStream, depth: int = 0) -> Constant:
-    """The value of the expression that begins at the next token. Raises `PtxError` if no expression begins there."""
+    """Reads an expression from the next token on, and returns its value. Raises `PtxError` if no expression begins
+    there."""
     found = _binary(tokens, 0, depth)
     if not tokens.accept("?"):
         return found
@@ -85,7 +86,7 @@ def read_constant(tokens: TokenStream, depth: int = 0) -> Constant:
 
 
 def _binary(tokens: TokenStream, least: int, depth: int) -> Constant:
-    """Evaluates binary operators of level `least` or higher, from left to right."""
+    """Evaluates binary operators of precedence `least` or higher (`LEVELS`), from left to right."""
     left = _unary(tokens, depth)
     while (level := LEVELS.get(tokens.peek(), -1)) >= least:
         sign = tokens.peek()
@@ -148,7 +149,7 @@ def _signed(tokens: TokenStream, sign: str, of: Constant) -> Constant:
 
 
 def _joined(tokens: TokenStream, sign: str, left: Constant, right: Constant) -> Constant:
-    """The result of the binary operator `sign` on two integers or on two floats."""
+    """Applies the binary operator `sign` to two integers or to two floats."""
     if left.is_float != right.is_float or (left.is_float and sign not in OF_FLOATS):
         raise _error(tokens, f"{left.value} {sign} {right.value} is no constant: both are integers, or both floats")
     if sign in COMPARISONS:
@@ -160,7 +161,7 @@ def _joined(tokens: TokenStream, sign: str, left: Constant, right: Constant) -> 
     a, b = _as_one_type(left, right)
     if sign in {"&&", "||"}:
         return Constant(int(bool(a and b) if sign == "&&" else bool(a or b)))
-    # ptxas takes shift counts modulo 64.
+    # ptxas reduces shift counts modulo 64.
     if sign in {"<<", ">>"}:  # the type is that of the left operand
         a, count = int(left.value), int(right.value) & 63
         return wrapped(a << count if sign == "<<" else a >> count, left.type)
@@ -182,14 +183,14 @@ def _as_one_type(left: Constant, right: Constant) -> tuple[int, int]:
 
 
 def wrapped(value: int | float, kind: str) -> Constant:
-    """The low 64 bits of an integer, read as the type `kind`."""
+    """Returns the low 64 bits of an integer as a constant of the type `kind` ("s64" or "u64")."""
     bits = int(value) & BITS
     return Constant(bits - (1 << 64) if kind == "s64" and bits >> 63 else bits, kind)
 
 
 def integer(text: str, line: int) -> int:
-    """The value of an integer constant. Raises PtxError if the constant has more than 64 bits, or if it is octal and
-    contains an 8 or a 9."""
+    """Returns the value of an integer constant of the PTX text. Raises PtxError if the constant has more than 64 bits,
+    or if it is octal and contains an 8 or a 9."""
     digits = text.rstrip("U")
     base = 8 if re.fullmatch(r"0[0-9]+", digits) else 0
     try:

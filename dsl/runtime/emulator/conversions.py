@@ -1,4 +1,4 @@
-"""`cvt`: conversions among the float formats and the integers. PTX ISA, "Data Movement and Conversion: cvt"."""
+"""Emulates `cvt`, which converts between float formats and integers (PTX ISA, "Data Movement and Conversion: cvt")."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FP8 = ("e4m3", "e5m2")
 
 
 def _integer(dtype: str) -> type[np.integer] | None:
-    """The numpy type of a PTX integer type (s8 to s64, u8 to u64). None for a float format."""
+    """Returns the numpy type of a PTX integer type (s8 to s64, u8 to u64), or None for a float format."""
     kind, width = dtype[0], dtype[1:]
     if kind not in "su" or width not in ("8", "16", "32", "64"):
         return None
@@ -43,19 +43,19 @@ def convert(
     relu: bool = False,
     satfinite: bool = False,
 ) -> Array:
-    """`cvt{.rounding}{.ftz}{.sat}{.relu}{.satfinite}.dst.src`: `x` converted to `dst`, as a new array.
+    """Computes `cvt{.rounding}{.ftz}{.sat}{.relu}{.satfinite}.dst.src` of `x`, as a new array.
 
-    The types are f16, bf16, f32, f64, tf32, e4m3, e5m2, s8 to s64 and u8 to u64. Floats are stored as in `formats.py`.
-    Integers are passed as signed or unsigned arrays of their width. Only the bits of these arrays count. Integer
-    results are unsigned. For a float result, `rounding` is rn, rz, rm or rp. `rounding` may also be rna for tf32, and
-    None if the conversion is exact. For an integer result, `rounding` is rni, rzi, rmi or rpi. If `src == dst`, then
-    rni, rzi, rmi and rpi round a float to an integral float.
+    The types are f16, bf16, f32, f64, tf32, e4m3, e5m2, s8 to s64 and u8 to u64. `formats.py` explains how arrays store
+    floats. An integer input may be a signed or an unsigned array, since `src` determines its sign. Integer results are
+    unsigned arrays. For a float result, `rounding` is rn, rz, rm or rp, or rna if `dst` is tf32. It may be None if the
+    conversion is exact. For an integer result, `rounding` is rni, rzi, rmi or rpi. If `src == dst`, then rni, rzi, rmi
+    and rpi round a float to an integral float.
 
-    A conversion from float to integer clamps to the range of `dst`. It converts NaN to 2^(width - 1) if `src` is f64 or
-    `dst` has 64 bits, else to 0. `saturate` (.sat) clamps integers to the range of `dst`. It clamps floats to [+0, 1],
-    and a float NaN becomes +0. `satfinite` clamps to the largest finite value. Conversions to e4m3 and e5m2 always
-    clamp in this way, even without `satfinite`. `ftz` flushes subnormal f32 inputs and results. Raises ValueError for a
-    rounding that does not exist for the two types.
+    A conversion from float to integer clamps to the range of `dst`. NaN becomes 2^(width of `dst` - 1) if `src` is f64
+    or `dst` has 64 bits, else 0. `saturate` (.sat) clamps integers to the range of `dst`. It clamps floats to [+0, 1]
+    and replaces NaN by +0. `satfinite` replaces infinities by the largest finite value. Conversions to e4m3 and e5m2
+    always clamp to finite values, even without `satfinite`. `ftz` replaces subnormal f32 inputs and results by 0.
+    Raises ValueError for a rounding that does not exist for the two types.
     """
     integer_in, integer_out = _integer(src), _integer(dst)
     if integer_in is not None:
@@ -96,8 +96,8 @@ def _integer_to_integer(x: Array, dst: type[np.integer], saturate: bool) -> Arra
 
 
 def _integer_to_float(x: Array, dst: str, rounding: str) -> Array:
-    """Converts integers to floats, rounded once. A 64-bit integer may need more bits than a float64 has, so its low
-    bits are first combined into one sticky bit."""
+    """Converts integers to floats, with a single rounding. A 64-bit integer may need more bits than a float64 has. So
+    its low bits are first combined into one sticky bit."""
     if x.dtype.itemsize < 8:
         return round_f64(x.astype(np.float64), dst, rounding)
     if dst == "f64":
@@ -178,7 +178,7 @@ def _to_tf32(x: Array, rounding: str) -> Array:
 
 
 def _clamp_finite(x: Array, dtype: str) -> Array:
-    """`.satfinite`: infinities become the largest finite value of their sign, in place."""
+    """Emulates `.satfinite`: replaces infinities by the largest finite value of their sign, in place."""
     row = FORMATS[dtype]
     # The last bit of a tf32 is bit 13.
     last = 1 << (13 if dtype == "tf32" else 0)
@@ -189,5 +189,5 @@ def _clamp_finite(x: Array, dtype: str) -> Array:
 
 
 def _relu_fp8(code: Array) -> Array:
-    """Replaces negative codes by +0. The code of NaN is 0x7f, which is positive and stays."""
+    """Replaces negative fp8 codes by +0. The code of NaN is 0x7f, which is positive, so NaN stays NaN."""
     return np.maximum(code.view(np.int8), np.int8(0)).view(np.uint8)

@@ -1,11 +1,10 @@
-"""Asynchronous copies and products: what they read and write, and how they complete.
+"""Tracks asynchronous copies and wgmma products in flight: the memory that they access, and when they complete.
 
 A `wgmma` is an asynchronous operation that only reads memory (`products.py`). A `cp.async` completes when its thread
-waits for the copy's group, or when an mbarrier's phase completes (`landings.py`). Tensor copies also complete by groups
-and by mbarriers (`tensor_copies.py`). Once a copy is issued, its destination is in flight and its source is being read.
-Until the copy is complete, no thread may write to its source or its destination. On completion, the copy counts as a
-read of its source and a write of its destination. Both the read and the write belong to the issuing thread and have the
-time of the completion.
+waits for the copy's group, or when an mbarrier's phase completes (`landings.py`). Tensor copies complete in the same
+two ways (`tensor_copies.py`). Until a copy is complete, no thread may write to its source or access its destination. On
+completion, the emulator records a read of the source and a write of the destination. Both belong to the issuing thread
+and have the time of the completion.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ Source = tuple[Any, SpacePlace]  # positions in `Operation.threads`, and the pla
 
 @dataclass
 class Operation:
-    """Asynchronous operations in flight that one instruction has issued. `threads` has the positions of the issuing
-    threads in the wave. `target` is None for wgmma products, which write registers."""
+    """The asynchronous operations in flight that one instruction has issued, one for each thread. `threads` contains
+    the positions of these threads in the wave. `target` is None for wgmma products, which write registers."""
 
     site: Site
     threads: Any
@@ -44,7 +43,7 @@ class Operation:
     stamps: Any  # without the time
 
     def part(self, lanes: Any) -> Operation:
-        """The part of the operation that belongs to the threads at the positions `lanes`."""
+        """Returns the operations of some threads only. `lanes` contains indices into `threads`."""
         position = np.full(len(self.threads), -1)
         position[lanes] = np.arange(len(lanes))
         sources = []
@@ -57,7 +56,7 @@ class Operation:
         return replace(self, target=target, sources=sources, **columns)
 
     def units(self) -> Any:
-        """The granules of each thread's destination, [threads, granules]."""
+        """Returns the numbers of the shadow memory's granules in each thread's destination, [threads, granules]."""
         assert self.target is not None
         return self.target.units(self.memory.shadow.granule)
 
@@ -75,7 +74,7 @@ class Tracked:
 
 
 class Sources:
-    """The granules that copies in flight are reading in one memory space. The copies of all waves count."""
+    """Counts the copies in flight that read each granule of one memory space. Includes the copies of all waves."""
 
     def __init__(self, count: int, size: int):
         self.granule = size
@@ -140,7 +139,7 @@ class Copies:
         self.made += g.n
         stamps = g.lane("gid stamp") | U(site.stamp)
         groups = self.open[threads]
-        # Sources that no store of the program can reach need no check.
+        # If no store of the program can reach a source, the source needs no check.
         written = [source for source in sources if not source[1].unwritten]
         operation = Operation(site, threads, groups, numbers, memory, target, device, written, stamps)
         if self.wave.program.tracks_copies and target is not None:
@@ -158,8 +157,8 @@ class Copies:
     # Completion by waiting
 
     def wait(self, g: Any, allowed: int | None) -> None:
-        """Completes the copies of the threads in `g`, except copies in the `allowed` latest committed groups. If
-        `allowed` is None, all copies complete, even those in a group that is not committed."""
+        """Completes the copies of the threads in `g`. Copies in the `allowed` latest committed groups and uncommitted
+        copies stay in flight. If `allowed` is None, all copies complete."""
         if not self.pending and not self.landed:
             return
         done_below = np.zeros(self.wave.lanes, np.int64)
@@ -171,7 +170,7 @@ class Copies:
             self.settle(operation)
 
     def taken(self, name: str, chosen: Any) -> list[Operation]:
-        """Removes copies from the list `name` and returns them. The function `chosen` takes an operation and returns a
+        """Removes copies from the list `name` ("pending" or "landed") and returns them. `chosen(operation)` returns a
         mask of the threads whose copies are removed."""
         found, rest = [], []
         for operation in getattr(self, name):
@@ -205,8 +204,8 @@ class Copies:
     # Completion by an mbarrier
 
     def tracked(self, g: Any, lanes: Any, site: Site) -> Tracked:
-        """A pending arrival of the threads `lanes` (positions in the group). The arrival comes after all copies that
-        these threads have issued so far."""
+        """Creates a pending arrival of the threads `lanes` (positions in the group) at an mbarrier. It takes effect
+        after all copies that these threads have issued so far."""
         threads = g.index()[lanes]
         copies: list[list[tuple[Landings, Any, int]]] = [[] for _ in threads]
         for operation in self.pending:
@@ -221,7 +220,7 @@ class Copies:
         return Tracked(site, threads, self.wave.ordering.snapshot(threads), copies, began)
 
     def land(self, tracked: Tracked, lane: int, landing: Landing) -> None:
-        """Records in `landing` that the copies of one thread have arrived."""
+        """Records in `landing` that the copies of the thread `lane` have arrived at the mbarrier."""
         for landings, units, number in tracked.copies[lane]:
             landings.land(units, number, landing)
         arrived = [number for _, _, number in tracked.copies[lane]]
@@ -230,8 +229,8 @@ class Copies:
             self.forget_landed()
 
     def forget_landed(self) -> None:
-        """Drops landed copies whose whole destination has been overwritten. Each remaining copy owns at least one
-        granule, so the size of the memory limits the number of these copies."""
+        """Drops landed copies whose whole destination has been overwritten. Each remaining copy is the last write to at
+        least one granule. So the size of the memory limits their number."""
         if len(self.landed) > self.most_landed:
             self.taken("landed", lambda each: ~is_current(each, self.wave).any(1))
             self.most_landed = 64 + 2 * len(self.landed)
@@ -244,7 +243,7 @@ class Copies:
 
 
 def is_current(operation: Operation, wave: Any) -> Any:
-    """[threads, granules]: is the copy the last write to the granule?"""
+    """Returns a mask [threads, granules]: whether the thread's copy was the last write to the granule."""
     return landings_of(operation.memory, wave).copies[operation.units()] == operation.numbers[:, None]
 
 

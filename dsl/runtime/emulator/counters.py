@@ -1,5 +1,5 @@
-"""Counters of a launch, in total and for each `.loc` line. All counts are of PTX instructions, which ptxas may still
-change."""
+"""Defines the counters of a launch, in total and for each `.loc` line. They count PTX instructions, which ptxas may
+still change."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ SECTOR = 32
 
 @dataclass(slots=True)
 class Counters:
-    """What a set of instructions did.
+    """The counts for a set of instructions, for example those of one source line.
 
     `instructions` counts warp instructions of the PTX. `moves` counts warp instructions that only copy a register or
-    set it to a constant. The assembler removes most of these instructions. `thread_instructions` adds up the lanes that
-    took part in each warp instruction.
+    set it to a constant. The assembler removes most of these instructions. `thread_instructions` is the sum of the
+    active lanes of all warp instructions.
 
-    Shared memory is counted in wavefronts. A wavefront is one pass over the 32 banks. `shared_ideal` counts one pass
-    for each phase of an access. All further passes are bank conflicts, with two exceptions that no placement in the
-    banks avoids. The first exception is passes of `cp.async`, since one pass writes only bytes of one line of global
-    memory. The second exception is the turns of atomic operations. `shared_fewest` counts the passes that the same
-    accesses take without bank conflicts.
+    `shared_wavefronts` counts the passes over the 32 banks of shared memory. `shared_ideal` counts one pass for each
+    phase of an access: a phase is a warp, or less if a lane accesses 8 or 16 bytes. All further passes are bank
+    conflicts, with two exceptions that no other placement in the banks would avoid. The first exception is extra passes
+    of `cp.async`, since one pass writes only bytes of one line of global memory. The second exception is atomic
+    operations of several lanes on one word.
 
-    Global memory is counted in 32-byte sectors. `global_load_bytes` and similar counters add up the distinct bytes that
-    each warp instruction accesses. `global_ideal_sectors` is the least number of sectors that can hold all bytes that a
-    launch accesses in an array. If each access moves a sector for only 4 bytes, `global_ideal_sectors` is an eighth of
-    the sectors moved.
+    Global memory is counted in 32-byte sectors. `global_load_bytes` and similar counters sum up the distinct bytes that
+    each warp instruction accesses. `global_ideal_sectors` is the least number of sectors for this many bytes. If each
+    access moves a sector for only 4 bytes, `global_ideal_sectors` is an eighth of the sectors moved.
 
-    `atomic_waits` counts the turns that atomic operations take on one address. In shared memory, only turns among the
-    lanes of a warp count. In global memory, an instruction counts the turns of the whole launch at its busiest address.
-    `products` counts multiply-adds of tensor cores, each as the number of 16-bit multiply-adds that take the same time.
-    `operand_bytes` is the number of bytes that wgmma products read from shared memory. These reads do not count as
-    wavefronts. `special` counts instructions for the unit that computes exponentials, roots and similar functions.
+    `atomic_waits` counts atomic operations that must wait for another one on the same address. In shared memory, an
+    operation waits only for other lanes of its warp. In global memory, each instruction counts the operations of the
+    whole launch on its most used address. `products` counts multiply-adds of tensor cores, each as the number of 16-bit
+    multiply-adds that take the same time. `operand_bytes` is the number of bytes that wgmma products read from shared
+    memory. These reads do not count as wavefronts. `special` counts instructions of the special function unit, which
+    computes exponentials, roots and similar functions.
     """
 
     instructions: float = 0
@@ -69,12 +69,12 @@ class Counters:
 
     @property
     def sectors(self) -> float:
-        """All sectors that moved between global memory and the caches."""
+        """Number of sectors that all loads, stores and atomic operations move in global memory."""
         return self.global_load_sectors + self.global_store_sectors + self.global_atomic_sectors
 
     @property
     def sectors_over_fewest(self) -> float | None:
-        """Sectors divided by the least number of sectors for the same bytes. None if there was no access."""
+        """`sectors` divided by the least number of sectors for the same bytes. None if there was no access."""
         return self.sectors / self.global_ideal_sectors if self.global_ideal_sectors else None
 
     @property
@@ -84,17 +84,18 @@ class Counters:
 
     @property
     def wavefronts_over_fewest(self) -> float | None:
-        """Number of passes divided by the number without bank conflicts. None if there was no access."""
+        """Number of passes over the banks, divided by the number without bank conflicts. None if there was no
+        access."""
         return self.shared_wavefronts / self.shared_fewest if self.shared_fewest else None
 
     @property
     def work(self) -> float:
-        """Warp instructions without moves."""
+        """Number of warp instructions, except moves."""
         return self.instructions - self.moves
 
     @property
     def figures(self) -> dict[str, float]:
-        """All figures that tables and predicates can name: the counters, sums of counters, and short names for two
+        """All values that tables and `expect` lines can name: the counters, sums of counters, and short names for two
         counters."""
         short = {"wavefronts": self.shared_wavefronts, "conflicts": self.bank_conflicts}
         return {"sectors": self.sectors, **short, "work": self.work, **self.as_dict()}
@@ -105,11 +106,11 @@ class Counters:
 
     @classmethod
     def from_dict(cls, counts: Mapping[str, float]) -> Counters:
-        """The inverse of `as_dict`. A missing count is 0, since logs leave out zeros."""
+        """The inverse of `as_dict`. A missing count is 0, since logs omit zeros."""
         return cls(**{name: counts[name] for name in NAMES if name in counts})
 
     def times(self, factor: float) -> Counters:
-        """The counters multiplied by `factor`, to estimate a whole grid if only a part of it has run."""
+        """Multiplies the counters by `factor`, to estimate a whole grid of which only a part has run."""
         return self if factor == 1 else Counters(**{name: getattr(self, name) * factor for name in NAMES})
 
     def settle(self) -> None:
@@ -140,14 +141,14 @@ NAMES = tuple(column.name for column in fields(Counters))
 
 @dataclass(slots=True)
 class LaunchCounters:
-    """Counters of a launch, in total, by line of the kernel's own file, by line of other files, and by array.
+    """The counters of a launch: in total, by line of the kernel's own file, by line of other files, and by array.
 
-    If requested, there are also counters by line of the PTX. `runs_of_ptx_lines` states how many warps ran each line.
-    The number of instructions does not show this, since a line may have many instructions. `file` is the kernel's own
-    file, as the PTX names it.
+    If requested, there are also counters by line of the PTX. `runs_of_ptx_lines` is the number of times that a warp
+    executed each line. Instruction counts do not show this, since a line may contain several instructions. `file` is
+    the kernel's own file, as the PTX names it.
 
-    An instruction inlined from another file counts at the line of the kernel's file into which it was inlined, if the
-    PTX states that line. An instruction without a `.loc` counts only in the totals.
+    An instruction inlined from another file counts at the line of the kernel's file that called it, if the PTX states
+    that line. An instruction without a `.loc` counts only in the totals.
     """
 
     totals: Counters = field(default_factory=Counters)
@@ -175,6 +176,7 @@ class LaunchCounters:
 
     @property
     def places(self) -> dict[str, Counters]:
-        """Counters by place: `12` is a line of the kernel's own file, `FILE:12` a line of another file."""
+        """The counters by source line. The key `12` is a line of the kernel's own file, and `FILE:12` is a line of
+        another file."""
         others = {f"{file}:{line}": counters for (file, line), counters in sorted(self.elsewhere.items())}
         return {**{str(line): counters for line, counters in sorted(self.by_line.items())}, **others}

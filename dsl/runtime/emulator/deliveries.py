@@ -1,9 +1,9 @@
-"""TMA copies, stores and reductions within a cluster. An mbarrier in the destination's block completes these
-operations.
+"""Bulk copies, asynchronous stores and reductions within a cluster. An mbarrier in the destination's block completes
+these operations.
 
-`cp.async.bulk` and `cp.reduce.async.bulk` from shared memory use the async proxy for reads and writes. `st.async` and
-`red.async` write values of registers through the generic proxy. The bytes of these operations arrive as late as the
-bytes of tensor copies (`tensor_copies.py`). Only threads that have waited for the mbarrier's phase may use the bytes.
+`cp.async.bulk` and `cp.reduce.async.bulk` from shared memory read and write through the async proxy. `st.async` and
+`red.async` write values of registers through the generic proxy. As for tensor copies, the emulator delivers the bytes
+as late as possible (`tensor_copies.py`). Only threads that have waited for the mbarrier's phase may use the bytes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .tensor_copies import shared_place, start_reduction
 @dataclass
 class Delivery:
     """Bytes in flight that will arrive at one mbarrier. Each lane of `part` writes `size` bytes to the wave's shared
-    memory. `starts` has the offset of each lane's first byte. `values` has the bytes of all lanes, [lanes, size].
-    `values` is None if the bytes are read from the offset `source` on arrival."""
+    memory, from its offset in `starts` on. `values` contains the bytes of all lanes, [lanes, size]. If it is None, the
+    bytes are read at the offset `source` when they arrive."""
 
     wave: Any
     part: Any
@@ -51,8 +51,8 @@ class Delivery:
     def land(self, landing: Landing) -> None:
         memory = self.wave.spaces["shared"]
         values = self.values
-        # The source is read on arrival. A write to the source before the arrival is reported. After such a write, the
-        # copy reads the new value.
+        # The source is read only when the bytes arrive. A write to the source before that time is reported, and the
+        # copy then reads the new value.
         if self.reading is not None:
             values = memory.data[None, self.source : self.source + self.size].copy()
             sources_of(memory).remove(self.reading)
@@ -70,15 +70,16 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Deliveries:
-    """The copies or reductions of one instruction. `by_proxy` is true if the instruction uses the async proxy."""
+    """Starts the copies or reductions of one instruction. `by_proxy` is true if the instruction uses the async
+    proxy."""
 
     site: Site
     reduction: BulkReduction | None
     by_proxy: bool
 
     def start(self, g: Any, starts: Any, size: int, keys: Any, values: Any = None, source: int = 0) -> None:
-        """Starts one delivery for each mbarrier. `keys` has the mbarrier of each lane. `values` has the same meaning as
-        in `Delivery`. If `values` is None, a single lane copies the bytes at `source`."""
+        """Starts one delivery for each mbarrier. `keys` contains the mbarrier of each lane. `starts` and `values` are
+        as in `Delivery`. If `values` is None, a single lane copies `size` bytes from the offset `source`."""
         for key, lanes in teams(keys).items():
             part = g.part(np.array(lanes))
             own = None if values is None else values[lanes]
@@ -106,8 +107,8 @@ class Deliveries:
         return Delivery(wave, g, site, starts, size, values, source, reading, *own)
 
     def read(self, g: Any, source: int, size: int) -> Operation:
-        """The operation that reads the source in the block's own shared memory. No thread may write to the source until
-        the bytes have arrived."""
+        """Creates the operation that reads the source in the block's own shared memory. No thread may write to the
+        source until the bytes have arrived."""
         memory = g.wave.spaces["shared"]
         place = shared_place(np.array([source]), size)
         rows = g.part(np.zeros(place.lanes, np.int64))

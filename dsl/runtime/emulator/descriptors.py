@@ -1,16 +1,17 @@
-"""Layout of `wgmma` operands in shared memory (PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor").
+"""Computes the layout of `wgmma` operands in shared memory (PTX ISA, "Shared Memory Matrix Layout" and "Matrix
+Descriptor").
 
-A descriptor has a start address, two distances and a swizzle. An instruction reads 32 bytes along K from each row, as
-two *chunks* of 16 bytes. Rows lie in groups of eight. A row has `width` bytes. `width` is 16 without a swizzle, else
-the span of the swizzle.
+A descriptor contains a start address, two distances (`leading` and `stride`) and a swizzle. An instruction reads 32
+bytes along K from each row, as two *chunks* of 16 bytes. Rows form groups of eight. A row has `width` bytes: 16 without
+a swizzle, else the 32, 64 or 128 bytes of the swizzle.
 
-- If K runs along the rows, chunk c of row r has the offset r % 8 · width + r / 8 · stride + 16 c from the start.
-  Without a swizzle, chunks are `leading` bytes apart instead of 16.
-- With `across`, neighbouring rows are neighbours in memory. This layout is only for 16-bit elements with a swizzle.
-  Element k of row r has the offset r % (width / 2) · 2 + r / (width / 2) · leading + k % 8 · width + k / 8 · stride
-  from the start.
+- If `across` is false, the elements of a row are neighbours in memory (K-major). Chunk c of row r has the offset r % 8
+  · width + r / 8 · stride + 16 c from the start. Without a swizzle, chunks are `leading` bytes apart instead of 16.
+- If `across` is true, elements of neighbouring rows are neighbours in memory. This layout exists only for 16-bit
+  elements with a swizzle. Element k of row r has the offset r % (width / 2) · 2 + r / (width / 2) · leading + k % 8 ·
+  width + k / 8 · stride from the start.
 
-A swizzle of n bits (1 to 3) XORs the n address bits from bit 7 on into the n bits from bit 4 on.
+A swizzle of n bits (1 to 3) XORs n address bits, starting at bit 7, into the n bits that start at bit 4.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ import numpy as np
 CHUNK = 16
 # Number of bytes along K that one instruction reads from each row.
 STEP = 32
-# Number of address bits that a swizzle XORs, by the descriptor's mode. Mode 0 is no swizzle. Modes 1, 2 and 3 are
-# swizzles of 128, 64 and 32 bytes.
+# Number of address bits that a swizzle XORs, by the swizzle mode of the descriptor. Mode 0 is no swizzle. Modes 1, 2
+# and 3 are swizzles of 128, 64 and 32 bytes.
 BITS = {0: 0, 1: 3, 2: 2, 3: 1}
 # Mask of the address field of a descriptor. The field's 14 bits count units of 16 bytes, so the field can contain a
 # shared address of 18 bits.
@@ -33,38 +34,39 @@ ADDRESS = (1 << 14) - 1
 
 
 class Unfit(Exception):
-    """The emulator does not support a descriptor. The message states why."""
+    """Raised for a descriptor that the emulator does not support. The message states why."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """The layout that descriptors share if they differ only in the start address. `chunks` has the offsets of chunks in
-    bytes: [rows, 2] if K runs along the rows, else [16, rows / 8]. `bits` is the number of address bits that the
-    swizzle XORs."""
+    """The layout of an operand, without its start address. `chunks` contains the offsets of the chunks in bytes, as an
+    array [rows, 2], or [16, rows / 8] if `across` is true. `bits` is the number of address bits that the swizzle
+    XORs."""
 
     chunks: Any
     bits: int
 
     def addresses(self, starts: Any, chunks: Any) -> Any:
-        """The addresses of `chunks` for each start address, [starts, chunks]. `chunks` has offsets in bytes."""
+        """Returns the addresses of the chunks for each start address, [starts, chunks]. `chunks` contains offsets in
+        bytes."""
         found = starts[:, None] + chunks
         return found ^ ((found >> 7 & (1 << self.bits) - 1) << 4)
 
 
 def starts_of(descriptors: Any) -> Any:
-    """Start addresses in shared memory."""
+    """Returns the start addresses in shared memory that the descriptors contain."""
     return (descriptors & np.uint64(ADDRESS)).astype(np.int64) << 4
 
 
 def rest_of(descriptors: Any) -> Any:
-    """The descriptors without their start addresses."""
+    """Returns the descriptors with their start addresses set to 0."""
     return descriptors & ~np.uint64(ADDRESS)
 
 
 @lru_cache(maxsize=256)
 def pattern(rest: int, rows: int, across: bool) -> Pattern:
-    """The layout of an operand with `rows` rows. `rest` is the descriptor without its start. `across` is true if
-    neighbouring rows are neighbours in memory. Raises Unfit."""
+    """Returns the layout of an operand with `rows` rows. `rest` is the descriptor without its start address. Raises
+    Unfit."""
     # The two distances begin at bits 16 and 32. They are in units of 16 bytes (PTX ISA, "Matrix Descriptor").
     leading, stride = (rest >> 16 & ADDRESS) << 4, (rest >> 32 & ADDRESS) << 4
     mode, base = rest >> 62 & 3, rest >> 49 & 7
@@ -83,13 +85,13 @@ def pattern(rest: int, rows: int, across: bool) -> Pattern:
 
 
 def check_starts(starts: Any, bits: int, across: bool) -> None:
-    """Raises Unfit for a start that the emulator does not support. If K runs along the rows, an operand may begin in
-    any row of a tile, at a multiple of 32 bytes. The swizzle depends only on addresses. If `across` is true, an operand
-    must begin in the first of eight rows.
+    """Raises Unfit for a start address that the emulator does not support. If `across` is false, an operand may begin
+    in any row of a tile, at a multiple of 32 bytes, since the swizzle depends only on addresses. If `across` is true,
+    an operand must begin in the first of eight rows.
 
     A test on an H100 used operands of 64 rows, with each of the three swizzles. Operands began in any row. The distance
-    between an operand's groups of eight rows was 8 to 26 rows. All 3,192 operands were right with base offset 0. With
-    the base offset of their first row, 2,508 of these operands were wrong.
+    between an operand's groups of eight rows was 8 to 26 rows. With the base offset field set to 0, all 3,192 operands
+    were read correctly. With the field set to the number of the first row, 2,508 of them were read incorrectly.
     """
     width = CHUNK << bits
     bad = starts % (8 * width) >= width

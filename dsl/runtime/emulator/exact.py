@@ -1,7 +1,7 @@
-"""Float64 operations computed exactly with Python integers, one element at a time.
+"""Computes float64 operations exactly with Python integers, one element at a time.
 
-These functions compute what float64 hardware arithmetic cannot compute: directed rounding of float64 results, and fused
-multiply-adds whose intermediate values leave float64's range. The functions are slow (microseconds an element) and
+These functions compute what numpy's float64 arithmetic cannot: directed rounding of float64 results, and fused
+multiply-adds whose intermediate values exceed float64's range. The functions are slow (microseconds an element) and
 rarely needed.
 """
 
@@ -17,13 +17,12 @@ Array = np.ndarray[Any, Any]
 
 
 def rounded(numerator: int, denominator: int, rounding: str, *, sticky: bool = False) -> float:
-    """`numerator / denominator`, rounded to float64 with subnormals and overflow (IEEE 754). The quotient must not be
-    0.
+    """Rounds `numerator / denominator` to float64, with subnormals and overflow (IEEE 754). The quotient must not be 0.
 
-    The quotient need not be reduced. Python's `Fraction` reduces its quotients. A fused sum took 8.8 us with `Fraction`
-    and takes 1.1 us with this function. `sticky` states that the exact number is slightly further from zero than the
-    quotient. Between the quotient and the exact number, there must be no float64 and no midpoint of two neighbouring
-    float64 numbers.
+    The fraction need not be in lowest terms. Python's `Fraction` would reduce it, so a fused multiply-add took 8.8 us
+    with `Fraction` and takes 1.1 us with this function. If `sticky` is true, the exact number is slightly further from
+    zero than the quotient. Between the two, there must be no float64 and no midpoint of two neighbouring float64
+    numbers.
     """
     sign = -1 if (numerator < 0) != (denominator < 0) else 1
     if rounding == "rn" and not sticky:  # Python divides integers with this rounding
@@ -59,7 +58,8 @@ def rounded(numerator: int, denominator: int, rounding: str, *, sticky: bool = F
 
 
 def fma_one(a: float, b: float, c: float, rounding: str) -> float:
-    """a * b + c for finite operands, rounded once. An exact zero has the sign that IEEE 754 requires."""
+    """Computes a * b + c for finite operands, rounded once. If the exact result is 0, it has the sign that IEEE 754
+    requires."""
     (p, q), (r, s), (t, u) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
     exact = p * r * u + t * q * s
     if exact:
@@ -72,12 +72,12 @@ def fma_one(a: float, b: float, c: float, rounding: str) -> float:
 
 
 def add_one(a: float, b: float, rounding: str) -> float:
-    """a + b for finite operands."""
+    """Computes a + b for finite operands, rounded once."""
     return fma_one(a, 1.0, b, rounding)
 
 
 def mul_one(a: float, b: float, rounding: str) -> float:
-    """a * b for finite operands."""
+    """Computes a * b for finite operands, rounded once."""
     if a == 0 or b == 0:
         return a * b
     (p, q), (r, s) = a.as_integer_ratio(), b.as_integer_ratio()
@@ -85,7 +85,7 @@ def mul_one(a: float, b: float, rounding: str) -> float:
 
 
 def div_one(a: float, b: float, rounding: str) -> float:
-    """a / b for finite operands, b not zero."""
+    """Computes a / b for finite operands, rounded once. b must not be 0."""
     if a == 0:
         return a / b
     (p, q), (r, s) = a.as_integer_ratio(), b.as_integer_ratio()
@@ -93,12 +93,12 @@ def div_one(a: float, b: float, rounding: str) -> float:
 
 
 def sqrt_one(a: float, rounding: str) -> float:
-    """The square root of a finite positive number."""
+    """Computes the square root of a finite positive number, rounded once."""
     mantissa, exponent = math.frexp(a)
     if exponent % 2:
         mantissa, exponent = mantissa / 2, exponent + 1
     p, q = mantissa.as_integer_ratio()
-    # The integer root has 60 bits, which is more than the 53 bits of a float64 and one bit to round by. `sticky` states
+    # The integer root has 60 bits: the 53 bits of a float64, and at least one more bit for rounding. `sticky` states
     # whether the exact root has further bits.
     scaled, half = p * 4**60 // q, exponent // 2
     root = math.isqrt(scaled)
@@ -106,7 +106,7 @@ def sqrt_one(a: float, rounding: str) -> float:
 
 
 def apply(function: Callable[..., float], rounding: str, result: Array, where: Array, *operands: Array) -> None:
-    """Overwrites `result[where]` with `function(*operands, rounding)`, element by element. All arrays have the same
+    """Assigns `function(*operands, rounding)` to `result[where]`, element by element. All arrays have the same
     shape."""
     chosen = [operand[where].tolist() for operand in operands]
     result[where] = [function(*row, rounding) for row in zip(*chosen, strict=True)]

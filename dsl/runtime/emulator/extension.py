@@ -1,8 +1,8 @@
-"""Adds instructions to the emulator at run time. An added instruction consists of a legal form and a function of
-arrays.
+"""Adds instructions to the emulator at run time. A new instruction consists of a legal form (such as `abs.s32 : =s32
+s32 : sm_80 7.0`) and a function on numpy arrays.
 
-The legal form states how operands are read and written. So one line of text determines both how the instruction is
-built and how it is checked. An instruction is added for the whole process. The emulator's own instructions cannot be
+The legal form states the types of the operands. From it, the emulator derives how to check the instruction and how to
+read and write its operands. An instruction is added for the whole process. The emulator's own instructions cannot be
 replaced, so PTX that uses no added instruction keeps its meaning.
 """
 
@@ -21,15 +21,16 @@ from .legal.forms import FormTable, LegalForm
 from .reader import PtxInstruction
 
 Function = Callable[..., Any]
-_told: dict[str, tuple[str, LegalForm]] = {}  # by opcode: who added it, and its form
+_told: dict[str, tuple[str, LegalForm]] = {}  # by opcode: the owner, and the form
 
 
 def extend(text: str, function: Function, owner: str, refuse: Callable[[str], Exception] = ValueError) -> None:
     """Adds an instruction. `text` is a legal form (`legal/forms.py`): a plain opcode, one destination, and one or more
     sources that are registers or constants. `function` takes one array for each source and returns the array of the
-    destination. Each array has the type of its operand. An array has either one element, or one for each thread. An
-    `owner` may replace an instruction that it has added itself. `refuse` makes the exception for a result of the wrong
-    type or shape. Raises ValueError if `text` is no such form, or if the emulator already knows the opcode."""
+    destination. Each array has the type of its operand, and either one element or one for each thread. `owner` names
+    the caller, who may replace instructions that he has added before. `refuse` creates the exception for a result of
+    the wrong type or shape. Raises ValueError if `text` is not such a form, or if the emulator already has the
+    opcode."""
     form = _form(text)
     known = _told.get(form.pattern)
     if known is not None and known[0] == owner:

@@ -1,4 +1,4 @@
-"""Findings: faults that the strict emulator can report about a launch."""
+"""Defines findings: the faults that the strict emulator reports about a launch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Kind(enum.StrEnum):
-    """The kind of a finding. Its value is the text in messages."""
+    """The kind of a finding. The value of each member is its text in messages."""
 
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned"
@@ -46,7 +46,8 @@ class Location:
     inlined_at: Location | None = None
 
     def chain(self) -> list[Location]:
-        """This position, followed by the positions of the calls through which it was inlined, innermost call first."""
+        """Returns this position, followed by the positions of the calls into which it was inlined, innermost call
+        first."""
         found: list[Location] = []
         here: Location | None = self
         while here is not None:
@@ -62,8 +63,8 @@ class Location:
 class Finding:
     """One fault of the program.
 
-    `block` and `thread` are (x, y, z). `last_writer` describes the thread that accessed the memory before, if that
-    thread is known.
+    `block` and `thread` are (x, y, z). `last_writer` describes an earlier access that the fault involves, such as the
+    other access of a race.
     """
 
     kind: Kind
@@ -96,13 +97,13 @@ class Finding:
 
 
 class DividedError(Exception):
-    """A launch has divided integers by 0. The launch must run again, with a program that tracks where these quotients
-    are used."""
+    """Raised if a launch has divided integers by 0. The launch must run again, with a program that tracks the uses of
+    these quotients."""
 
 
 class EmulatorError(Exception):
-    """A finding has stopped the launch, and no array is written back. `output` is the text that the kernel had printed
-    before it stopped."""
+    """Raised if a finding has stopped the launch. No array argument is then written back. `output` is the text that the
+    kernel had printed before it stopped."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
@@ -111,7 +112,8 @@ class EmulatorError(Exception):
 
 
 class LaunchRefusedError(ValueError):
-    """A grid, a block or a target that cannot be launched. `code` is `target` for a target, else `grid`."""
+    """Raised for a grid, a block or a target architecture that cannot be launched. `code` is "target" for a target,
+    else "grid"."""
 
     def __init__(self, message: str, code: str = "grid"):
         super().__init__(message)
@@ -119,7 +121,8 @@ class LaunchRefusedError(ValueError):
 
 
 class PtxError(Exception):
-    """PTX that the emulator cannot read or does not support. The message names the PTX line."""
+    """Raised for PTX that the emulator cannot read or does not support. The message contains the PTX line if it is
+    known."""
 
     def __init__(self, message: str, ptx_line: int | None = None):
         super().__init__(message if ptx_line is None else f"PTX line {ptx_line}: {message}")

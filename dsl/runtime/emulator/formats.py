@@ -1,13 +1,13 @@
-"""Float formats as bit patterns: flushing, clamping, canonical NaNs, exact widening to f64, and rounding once from f64.
+"""Functions on float formats: flushing subnormals, clamping, canonical NaNs, exact widening to f64, and rounding from
+f64.
 
-Arrays store a format as ``FORMATS[dtype].storage``. The storage type is float16, float32 or float64 if numpy has the
-format. Formats that numpy lacks are stored as bit patterns: bf16 in uint16, e4m3 and e5m2 in uint8. A tf32 is a float32
-whose 13 lowest bits are zero.
+Arrays store f16, f32 and f64 as numpy's float16, float32 and float64. Formats that numpy lacks are stored as bit
+patterns: bf16 in uint16, e4m3 and e5m2 in uint8. A tf32 is a float32 whose 13 lowest bits are zero.
 
-Rounding twice is safe if the first rounding is *to odd* (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-sums", 2008). Rounding to odd truncates, and sets the last bit if the result is inexact. After rounding to odd, the
-intermediate format needs only two more bits of precision than the final format. Two more bits are enough in every
-rounding mode, and for subnormals, too.
+Rounding twice gives the same result as rounding once if the first rounding is *to odd* (Boldo and Melquiond, "Emulation
+of FMA and correctly rounded sums", 2008). Rounding to odd truncates, and sets the last bit if the result is inexact.
+The intermediate format then needs only two more bits of precision than the final format. This holds for every rounding
+mode, and for subnormals, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 @dataclass(frozen=True)
 class Format:
-    """One binary float format: its fields, and the NaN that PTX instructions generate for it."""
+    """One binary float format: its storage types, the widths of its fields, and some bit patterns."""
 
     storage: type[np.generic]
     bits: type[np.unsignedinteger[Any]]
@@ -39,7 +39,7 @@ class Format:
 
     @property
     def sign(self) -> int:
-        """The sign bit as a mask."""
+        """A mask with only the sign bit set."""
         return 1 << (self.width - 1)
 
 
@@ -53,12 +53,12 @@ FORMATS = {
 
 
 def bits_of(x: Array, dtype: str) -> Array:
-    """The bit patterns of `x` as unsigned integers: a view, not a copy."""
+    """Returns the bit patterns of `x` as unsigned integers. The result is a view, not a copy."""
     return x.view(FORMATS[dtype].bits)
 
 
 def is_nan(x: Array, dtype: str) -> Array:
-    """True where `x` is a NaN."""
+    """Returns a mask that is true where `x` is a NaN."""
     if dtype == "f32" or dtype == "f64" or dtype == "tf32":
         return np.isnan(x)
     row = FORMATS[dtype]
@@ -67,7 +67,7 @@ def is_nan(x: Array, dtype: str) -> Array:
 
 def canonicalise(x: Array, dtype: str) -> Array:
     """Replaces every NaN in `x` by the canonical NaN, in place, and returns `x`. NaNs of f64 keep their payloads, as
-    the ISA says."""
+    the PTX ISA requires."""
     if dtype != "f64":
         nan = is_nan(x, dtype)
         if nan.any():
@@ -76,7 +76,8 @@ def canonicalise(x: Array, dtype: str) -> Array:
 
 
 def flush(x: Array, dtype: str) -> Array:
-    """`.ftz`: subnormals become zeros of the same sign. Returns `x` itself if there is nothing to flush."""
+    """Emulates `.ftz`: replaces subnormals by zeros of the same sign. Returns `x` itself if it contains no
+    subnormals."""
     row = FORMATS[dtype]
     bits = x.view(row.bits)
     normal = (bits & row.bits(row.infinity)) != 0
@@ -89,17 +90,18 @@ def flush(x: Array, dtype: str) -> Array:
 
 
 def flush_rounded_up(r: Array, exact: Callable[[], Array], dtype: str, rounding: str) -> None:
-    """`.ftz` for results that were rounded up to the least normal number. Hardware still flushes some of them.
+    """Emulates `.ftz` for results that were rounded up to the least normal number. Hardware flushes some of them to 0,
+    too.
 
-    Hardware rounds a result to the format's precision with an unbounded exponent. If the value rounded in this way is
-    subnormal, hardware flushes the result (measured on an H200; the ISA leaves this open). This function sets flushed
-    elements of `r` to 0, in place. `exact` returns the results in float64, either exact or rounded to odd.
+    Hardware first rounds to the format's precision as if the exponent were unbounded. If this rounded value is below
+    the least normal number, hardware flushes the result (measured on an H200; the ISA leaves this open). This function
+    sets these elements of `r` to 0, in place. `exact()` returns the results in float64, either exact or rounded to odd.
     """
     row = FORMATS[dtype]
     least = 1 << row.fraction
     edge = (r.view(row.bits) & row.bits(row.sign - 1)) == row.bits(least)
     if edge.any():
-        # After scaling up, no value is subnormal, so rounding acts as with an unbounded exponent.
+        # After scaling up, no value is subnormal, so the exponent is in effect unbounded.
         scale = 2.0**8
         unbounded = to_f64(round_f64(exact()[edge] * scale, dtype, rounding), dtype)
         least_value = to_f64(np.full(1, least, row.bits).view(row.storage), dtype)
@@ -108,8 +110,8 @@ def flush_rounded_up(r: Array, exact: Callable[[], Array], dtype: str, rounding:
 
 
 def saturate_unit(x: Array, dtype: str) -> Array:
-    """`.sat`: clamps `x` to [+0, 1] in place. NaN becomes +0. The clamp works on bit patterns, since the pattern of a
-    negative float is a negative integer."""
+    """Emulates `.sat`: clamps `x` to [+0, 1] in place. NaN becomes +0. The function compares bit patterns as integers,
+    since the pattern of a negative float is a negative integer."""
     row = FORMATS[dtype]
     nan = is_nan(x, dtype)
     bits = x.view(row.signed)
@@ -121,7 +123,7 @@ def saturate_unit(x: Array, dtype: str) -> Array:
 
 
 def clamp_negative(x: Array, dtype: str) -> Array:
-    """`.relu`: replaces negative values and -0 by +0, and NaN by the canonical NaN, in place."""
+    """Emulates `.relu`: replaces negative values and -0 by +0, and NaN by the canonical NaN, in place."""
     row = FORMATS[dtype]
     bits = x.view(row.signed)
     nan = is_nan(x, dtype)
@@ -137,7 +139,7 @@ def bf16_to_f32(x: Array) -> Array:
 
 
 def to_f32(x: Array, dtype: str) -> Array:
-    """Converts a 16- or 8-bit format to float32, exactly. A float32 array is returned as it is."""
+    """Converts a 16- or 8-bit format to float32, exactly. Returns a float32 array unchanged."""
     if dtype == "f16":
         return x.astype(np.float32)
     if dtype == "bf16":
@@ -148,7 +150,7 @@ def to_f32(x: Array, dtype: str) -> Array:
 
 
 def to_f64(x: Array, dtype: str) -> Array:
-    """Converts any format to float64, exactly. A float64 array is returned as it is."""
+    """Converts any format to float64, exactly. Returns a float64 array unchanged."""
     if dtype == "f64":
         return x
     if dtype == "f16":
@@ -158,8 +160,8 @@ def to_f64(x: Array, dtype: str) -> Array:
 
 @cache
 def fp8_values(dtype: str) -> Array:
-    """The 256 values of e4m3 or e5m2. e4m3 has bias 7, no infinity, and a NaN if exponent and fraction are all ones.
-    e5m2 has bias 15."""
+    """Returns the float32 values of the 256 codes of e4m3 or e5m2. e4m3 has the exponent bias 7 and no infinity. Its
+    only NaNs have all exponent and fraction bits set. e5m2 has the exponent bias 15."""
     fraction, bias = (3, 7) if dtype == "e4m3" else (2, 15)
     code = np.arange(256)
     exponent = (code & 0x7F) >> fraction
@@ -177,8 +179,8 @@ def fp8_values(dtype: str) -> Array:
 
 @cache
 def fp8_of_f16(dtype: str) -> Array:
-    """The fp8 code of every float16 pattern, rounded to nearest even and saturated (`.rn.satfinite`). The code of NaN
-    is 0x7f."""
+    """Returns the fp8 code of each of the 65,536 float16 patterns, rounded to nearest even and saturated
+    (`.rn.satfinite`). The code of NaN is 0x7f."""
     finite = fp8_values(dtype)[: 0x7F if dtype == "e4m3" else 0x7C].astype(np.float64)
     midpoints = (finite[:-1] + finite[1:]) / 2
     pattern = np.arange(65536, dtype=np.uint16)
@@ -196,7 +198,7 @@ def rounded_to_odd(x: Array, dtype: str) -> Array:
     near = x.astype(FORMATS[dtype].storage)
     back = near.astype(x.dtype)
     bits = bits_of(near, dtype)
-    # Rounds towards zero first. Then sets the last bit if the result is inexact.
+    # This rounds towards zero first, and then sets the last bit if the result is inexact.
     bits -= (np.abs(back) > np.abs(x)).astype(bits.dtype)
     bits |= (back != x).astype(bits.dtype)
     return near
@@ -232,8 +234,8 @@ def nearest_of_f32(x: Array, dtype: str) -> Array:
             r[nan] = FORMATS["tf32"].nan
         return r.view(np.float32)
     if dtype in ("e4m3", "e5m2"):
-        # Converts by way of f16, rounded to odd. The precision of f16 is more than two bits above that of each fp8
-        # format. A table of all f16 values has only 65,536 entries.
+        # Converts to f16, rounded to odd, and then to fp8. This is exact, since f16 has over two bits more precision
+        # than each fp8 format. A table of all f16 values has only 65,536 entries.
         return fp8_of_f16(dtype).take(rounded_to_odd(x, "f16").view(np.uint16))
     return x.copy()
 
@@ -252,8 +254,9 @@ def nearest_of_f64(x: Array, dtype: str) -> Array:
 def round_f64(x: Array, dtype: str, rounding: str) -> Array:
     """Converts float64 to f16, bf16, f32 or f64, rounded once in the mode rn, rz, rm or rp. Always returns a new array.
 
-    `x` may already have been rounded to odd. The result is the nearest value, or that value's neighbour in the
-    direction of the rounding. The bit patterns of two neighbours differ by 1, even if one of them is infinity or zero.
+    `x` may already have been rounded to odd. The function rounds to the nearest value first. It then moves to the
+    neighbouring value if `rounding` requires it. The bit patterns of two neighbours differ by 1, even if one of them is
+    infinity or zero.
     """
     r = nearest_of_f64(x, dtype)
     if rounding == "rn":

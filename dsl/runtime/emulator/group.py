@@ -1,9 +1,9 @@
-"""A group: threads of a wave that run the same basic block together, with their registers.
+"""Defines a group: threads of a wave that run the same basic block together, with their registers.
 
-The wave has one row for each register slot, with one element for each thread. A group of all threads works on these
-rows directly. A smaller group works on copies of its threads' elements. It fetches the copy of a register when a basic
-block first reads this register. The group keeps the copies while its threads stay the same. It writes the copies back
-when it splits or merges with another group.
+The wave stores each register as an array (a row) with one element for each thread. A group of all threads works on
+these rows directly. A smaller group works on copies of its threads' elements. It copies a register when a basic block
+first reads this register, and keeps the copy while its threads stay the same. When the group splits or merges with
+another group, it writes the copies back.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .stamps import TIME_SHIFT, U
 
 
 class Lanes:
-    """The threads that execute an instruction. `threads` has the positions of the threads in the wave, in ascending
-    order. None means all threads of the wave."""
+    """The threads that execute an instruction. `threads` contains their positions in the wave, in ascending order, or
+    is None for all threads of the wave."""
 
     def __init__(self, wave: Any, threads: Any):
         self.wave = wave
@@ -33,8 +33,8 @@ class Lanes:
         self.limits: Any = None
 
     def lane(self, name: str) -> Any:
-        """The per-thread constant `name` of the wave (gid, slot, warp, rank, thread identifiers, …) for the threads of
-        the group."""
+        """Returns a per-thread constant of the wave for the threads of the group. `name` is "gid", "slot", "warp",
+        "rank", a thread identifier, and so on."""
         if self.threads is None:
             return self.wave.constant(name)
         found = self.fetched.get(name)
@@ -43,11 +43,12 @@ class Lanes:
         return found
 
     def index(self) -> Any:
-        """Positions in the wave."""
+        """Returns the positions of the group's threads in the wave."""
         return self.wave.positions if self.threads is None else self.threads
 
     def limit(self) -> Any:
-        """A stamp for each lane. Barriers of the lane's block order all accesses with lower stamps before the lane."""
+        """Returns a stamp for each lane. Barriers order all earlier accesses of the block with lower stamps before the
+        lane."""
         ordering = self.ordering
         if self.threads is None:
             return ordering.limit
@@ -71,7 +72,7 @@ class Lanes:
 
     @cached_property
     def warp_rows(self) -> tuple[Any, Any]:
-        """The group's warps as rows of a table: (warp of each row, row of each lane)."""
+        """Returns (number of each warp that has lanes in the group, index into this list for each lane)."""
         warps = self.index() >> 5
         if self.whole:
             return warps[::32], np.repeat(np.arange(self.n // 32), 32)
@@ -81,16 +82,17 @@ class Lanes:
 
     @cached_property
     def warp_edges(self) -> Any:
-        """[n - 1]: does the next lane belong to another warp?"""
+        """A mask [n - 1] that is true if the next lane belongs to another warp."""
         warps = self.index() >> 5
         return warps[1:] != warps[:-1]
 
     def warp_sizes(self) -> Any:
-        """[warps]: how many lanes of each warp are in the group."""
+        """Returns the number of lanes of each warp that are in the group, [warps]."""
         return np.diff(np.flatnonzero(self.warp_edges), prepend=-1, append=self.n - 1)
 
     def by_warp(self, values: Any, absent: int | bool = -1) -> Any:
-        """`values` as an array [warps, 32]. Lanes of a warp that are not in the group have the value `absent`."""
+        """Returns `values` as an array [warps, 32]. Lanes of a warp that are not in the group get the value
+        `absent`."""
         if self.whole:
             return values.reshape(-1, 32)
         warps, rows = self.warp_rows
@@ -100,23 +102,23 @@ class Lanes:
 
     @cached_property
     def presence(self) -> Any:
-        """[warps, 32]: is the lane in the group?"""
+        """A mask [warps, 32] that is true if the lane is in the group."""
         return self.by_warp(np.ones(self.n, bool), False)
 
     def part(self, lanes: Any) -> Lanes:
-        """Some lanes (positions in the group) as a group of their own."""
+        """Returns a group of some lanes only. `lanes` contains positions in this group."""
         return Lanes(self.wave, self.index()[lanes])
 
     def repeated(self, each: int) -> Lanes:
-        """A group with each lane `each` times, side by side. Instructions whose threads access many places at once use
-        such a group."""
+        """Returns a group that contains each lane `each` times, side by side, for instructions with several accesses
+        for each thread."""
         found = Lanes(self.wave, np.repeat(self.index(), each))
         found.each = each
         return found
 
     def run_on(self, lanes: Any, op: Any, values: Any, entries: list[int], written: list[int]) -> None:
-        """Runs `op` for some lanes (positions in the group) on copies of the operands, and writes the results back to
-        `values`."""
+        """Runs `op` for some lanes only. Copies the operands of these lanes, and writes the results back to `values`.
+        `lanes` contains positions in the group."""
         part = Lanes(self.wave, self.index()[lanes])
         copies: dict[int, Any] = {}
         for entry in entries:
@@ -128,9 +130,9 @@ class Lanes:
 
 
 class Group(Lanes):
-    """Threads that are at the start of a basic block.
+    """Threads that will run the same basic block next.
 
-    `turn` and `back_edges` serve to let other groups run while this group may be waiting in a loop.
+    The scheduler uses `turn` and `back_edges` to run other groups while this group may be waiting in a loop.
     """
 
     def __init__(self, wave: Any, threads: Any, turn: int = 0, back_edges: int = 0):
@@ -142,7 +144,7 @@ class Group(Lanes):
         self.values: list[Any] = wave.values if threads is None else list(wave.launch.constants)
 
     def frame(self, segment: Any) -> list[Any]:
-        """The values that a basic block works on."""
+        """Returns the frame with the operands and results of the basic block `segment`."""
         if self.threads is None:
             return self.values
         if segment.number not in self.prepared:

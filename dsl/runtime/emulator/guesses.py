@@ -1,17 +1,16 @@
-"""Plain loads whose value is a guess that a compare-and-swap checks, as in the usual loop around `atom.cas`.
+"""Finds plain loads whose value is only a guess that a compare-and-swap checks, as in the usual loop around `atom.cas`.
 
     old = *word;  do { assumed = old;  old = atomicCAS(word, assumed, f(assumed)); } while (old != assumed);
 
-Strictly, the load races with the atomics of other threads. The race does no harm if the program uses the loaded value
-in only two ways: as the compare operand of a compare-and-swap on the same word, and to compute the new value. If the
-guess is wrong, the compare-and-swap stores nothing. This module finds such loads in the PTX text. The shadow memory
-keeps the races of such loads as notes and does not report them.
+The load `old = *word` races with the atomics of other threads. The race is harmless if the program uses the loaded
+value in only two ways: as the compare operand of a compare-and-swap on the same word, and to compute the new value. If
+the guess is wrong, the compare-and-swap stores nothing. This module finds such loads in the PTX text. The emulator
+records their races as notes and reports no fault.
 
-On each path from the load, a register that depends on the loaded value has one of three states. The register is a copy
-of the value, or computed from the value, or stale. A stale register depends on an old guess. A guess is old if a
-compare-and-swap has refused it, or if a newer guess has replaced it. If the compare-and-swap has found the guessed
-value in memory, the guess is right. On that path, the program may use the guess like the result of the
-compare-and-swap.
+A register that depends on the loaded value has one of three states on each path from the load: COPY, COMPUTED (from the
+value) or STALE. It is stale if it depends on an old guess. A guess becomes old at the next compare-and-swap, at the
+next load, and if the address changes. If the compare-and-swap finds the guessed value in memory, the guess is right. On
+that path, the program may use the guess like the result of the compare-and-swap.
 """
 
 from __future__ import annotations
@@ -25,17 +24,16 @@ from .undefined_bits import name_of
 
 COPY, COMPUTED, STALE = 1, 2, 3
 State = dict[str, int]  # state of each register that depends on the guess
-# A load whose opcode has one of these words is no guess. Strong loads do not race. Loads with the other words do not
-# load one plain word.
+# A load whose opcode contains one of these words is no guess: it is strong, or read-only, or loads several words.
 STRONG = {"volatile", "relaxed", "acquire", "mmio", "nc", "v2", "v4", "v8"}
 
 
 class Used(Exception):
-    """The program uses the value where no compare-and-swap checks it."""
+    """Raised if the program uses the loaded value where no compare-and-swap checks it."""
 
 
 def guesses(segments: list[Any]) -> frozenset[int]:
-    """The site numbers of loads whose values are guesses."""
+    """Returns the instruction numbers (`Site.number`) of the loads whose values are guesses."""
     steps = [step for segment in segments for step in segment.steps]
     # Most texts have no compare-and-swap.
     if not any(map(swaps, {step.ins.opcode for step in steps})):
@@ -60,7 +58,7 @@ def is_load(step: RegisterStep) -> bool:
 
 
 class LoadedWords:
-    """The words that memory operands name, as (register or symbol, offset, size)."""
+    """Names the memory word that an instruction accesses, as (register or symbol, offset, type size)."""
 
     def __init__(self, steps: list[RegisterStep]):
         definitions = Counter(name for step in steps for name in step.writes)
@@ -80,7 +78,7 @@ class LoadedWords:
 
 
 class Guess:
-    """One load, followed through the program."""
+    """Follows the value of one load through the program."""
 
     def __init__(self, segments: list[Any], load: RegisterStep, words: LoadedWords):
         self.segments, self.load, self.words = segments, load, words
@@ -110,8 +108,8 @@ class Guess:
         return self.swaps > 0
 
     def follow(self, state: State, step: RegisterStep) -> None:
-        """Updates `state` by one instruction. Raises `Used` if the instruction uses the guess where no compare-and-swap
-        checks it."""
+        """Applies one instruction to `state`. Raises `Used` if the instruction uses the guess and no compare-and-swap
+        checks it there."""
         if step is self.load:
             age(state)
             state[step.writes[0]] = COPY
@@ -139,7 +137,7 @@ class Guess:
 
     def swap(self, state: State, step: RegisterStep) -> None:
         """Checks a compare-and-swap. Its compare operand must be the guess, and its new value must not depend on an
-        older guess."""
+        older guess. Raises `Used` otherwise."""
         others = [name for name in step.uses if name in state]
         expected, new = name_of(step.ins.operands[2]), name_of(step.ins.operands[3])
         if state.get(expected) != COPY or state.get(new) == STALE or set(others) - {expected, new}:
@@ -150,8 +148,8 @@ class Guess:
         age(state)
 
     def question(self, step: RegisterStep) -> tuple[str, bool] | None:
-        """(predicate, does the predicate mean equality?) if `step` compares a guess with the result of the
-        compare-and-swap, else None."""
+        """If `step` compares a guess with the result of the compare-and-swap, returns (predicate register, whether true
+        means equal). Returns None otherwise."""
         words = step.ins.opcode
         if words[0] != "setp" or len(words) != 3 or words[1] not in {"eq", "ne"} or len(step.writes) != 1:
             return None
@@ -164,8 +162,8 @@ class Guess:
         return None
 
     def edge_where_right(self, segment: Any) -> int | None:
-        """The index of the branch target that a thread reaches if the guess was right. None if there is no such
-        target."""
+        """Returns the index of the branch target to which a thread jumps if the guess was right. Returns None if there
+        is no such target."""
         if segment.end.kind != "branch" or len(segment.end.targets) != 2:
             return None
         *steps, branch = segment.steps
@@ -182,8 +180,8 @@ class Guess:
 
 
 def last_swap(steps: list[RegisterStep], before: RegisterStep) -> RegisterStep | None:
-    """The last compare-and-swap before the step `before`. None if an instruction between the two writes the result or
-    the compare operand of the compare-and-swap."""
+    """Returns the last compare-and-swap before the step `before`. Returns None if an instruction between the two
+    overwrites the result or the compare operand of the compare-and-swap."""
     found: RegisterStep | None = None
     for step in steps:
         if step is before:
@@ -205,8 +203,8 @@ def age(state: State) -> None:
 
 
 def joined(first: State, second: State) -> State:
-    """The state where two paths meet. If one path has a copy of the guess that the other path lacks, registers that the
-    other path has computed from a guess become stale."""
+    """Merges the states of two paths that meet. If only the first path has a copy of the guess, registers that the
+    second path has computed from a guess become stale."""
     found = {name: max(first.get(name, 0), second.get(name, 0)) for name in first.keys() | second.keys()}
     for mine, other in ((first, second), (second, first)):
         copies = {name for name, kind in mine.items() if kind == COPY}

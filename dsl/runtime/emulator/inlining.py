@@ -1,4 +1,4 @@
-"""Inlining: the body of a function replaces each call of the function (PTX ISA 7.1)."""
+"""Inlines function calls: replaces each call by the body of the called function (PTX ISA 7.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .reader import (
 
 
 def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
-    """An operand of an inlined function, with its names replaced as `names` states. Parameters become the caller's
+    """Renames an operand of an inlined function. `names` maps old names to new ones: parameters become the caller's
     variables, and other names get a suffix."""
     if isinstance(operand, Register):
         return Register(names.get(operand.name, operand.name))
@@ -55,17 +55,17 @@ def list_of(operand: Operand) -> tuple[Operand, ...]:
 
 
 def access_type(variable: Variable) -> str:
-    """The type of the instructions that move one value of a formal parameter."""
+    """Returns the type of the `mov`, `ld` or `st` that copies one value of a formal parameter."""
     return "pred" if variable.type == "pred" else f"b{8 * TYPE_BYTES[variable.type]}"
 
 
 class Inliner:
-    """Replaces calls by the bodies of the called functions. Refuses recursion.
+    """Replaces calls by the bodies of the called functions. Raises `PtxError` for recursion.
 
-    Arguments are passed by value. A formal `.reg` parameter becomes a register of its own. An argument is copied to its
+    Arguments are passed by value. A formal `.reg` parameter becomes a new register. An argument is copied to its
     register before the body, and a result is copied from its register after the body. A formal `.param` variable is
-    either only read (an argument) or only written (a result). So a formal `.param` variable becomes the caller's
-    variable. The exception is a variable that the caller passes both as an argument and as a result.
+    either only read (an argument) or only written (a result). So the inlined body can use the caller's variable
+    instead. The exception is a variable that the caller passes both as an argument and as a result.
     """
 
     def __init__(self, module: PtxModule):
@@ -155,7 +155,7 @@ class Inliner:
         return whole
 
     def callee(self, ins: PtxInstruction) -> PtxFunction | None:
-        """The function that a call names. None if it has no body."""
+        """Returns the function that a `call` instruction names, or None if it has no body."""
         names = (item.name for item in ins.operands if isinstance(item, Register))
         found = next(map(self.module.functions.get, names), None)
         return found if found is not None and found.has_body else None
@@ -173,7 +173,8 @@ class Inliner:
         return name
 
     def transfer(self, to: Operand, source: Operand, formal: Variable, ins: PtxInstruction) -> list[PtxInstruction]:
-        """Instructions that move one argument or result between registers, constants and `.param` variables."""
+        """Returns the instructions that copy one argument or result between registers, constants and `.param`
+        variables."""
 
         def made(opcode: str, *operands: Operand) -> PtxInstruction:
             return PtxInstruction(tuple(opcode.split(".")), operands, None, False, ins.ptx_line, ins.location)

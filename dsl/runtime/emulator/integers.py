@@ -1,10 +1,10 @@
-"""Integer arithmetic of PTX on numpy arrays, with one element for each lane.
+"""Implements the integer arithmetic of PTX on numpy arrays, with one element for each lane.
 
-Operands are unsigned arrays of the type's width (uint16, uint32, uint64). The string `dtype` (s16 s32 s64, u16 u32 u64,
-b16 b32 b64) states how their bits are read. Results are unsigned arrays, too. Arithmetic wraps. Operands have at least
-one axis, broadcast as in numpy, and are not changed. Shift counts, positions and lengths are uint32. The PTX ISA's
-sections are "Integer Arithmetic Instructions", "Extended-Precision Integer Arithmetic Instructions" and "Logic and
-Shift Instructions".
+Operands are unsigned arrays of the type's width (uint16, uint32, uint64). The PTX type `dtype` (s16 s32 s64, u16 u32
+u64, b16 b32 b64) determines whether their bits are read as signed numbers. Results are unsigned arrays, too. On
+overflow, arithmetic wraps around. Operands have at least one axis, broadcast as in numpy, and are not changed. Shift
+counts, positions and lengths are uint32. See PTX ISA, "Integer Arithmetic Instructions", "Extended-Precision Integer
+Arithmetic Instructions" and "Logic and Shift Instructions".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _is_signed(dtype: str) -> bool:
 
 
 def _as(x: Array, dtype: str) -> Array:
-    """`x` viewed as signed or unsigned numbers, as `dtype` states."""
+    """Views `x` as signed or unsigned numbers, depending on `dtype`."""
     width = _width(dtype)
     return x.view(_SIGNED[width] if _is_signed(dtype) else _UNSIGNED[width])
 
@@ -39,14 +39,14 @@ def _bits(x: Array) -> Array:
 
 
 def _widened(x: Array, dtype: str) -> Array:
-    """`x` sign- or zero-extended to twice its width, as unsigned bits."""
+    """Sign- or zero-extends `x` to twice its width, as an unsigned array."""
     width = 2 * _width(dtype)
     return _bits(_as(x, dtype).astype((_SIGNED if _is_signed(dtype) else _UNSIGNED)[width]))
 
 
 def _count(b: Array, limit: int, kind: type[np.unsignedinteger[Any]]) -> Array:
-    """The shift count `b`, clamped to `limit`, in the type of the shifted value. numpy gives 0 for a shift by the whole
-    width."""
+    """Clamps the shift count `b` to `limit`, and converts it to the type of the shifted value. In numpy, a shift by the
+    whole width gives 0."""
     return np.minimum(b, np.uint32(limit)).astype(kind)
 
 
@@ -97,7 +97,7 @@ def mad_hi(a: Array, b: Array, c: Array, dtype: str, saturate: bool = False) -> 
 
 
 def addc(a: Array, b: Array, carry: Array | None) -> tuple[Array, Array]:
-    """`add.cc` (`carry` is None) and `addc{.cc}`: (a + b + carry, carry out). Carries are bool arrays."""
+    """`add.cc` (`carry` is None) and `addc{.cc}`: returns (a + b + carry, carry out). Carries are bool arrays."""
     d = a + b
     out = d < a
     if carry is not None:
@@ -107,25 +107,26 @@ def addc(a: Array, b: Array, carry: Array | None) -> tuple[Array, Array]:
 
 
 def subc(a: Array, b: Array, carry: Array | None) -> tuple[Array, Array]:
-    """`sub.cc` (`carry` is None, which counts as 1) and `subc{.cc}`: (a + ~b + carry, carry out). The carry out is 1 if
-    nothing is borrowed. GPUs add ~b (`IADD3`), as the result of a `sub.cc` followed by an `addc` shows."""
+    """`sub.cc` (`carry` is None and counts as 1) and `subc{.cc}`: returns (a + ~b + carry, carry out). The carry out is
+    1 if there is no borrow. A `sub.cc` followed by an `addc` shows that GPUs also add ~b (`IADD3`)."""
     return addc(a, ~b, np.array(True) if carry is None else carry)
 
 
 def madc(a: Array, b: Array, c: Array, carry: Array | None, dtype: str, mode: str) -> tuple[Array, Array]:
-    """`mad.{hi,lo}.cc` (`carry` is None) and `madc.{hi,lo}{.cc}`: (half of the product + c + carry, carry out)."""
+    """`mad.{hi,lo}.cc` (`carry` is None) and `madc.{hi,lo}{.cc}`: returns (upper or lower half of a * b + c + carry,
+    carry out)."""
     return addc(a * b if mode == "lo" else mulhi(a, b, dtype), c, carry)
 
 
 def _parts(x: Array, dtype: str, width: int) -> list[Array]:
-    """The fields of `width` bits of a 32-bit register, lowest first, as int64."""
+    """Splits a 32-bit register into fields of `width` bits, lowest first, as int64 arrays."""
     kind = (_SIGNED if _is_signed(dtype) else _UNSIGNED)[width]
     shifts = range(0, 32, width)
     return [(x >> np.uint32(s)).astype(_UNSIGNED[width]).view(kind).astype(np.int64) for s in shifts]
 
 
 def dp4a(a: Array, b: Array, c: Array, a_type: str, b_type: str) -> Array:
-    """`dp4a.atype.btype`: c plus the four products of the bytes of a and b. The types of a and b (s32 or u32) state
+    """`dp4a.atype.btype`: c plus the dot product of the bytes of a and b. The types of a and b (s32 or u32) state
     whether the bytes are signed or unsigned."""
     for x, y in zip(_parts(a, a_type, 8), _parts(b, b_type, 8), strict=True):
         # Sums wrap, so the order of the four products does not matter.
@@ -134,7 +135,7 @@ def dp4a(a: Array, b: Array, c: Array, a_type: str, b_type: str) -> Array:
 
 
 def dp2a(a: Array, b: Array, c: Array, a_type: str, b_type: str, mode: str) -> Array:
-    """`dp2a.{lo,hi}.atype.btype`: c plus the products of the two halves of a with two bytes of b. Mode lo uses the
+    """`dp2a.{lo,hi}.atype.btype`: c plus the dot product of the two halves of a and two bytes of b. Mode lo uses the
     lower two bytes of b, and mode hi uses the upper two."""
     low, high = _parts(a, a_type, 16)
     first = {"lo": 0, "hi": 2}[mode]
@@ -143,8 +144,8 @@ def dp2a(a: Array, b: Array, c: Array, a_type: str, b_type: str, mode: str) -> A
 
 
 def bfe(a: Array, b: Array, c: Array, dtype: str) -> Array:
-    """`bfe`: the bit field of a with position b and length c, both taken modulo 256. The field is sign-extended if
-    `dtype` is signed."""
+    """`bfe`: c bits of a, from bit b on. b and c are taken modulo 256. The result is sign-extended if `dtype` is
+    signed."""
     width, kind = _width(dtype), _UNSIGNED[_width(dtype)]
     position, length = b & np.uint32(0xFF), c & np.uint32(0xFF)
     taken = np.minimum(length, np.uint32(width) - np.minimum(position, np.uint32(width)))
@@ -157,8 +158,8 @@ def bfe(a: Array, b: Array, c: Array, dtype: str) -> Array:
 
 
 def bfi(a: Array, b: Array, c: Array, d: Array, dtype: str) -> Array:
-    """`bfi`: b, with the d lowest bits of a inserted at position c. c and d are taken modulo 256. Bits beyond the top
-    are cut off."""
+    """`bfi`: b, where d bits from bit c on are replaced by the d lowest bits of a. c and d are taken modulo 256. Bits
+    past the width of b are dropped."""
     width, kind = _width(dtype), _UNSIGNED[_width(dtype)]
     position = _count(c & np.uint32(0xFF), width, kind)
     field = ~(~kind(0) << _count(d & np.uint32(0xFF), width, kind)) << position
@@ -166,7 +167,7 @@ def bfi(a: Array, b: Array, c: Array, d: Array, dtype: str) -> Array:
 
 
 def _bit_length(x: Array) -> Array:
-    """Number of bits up to the highest set bit, as uint32. The result is 0 for 0."""
+    """Returns the number of bits up to the highest set bit, as uint32, and 0 for 0."""
     width = x.dtype.itemsize * 8
     filled, step = x, 1
     # numpy has no integer logarithm, so all bits below the highest set bit are set and then counted.
@@ -177,9 +178,9 @@ def _bit_length(x: Array) -> Array:
 
 
 def bfind(a: Array, dtype: str, shiftamt: bool = False) -> Array:
-    """`bfind{.shiftamt}`: position (uint32) of the highest bit that differs from the sign, or 0xffffffff if there is
-    none. The sign of an unsigned type is 0. With `shiftamt`, the result is the number of places by which a left shift
-    moves that bit to the top."""
+    """`bfind{.shiftamt}`: position (uint32) of the highest bit that differs from the sign bit, or 0xffffffff if there
+    is none. For unsigned types, it is the highest set bit. With `shiftamt`, the result is the count of the left shift
+    that moves this bit to the top."""
     if _is_signed(dtype):
         x = _as(a, dtype)
         a = _bits(x ^ (x >> x.dtype.type(_width(dtype) - 1)))
@@ -210,10 +211,10 @@ def brev(a: Array) -> Array:
 
 
 def fns(mask: Array, base: Array, offset: Array) -> Array:
-    """`fns.b32`: position of the offset-th set bit of `mask`, counted from bit `base` on. A negative `offset` counts
-    downwards. The result is 0xffffffff if there is no such bit.
+    """`fns.b32`: position of the `offset`-th set bit of `mask`, counted upwards from bit `base`, or downwards if
+    `offset` is negative. If there is no such bit, or if `base` > 31, the result is 0xffffffff.
 
-    The ISA leaves `base` > 31 undefined. For such a `base`, this function finds no bit.
+    The ISA leaves `base` > 31 undefined.
     """
     mask, base, offset = np.broadcast_arrays(mask, base, offset)
     start, wanted = base.astype(np.int64), offset.view(np.int32).astype(np.int64)
@@ -231,8 +232,8 @@ def fns(mask: Array, base: Array, offset: Array) -> Array:
     return d
 
 
-# For each mode of prmt, four selectors of four nibbles each. Two control bits choose one of the selectors (ISA, tables
-# of "prmt").
+# For each mode of prmt, four constants that contain four selectors each. The low two bits of c choose the constant (PTX
+# ISA, tables of "prmt").
 _PRMT_MODES = {
     "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
     "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
@@ -244,8 +245,8 @@ _PRMT_MODES = {
 
 
 def prmt(a: Array, b: Array, c: Array, mode: str | None = None) -> Array:
-    """`prmt.b32{.mode}`: four bytes, each selected from the eight bytes of {b, a}. In the generic form, bit 3 of a
-    selector replicates the byte's sign bit."""
+    """`prmt.b32{.mode}`: selects each byte of the result from the bytes of a (0 to 3) and b (4 to 7). Without a mode,
+    nibble i of c selects byte i. If bit 3 of the nibble is set, the byte becomes eight copies of its sign bit."""
     if mode is not None:
         c = np.array(_PRMT_MODES[mode], np.uint32)[c & np.uint32(3)]
     source = (b.astype(np.uint64) << np.uint64(32)) | a
@@ -254,7 +255,7 @@ def prmt(a: Array, b: Array, c: Array, mode: str | None = None) -> Array:
         select = c >> np.uint32(4 * place)
         shift = (select & np.uint32(7)) << np.uint32(3)
         byte = (source >> shift.astype(np.uint64)).astype(np.uint32) & np.uint32(0xFF)
-        # Bit 3 of a selector replaces the byte by eight copies of its sign bit.
+        # If bit 3 of the selector is set, the byte becomes eight copies of its sign bit.
         sign = select & np.uint32(8)
         if np.any(sign):
             replicated = (byte >> np.uint32(7)) * np.uint32(0xFF)
@@ -291,8 +292,8 @@ def shl(a: Array, b: Array, dtype: str) -> Array:
 
 
 def shr(a: Array, b: Array, dtype: str) -> Array:
-    """`shr`: a >> b. A count above the width is clamped to the width. The bits that become free are filled with the
-    sign bit for signed types, and with 0 for other types."""
+    """`shr`: a >> b. A count above the width is clamped to the width. Signed types shift in the sign bit, and other
+    types zeros."""
     width = _width(dtype)
     if _is_signed(dtype):
         return _bits(_as(a, dtype) >> _as(_count(b, width - 1, _UNSIGNED[width]), dtype))
@@ -300,8 +301,8 @@ def shr(a: Array, b: Array, dtype: str) -> Array:
 
 
 def shf(a: Array, b: Array, c: Array, direction: str, mode: str) -> Array:
-    """`shf.{l,r}.{clamp,wrap}.b32`: the 64 bits {b, a}, shifted by min(c, 32) for clamp or by c mod 32 for wrap. The
-    result is the upper word for l and the lower word for r."""
+    """`shf.{l,r}.{clamp,wrap}.b32`: shifts the 64-bit number with the upper word b and the lower word a. The count is
+    min(c, 32) for clamp and c mod 32 for wrap. The result is the upper word for l and the lower word for r."""
     count = (np.minimum(c, np.uint32(32)) if mode == "clamp" else c & np.uint32(31)).astype(np.uint64)
     source = (b.astype(np.uint64) << np.uint64(32)) | a
     if direction == "l":
@@ -316,8 +317,8 @@ def sad(a: Array, b: Array, c: Array, dtype: str) -> Array:
 
 
 def _divide(a: Array, b: Array, dtype: str) -> tuple[Array, Array]:
-    """(quotient, remainder) as unsigned bits. The quotient is rounded towards zero, and the remainder has the sign of
-    a. A divisor of 0 is replaced by 1."""
+    """Returns (quotient, remainder) as unsigned arrays. The quotient is rounded towards zero, and the remainder has the
+    sign of a. A divisor of 0 is replaced by 1."""
     # numpy would warn of a division by 0. `div` and `rem` replace the result for such elements.
     b = np.where(b == 0, b.dtype.type(1), b)
     if not _is_signed(dtype):
@@ -332,8 +333,8 @@ def _divide(a: Array, b: Array, dtype: str) -> tuple[Array, Array]:
 def div(a: Array, b: Array, dtype: str) -> Array:
     """`div`: a / b, rounded towards zero. MININT / -1 wraps to MININT.
 
-    The ISA leaves division by zero unspecified. Here a division by zero sets all bits of the result, as measured on an
-    H200 for every width.
+    The ISA does not specify division by zero. This function then sets all bits of the result, as measured on an H200
+    for every width.
     """
     # `undefined.py` tracks quotients of divisions by 0. A launch still needs a value for such quotients.
     return np.where(b == 0, ~b.dtype.type(0), _divide(a, b, dtype)[0])
@@ -346,8 +347,8 @@ def rem(a: Array, b: Array, dtype: str) -> Array:
 
 
 def szext(a: Array, b: Array, dtype: str, mode: str) -> Array:
-    """`szext.{clamp,wrap}`: the b lowest bits of a, extended as s32 or u32. If b > 31, clamp returns a, and wrap takes
-    b modulo 32."""
+    """`szext.{clamp,wrap}`: the b lowest bits of a, sign-extended for s32 and zero-extended for u32. If b > 31, clamp
+    returns a, and wrap takes b modulo 32."""
     n = b & np.uint32(31)
     above = ~np.uint32(0) << n
     if mode == "clamp":
@@ -360,8 +361,8 @@ def szext(a: Array, b: Array, dtype: str, mode: str) -> Array:
 
 
 def bmsk(a: Array, b: Array, mode: str) -> Array:
-    """`bmsk.{clamp,wrap}.b32`: b set bits from bit a on, cut off at the top. In mode wrap, a and b are taken modulo
-    32."""
+    """`bmsk.{clamp,wrap}.b32`: a mask of b set bits from bit a on. Bits past bit 31 are dropped. In mode wrap, a and b
+    are taken modulo 32."""
     if mode == "wrap":
         a, b = a & np.uint32(31), b & np.uint32(31)
     position = np.minimum(a, np.uint32(32))
@@ -369,7 +370,7 @@ def bmsk(a: Array, b: Array, mode: str) -> Array:
 
 
 def abs(a: Array, dtype: str) -> Array:
-    """`abs`: |a|. MININT stays MININT. Read as unsigned, the bits of MININT are its magnitude."""
+    """`abs`: |a|. MININT stays MININT, whose bits read as unsigned are its magnitude."""
     return _bits(np.abs(_as(a, dtype)))
 
 

@@ -1,8 +1,8 @@
-"""Sets of accesses that are ordered before a point of a launch. Threads publish and learn such sets (PTX ISA 8.9.5).
+"""Represents knowledge: the set of accesses that are ordered before a point of a launch. Threads publish and learn such
+sets (PTX ISA 8.9.5).
 
-A time is a count of synchronisation events (`ordering.py`). Knowledge belongs to one thread. For each block, there is a
-time up to which the accesses of all its threads are known. For single threads, there may be a later time up to which
-their accesses are known.
+Time is a count of synchronisation events (`ordering.py`). Knowledge stores, for each block, the time up to which it
+contains all accesses of the block's threads. For single threads, it may store a later time.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 
 CTA, CLUSTER, GPU = range(3)  # scopes (PTX ISA 8.5); a launch is on one device, so .sys counts as .gpu
 Pages = dict[int, Any]  # for each block, the times of its threads; arrays are never modified, so they can be shared
-# A `Knowledge` value remembers up to this many of the earlier values that it contains. Joining it with one of these
-# earlier values costs nothing.
+# A `Knowledge` value stores the serial numbers of up to this many earlier values that it contains. Joining it with one
+# of these values costs nothing.
 MOST_COVERED = 16
 
 
 def scope_of(words: tuple[str, ...]) -> int:
-    """The scope of a strong operation or a fence, from the words of its opcode. An `atom` without a scope has .gpu."""
+    """Returns the scope of a strong operation or a fence, from the words of its opcode. Without a scope, the result is
+    .gpu."""
     if "cta" in words:
         return CTA
     return CLUSTER if "cluster" in words else GPU
@@ -44,13 +45,13 @@ def joined(one: Pages, other: Pages) -> Pages:
 
 
 class Knowledge:
-    """The accesses that are ordered before a point of the launch. Values are never modified, so that addresses and
-    threads can share them.
+    """The accesses that are ordered before a point of the launch. Objects are immutable, so that addresses and threads
+    can share them.
 
-    `until` has one time for each block. The value contains all accesses of the block's threads up to this time.
-    `threads` has such times for single threads. For each address, `writes` has such times for strong writes to that
-    address alone. A fence made these strong writes a release. These writes come after the fence, and so after the
-    accesses that the fence publishes.
+    `until` contains one time for each block. The knowledge includes all accesses of the block's threads up to this
+    time. `threads` contains such times for single threads. `writes` maps an address to such times for the strong writes
+    to this address. Each of these writes forms a release pattern with an earlier fence of the same thread: the write is
+    ordered after all accesses that are ordered before the fence.
     """
 
     serials = itertools.count(1)
@@ -94,9 +95,9 @@ def with_time(pages: Pages, block: int, thread: int, blank: Any, time: int) -> P
     return {**pages, block: page}
 
 
-# What release patterns publish. The keys are the (block, scope) of each pattern's first operation. An acquire pattern
-# learns from a release pattern if the last operation of the acquire pattern is morally strong with the first operation
-# of the release pattern. If a program names no scope below .gpu, there is only the key ANYBODY.
+# The knowledge that release patterns publish. Each key is the (block, scope) of the first operation of a release
+# pattern. A thread learns the knowledge if the last operation of its acquire pattern is morally strong with that first
+# operation. If a program uses no scope narrower than .gpu, the only key is ANYBODY.
 Items = dict[tuple[int, int], Knowledge]
 ANYBODY = (-1, GPU)
 
@@ -116,11 +117,10 @@ def merged(one: Items, other: Items) -> Items:
 
 @dataclass
 class Published:
-    """The last strong write to an address through which threads synchronise, and the knowledge that this write
-    publishes.
+    """The last strong write to an address, and the knowledge that this write publishes.
 
-    `own` has the items that the writer itself publishes. `previous` is the earlier write that this write has replaced.
-    Threads that see this write late read the value of the earlier write.
+    `own` contains the items that the writer adds to those of earlier writes. `previous` is the write before this one.
+    Threads that still load the old value (`delays.py`) observe `previous`.
     """
 
     time: int
@@ -136,8 +136,7 @@ class Published:
 
 @dataclass
 class Snapshot:
-    """What threads knew when they arrived at a barrier. Other threads learn the content of a snapshot when the barrier
-    completes."""
+    """What threads knew when they arrived at a barrier. Other threads learn it when the barrier completes."""
 
     row: Any  # times of the threads of the cluster
     knowledge: Knowledge | None
@@ -147,7 +146,7 @@ class Snapshot:
 
 
 def either(one: Any, other: Any) -> Any:
-    """The union of two `Knowledge` or of two `Snapshot` values. None stands for an empty one."""
+    """Returns the union of two `Knowledge` or of two `Snapshot` values. None is an empty value."""
     if one is None or other is None:
         return other if one is None else one
     return one.join(other)

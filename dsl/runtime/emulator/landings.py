@@ -1,9 +1,10 @@
-"""Copies that an mbarrier completes, and the threads for which the copies are complete.
+"""Tracks which asynchronous copies an mbarrier has completed, and for which threads.
 
 `cp.async.mbarrier.arrive` makes a thread's earlier copies arrive at an mbarrier. A tensor copy (`tensor_copies.py`)
-arrives when its bytes have come. An arrived copy is complete for threads that have waited for the mbarrier's phase, and
-for accesses that are ordered after such a wait. For all other accesses the copy stays in flight, even for accesses of
-the issuing thread. So the shadow memory keeps the stamps of the copies, and a separate table has their arrivals.
+arrives when its bytes are written. An arrived copy is complete for threads that have waited for the mbarrier's phase,
+and for accesses that are ordered after such a wait. For all other accesses, even those of the issuing thread, the copy
+stays in flight. So the shadow memory still marks the destination as in flight, and a separate table stores the
+arrivals.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from .stamps import U, threads_of
 
 
 class Landing:
-    """The copies that arrived in one phase of one mbarrier. `waiters` has the stamps of the waits that saw the phase
-    complete.
+    """The copies that arrived in one phase of one mbarrier. `waiters` contains the stamps of the waits that have
+    returned true for this phase.
 
-    `loads` has the copies whose bytes the mbarrier counts, such as tensor copies.
+    `loads` contains the copies whose bytes the mbarrier counts, such as tensor copies.
     """
 
     def __init__(self) -> None:
@@ -42,8 +43,8 @@ class Landing:
                 self.table.seen_by(self.number, threads_of(fresh))
 
     def known(self, addresses: Any, g: Any, lanes: Any) -> Any:
-        """For each of `lanes` (positions in the group): has the lane itself waited, or is the wait of another thread
-        ordered before the lane?"""
+        """Returns a mask of `lanes` (positions in the group): whether the lane itself has waited, or another thread's
+        wait is ordered before the lane's access."""
         known = np.isin(g.lane("gid")[lanes], threads_of(self.waiters))
         for stamp in self.waiters:
             rest = np.flatnonzero(~known)
@@ -54,15 +55,15 @@ class Landing:
 
 
 class Landings:
-    """For each granule of a shadow memory: the number of the copy that filled the granule last, and the number of that
-    copy's landing. The number 0 means that there is no copy or no landing."""
+    """Stores, for each granule of a shadow memory, the number of the copy that filled the granule last, and the number
+    of that copy's `Landing`. 0 means that there is none."""
 
     def __init__(self, count: int, block_lanes: int):
         self.copies = np.zeros(count, np.int64)
         self.landing = np.zeros(count, np.int32)
         self.list: list[Landing] = []
         self.block_lanes = block_lanes
-        # A table keeps the threads that have waited, since all threads of a block may wait for each of many landings.
+        # A table stores which threads have waited, since all threads of a block may wait for many landings.
         self.waited = np.zeros((64, block_lanes), bool)  # by landing and thread of the mbarrier's block
         self.blocks = np.zeros(64, np.int64)
 
@@ -75,8 +76,7 @@ class Landings:
         place.put(self.landing, granule, 0)
 
     def land(self, units: Any, number: int, landing: Landing) -> None:
-        """Records that the copy `number` has arrived. Granules that have been overwritten since the copy are left
-        unchanged."""
+        """Records that the copy `number` has arrived. Skips granules that have been overwritten since the copy."""
         if landing.table is None:
             self.list.append(landing)
             landing.table, landing.number = self, len(self.list)
@@ -87,8 +87,8 @@ class Landings:
         self.landing[own] = landing.number
 
     def has_waited(self, number: int, threads: Any) -> Any:
-        """For each of `threads`, which belong to the mbarrier's block: has the thread waited for the landing
-        `number`?"""
+        """Returns a mask of `threads`, which must belong to the mbarrier's block: whether each has waited for the
+        landing `number`."""
         return self.waited[number, (threads % U(self.block_lanes)).astype(np.int64)]
 
     def seen_by(self, number: int, threads: Any) -> None:
@@ -99,7 +99,7 @@ class Landings:
         self.blocks[number] = int(threads[0] // size)
 
     def known(self, units: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """For each access of a lane to a granule: is the copy that filled the granule complete for the lane?"""
+        """Returns a mask: whether the copy that filled the granule `units[i]` is complete for the lane `lanes[i]`."""
         which = self.landing[units]
         thread = g.lane("gid")[lanes].astype(np.int64)
         known = self.waited[which, thread % self.block_lanes]
@@ -110,9 +110,9 @@ class Landings:
         return known
 
     def known_by_order(self, which: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """The same as `known` for lanes that have not waited themselves: is a wait of another thread ordered before the
-        access? Each pair of lane and landing is looked up once. The waits of other threads are tried one after another.
-        In most cases, the first wait is already ordered before the access."""
+        """Like `known`, but for lanes that have not waited themselves: checks whether a wait of another thread is
+        ordered before the access. Each pair of lane and landing is checked once. The waits of other threads are checked
+        one after another, since the first wait is mostly ordered before the access."""
         asked, first, back = np.unique(which.astype(np.int64) * g.n + lanes, return_index=True, return_inverse=True)
         waiters = [self.list[number - 1].waiters for number in which[first].tolist()]
         found, count = np.zeros(len(asked), bool), 0

@@ -1,4 +1,5 @@
-"""One launch: puts the arguments into memory, runs the blocks in waves, and collects findings, counters and results."""
+"""Emulates one launch: copies the arguments to memory, runs the blocks in waves, and collects findings, counters and
+results."""
 
 from __future__ import annotations
 
@@ -44,18 +45,18 @@ from .wave import Wave, WaveRegisters
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
 TIME_LIMIT = 300.0  # seconds
-# Largest number of bytes of registers in a wave. With 3 MiB, the registers would fit in a second-level cache. But the
-# launch would have more waves with smaller numpy operations, which cost more than the cache saves.
+# Largest number of bytes of registers in a wave. Registers of 3 MiB would fit in a second-level cache. But the launch
+# would then have more waves with smaller numpy operations, which costs more than the cache saves.
 ROWS_BYTES = 12 << 20
 RESIDENT_WAVES = 16
 # Number of threads that run at once on the largest device known here, an H100 or H200 with 132 multiprocessors. If this
 # many resident threads wait for blocks that have not started, those blocks can never start, which is a deadlock.
 RESIDENT_LANES = 132 * 2048
-# With a seed, a launch is cut into at most this many waves. When all waves spin, one turn of each wave costs some
-# milliseconds.
+# With a seed, a launch is split into this many waves at most, if they fit. When all waves poll, a turn of each wave
+# costs some milliseconds.
 WAVES_BY_CHANCE = 4
-SPINS = 4  # number of turns that a wave spins before it lets another wave run
-# Kinds of findings that a wait would have prevented. If the thread did not repeat an mbarrier wait that returned false,
+SPINS = 4  # number of turns that a wave runs before it lets another wave run
+# Kinds of findings that a missing wait may cause. If the thread did not repeat an mbarrier wait that returned false,
 # the report names this wait.
 NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}
 Extent = int | Sequence[int]
@@ -65,10 +66,10 @@ Shape = tuple[Extent, Extent, Extent, tuple[int, int]]
 
 @dataclass
 class Result:
-    """The result of a launch. `findings` is filled only if findings are collected. `output` is the text that the kernel
-    printed. For the allocation at each watched address, `writers` has the last writer of each byte. `notes` describes
-    code that is strictly faulty but does no harm. `touched` has the memory that this launch accessed. Overlapping
-    launches are checked against `touched`."""
+    """The result of a launch. `findings` is empty unless findings are collected. `output` is the text that the kernel
+    printed. `writers` contains, for the allocation at each watched address, the last writer of each byte. `notes`
+    describes code that violates the PTX ISA but is harmless. `touched` contains the memory that this launch accessed,
+    for checks of overlapping launches."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
@@ -89,12 +90,12 @@ def align(offset: int, to: int) -> int:
 
 
 class BudgetSpent(Exception):
-    """Raised to stop the launch after the reason was reported."""
+    """Raised to stop a launch, after the reason has been reported."""
 
 
 class StandsStillError(Exception):
-    """Every thread of a rehearsal (`forward.py`) repeats its loop, and nothing changes. `finding` is the finding to
-    report if there are blocks that have not started yet."""
+    """Raised if every thread of a rehearsal (`forward.py`) repeats its loop, and nothing changes. `finding` is to be
+    reported if some blocks have not started yet."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
@@ -119,7 +120,7 @@ class RunningLaunch:
         time_limit: float = TIME_LIMIT,
         from_middle: bool = False,
     ):
-        """`shared` is (bytes, alignment) of the dynamic shared memory. Raises LaunchRefusedError."""
+        """`shared` is (bytes, alignment) of dynamic shared memory. Raises LaunchRefusedError for an invalid launch."""
         self.program, self.memory = program, memory
         self.barriers: Mapping[int, str] = {}
         self.overlap: Overlap | None = None
@@ -177,7 +178,7 @@ class RunningLaunch:
 
     @cached_property
     def map_proxy(self) -> MapProxy:
-        """Records which threads have released and acquired tensor maps in global memory."""
+        """The record of threads that have released or acquired tensor maps in global memory."""
         return MapProxy(self)
 
     @cached_property
@@ -186,8 +187,7 @@ class RunningLaunch:
         return ProxyFences(self.blocks * self.block_lanes)
 
     def check_block(self, function: PtxFunction) -> None:
-        """Checks the block against `.reqntid`, the required shape, and `.maxntid`, the largest number of threads (PTX
-        ISA 11.4)."""
+        """Checks the block's shape against `.reqntid`, and its number of threads against `.maxntid` (PTX ISA 11.4)."""
         if function.required_block is not None and extent(function.required_block) != self.block:
             raise LaunchRefusedError(
                 f"{function.name} is for blocks of {extent(function.required_block)}, not {self.block}"
@@ -216,7 +216,7 @@ class RunningLaunch:
             else:
                 self.reserve(variable)
         self.shared_start = SHARED_START
-        # Dynamic shared memory begins at an odd multiple of the alignment that the PTX or the launch states. So the
+        # Dynamic shared memory begins at an odd multiple of the alignment that the PTX or the launch requires. So the
         # emulator finds PTX that relies on a larger alignment. Triton relies on the driver's alignment of 1024
         # (`shared_alignment`).
         dynamic_start = align(shared, 2 * dynamic) + dynamic if dynamic > 1 else shared
@@ -253,7 +253,8 @@ class RunningLaunch:
         self.addresses[variable.name] = allocation.address
 
     def set_arguments(self, arguments: list[bytes]) -> None:
-        """Puts the parameters into memory, one after another and aligned. Also makes the constants of the launch."""
+        """Copies the parameters to memory, one after another and aligned. Also creates the constants of the launch and
+        the spaces of device memory."""
         image, offset = bytearray(), 0
         offsets = {}
         for variable, data in zip(self.program.function.params, arguments, strict=True):
@@ -270,8 +271,8 @@ class RunningLaunch:
         # np.frombuffer may read past the end of the last parameter.
         padded = bytes(image) + bytes(64)
         self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
-        # A tensor map may have smaller elements than any load of the PTX. Then a granule of the shadow memory has the
-        # size of such an element.
+        # If a tensor has smaller elements than any load of the PTX, the granules of the shadow memory have the size of
+        # these elements.
         global_granule = min([self.program.granules["global"], *self.map_granules(arguments)])
         shadow = Shadow(
             "global", self.memory.top, global_granule, False, False, self.report, 0, self.program.has_chains
@@ -285,22 +286,22 @@ class RunningLaunch:
         self.constant_memory = GlobalSpace(self.memory, None, written)
 
     def map_granules(self, arguments: list[bytes]) -> list[int]:
-        """Element sizes in bytes of the tensors that tensor copies may access."""
+        """Returns the element sizes in bytes of the tensors that tensor copies may access."""
         found = {size for data in arguments if (size := element_bytes_of(data))}
         if self.program.reads_maps:
             found |= self.program.element_sizes | element_sizes(self.memory.data[: self.memory.top].tobytes())
         return sorted(found)
 
     def written_allocations(self, image: bytes, offsets: dict[str, int]) -> set[int]:
-        """Start addresses of the allocations that global stores may reach."""
+        """Returns the start addresses of the allocations that global stores may reach."""
         names = self.program.stored_through
         if ANYWHERE in names:
             return set(self.memory.starts)
         return {address for name in names for address in self.pointed_to(name, image, offsets)}
 
     def pointed_to(self, name: str, image: bytes, offsets: dict[str, int]) -> set[int]:
-        """Start addresses of the allocations that contain the variable `name`, or to which the parameter `name`
-        points."""
+        """Returns the start addresses of the allocations that contain the variable `name`, or to which the parameter
+        `name` points."""
         reached = [self.memory.find(self.addresses[name])] if name in self.addresses else []
         size = next((variable.size for variable in self.program.function.params if variable.name == name), 0)
         if size:
@@ -309,8 +310,8 @@ class RunningLaunch:
         return {allocation.address for allocation in reached if allocation is not None}
 
     def meant_by(self, site: Site) -> EmulatedAllocation | None:
-        """The array whose pointer an instruction uses to compute its address. None if there is no such array or more
-        than one."""
+        """Returns the array from whose pointer an instruction computes its address. Returns None if there is no such
+        array, or more than one."""
         if site.number not in self.meant:
             names = self.program.accessed_through(site.ins)
             found = {address for name in names for address in self.pointed_to(name, *self.parameters)}
@@ -320,7 +321,7 @@ class RunningLaunch:
         return self.meant[site.number]
 
     def stores_to(self, address: int) -> list[PtxInstruction]:
-        """The stores and atomic operations of the program that may reach the allocation that starts at `address`."""
+        """Returns the stores and atomic operations that may reach the allocation at the start address `address`."""
         return [
             ins
             for name, stores in self.program.stored_through.items()
@@ -349,13 +350,12 @@ class RunningLaunch:
         return None
 
     def is_shared(self, name: str) -> bool:
-        """Does the variable `name` lie in shared memory? In a cluster, a shared variable has another address in each
-        block."""
+        """Checks whether `name` is a variable in shared memory. In a cluster, its address differs between blocks."""
         return name in self.program.variables and self.program.variables[name].space == "shared"
 
     def special(self, name: str) -> int | None:
-        """The value of the special register `name` if it is the same for all threads of the launch, else None. Counts
-        of multiprocessors and warps are those of an H100: 132 multiprocessors with 64 warps each."""
+        """Returns the value of the special register `name` if it is the same for all threads of the launch, else None.
+        `%nsmid` and `%nwarpid` are those of an H100: 132 multiprocessors with 64 warps each."""
         shapes = {
             "%ntid": self.block,
             "%nctaid": self.grid,
@@ -382,8 +382,8 @@ class RunningLaunch:
     # Running
 
     def wave_blocks(self) -> int:
-        """Number of blocks in a wave. A wave has whole clusters: as many as `ROWS_BYTES` of registers allow, but at
-        least one."""
+        """Returns the number of blocks in a wave: as many whole clusters as memory limits such as `ROWS_BYTES` allow,
+        but at least one."""
         row_bytes = sum(self.program.slot_bytes) + 64
         # `ROWS_BYTES` does not limit a wave to fewer than 4,096 lanes, since a numpy operation costs less per lane in a
         # large wave.
@@ -391,22 +391,23 @@ class RunningLaunch:
         lanes = min(lanes, (64 << 20) // max(self.local_bytes, 1))
         cluster_lanes = self.block_lanes * self.cluster_size
         clusters = max(lanes // cluster_lanes, 1)
-        # The vector clocks of a wave have a word for each pair of threads of a cluster, and take at most 32 MiB.
+        # The vector clocks of a wave contain a word for each pair of threads of a cluster. They may occupy at most 32
+        # MiB.
         if self.program.needs_clocks:
             clusters = max(min(clusters, (32 << 20) // (4 * cluster_lanes**2)), 1)
         clusters = max(min(clusters, (64 << 20) // (self.arena * self.cluster_size)), 1)
         return clusters * self.cluster_size
 
     def fewer(self, size: int, clusters: int) -> int:
-        """Number of blocks in a wave. The seed chooses this number so that there are a few waves. Then blocks of a
-        later wave find the results of an earlier wave complete. In a single wave, each block would find the results of
-        all other blocks incomplete."""
+        """Returns a random number of blocks in a wave, so that there are a few waves. Blocks of a later wave then find
+        the results of an earlier wave complete. In a single wave, each block would find the results of all other blocks
+        incomplete."""
         least, most = max(-(-clusters // WAVES_BY_CHANCE), 1), size // self.cluster_size
         doublings = max(min(most, clusters) // least, 1).bit_length()
         return min(least << int(self.random.integers(doublings)), most) * self.cluster_size
 
     def run(self) -> None:
-        """Runs all blocks, unless a limit ends the launch."""
+        """Runs all blocks, unless the launch exceeds its budget or time limit."""
         clusters = np.arange(self.blocks // self.cluster_size)
         if self.seed:
             clusters = self.random.permutation(clusters)
@@ -417,7 +418,7 @@ class RunningLaunch:
             self.run_together(clusters, size)
         if self.device.shadow.reductions is not None:
             self.device.shadow.reductions.end_launch(self.clock.now)
-        # Only a second run tracks undefined quotients, since few launches divide by 0.
+        # Few launches divide by 0, so only a second run tracks the undefined quotients.
         if self.divided and self.judges_divisions and not self.program.divisions:
             raise DividedError
         self.end_scratch()
@@ -432,11 +433,10 @@ class RunningLaunch:
             self.rotate()
 
     def rehearse(self, phases: list[Any]) -> bool:
-        """Runs the phases one after another. A phase is an array of clusters, which run together. Returns True if all
-        clusters end, and False if the rehearsal reaches a limit first. Raises StandsStillError if the clusters stand
-        still."""
-        # Waves get short turns if the program has no mbarriers. A wait at an mbarrier needs longer turns, since the
-        # wait may first return false 128 times (`mbarriers.py`).
+        """Runs the phases one after another. A phase is an array of clusters, which run together. Returns False if a
+        limit ends the rehearsal, else True. Raises StandsStillError if the clusters make no more progress."""
+        # If the program has no mbarriers, each wave runs only for a short turn. A wait at an mbarrier needs longer
+        # turns, since it may first return false 128 times (`mbarriers.py`).
         self.rehearses, self.hurries = True, not self.program.has_mbarriers
         size = self.wave_blocks()
         with np.errstate(all="ignore"), suppress(BudgetSpent):
@@ -450,13 +450,13 @@ class RunningLaunch:
         return self.begun // self.threads // self.cluster_size
 
     def admit(self) -> None:
-        """Lets the next wave start."""
+        """Starts the next wave."""
         wave = Wave(self, self.waiting.pop())
         self.active.append(wave)
         self.begun += int(wave.exists.sum())
 
     def rotate(self) -> None:
-        """Runs each active wave until it ends or only spins. When all waves spin, lets further blocks start."""
+        """Runs each active wave for a turn, or until it ends. If all waves only poll, starts further blocks."""
         for wave in list(self.active):
             until = wave.turns + (1 if self.hurries else SPINS)
             while wave.turns < until or (len(self.active) == 1 and not self.may_admit(wave, until)):
@@ -468,7 +468,7 @@ class RunningLaunch:
                     self.stuck()
                 if self.rehearses and self.spins.steps > MOST_STEPS:
                     raise BudgetSpent
-        # Blocks that stand still may wait for blocks that have not started. Further blocks start as long as a device
+        # Blocks without progress may wait for blocks that have not started. Further blocks start as long as a device
         # has room.
         is_stuck = self.spins.rotated(self.active)
         resident = sum(wave.lanes for wave in self.active)
@@ -478,7 +478,7 @@ class RunningLaunch:
             self.stuck()
 
     def all_spaces(self) -> list[Space]:
-        """All memory spaces that the active waves may write."""
+        """Returns all memory spaces that the active waves may write."""
         return [
             self.device,
             *(space for wave in self.active for name, space in wave.spaces.items() if name != "global"),
@@ -499,14 +499,14 @@ class RunningLaunch:
 
     def dissolve(self) -> None:
         """Drops all objects that the launch refers to. The launch and its waves refer to each other. So without this
-        call, their arrays and the program would stay until a garbage collection. Without this call, the tests of matrix
-        products left 8.4 million objects to the garbage collector. With this call, they leave 2.5 million."""
+        call, their arrays and the program would stay until a garbage collection. The call reduced the objects that the
+        tests of matrix products leave to the garbage collector from 8.4 to 2.5 million."""
         for wave in self.active:
             vars(wave).clear()
         vars(self).clear()
 
     def registers_of(self, lanes: int) -> WaveRegisters:
-        """Registers for a wave of `lanes` lanes: those of an ended wave of the same size, or new ones."""
+        """Returns registers for a wave of `lanes` lanes: those of an ended wave of the same size, or new ones."""
         for index, spare in enumerate(self.spare_registers):
             if spare.lanes == lanes:
                 del self.spare_registers[index]
@@ -515,8 +515,8 @@ class RunningLaunch:
         return WaveRegisters(self, lanes)
 
     def may_admit(self, wave: Wave, until: int) -> bool:
-        """May another wave run now? Only a program that polls memory can wait for other blocks. In other programs, each
-        wave runs to its end before the next one starts."""
+        """Checks whether another wave may run now. If a program does not poll memory, each wave runs to its end before
+        the next one starts."""
         return self.program.waits_for_memory and wave.turns >= until
 
     # Findings
@@ -524,7 +524,7 @@ class RunningLaunch:
     def report(
         self, kind: Kind, message: str, g: Any, lane: int, site: Site | None, last_writer: str | None = None
     ) -> None:
-        """Raises the finding if `on_finding` is "raise". Otherwise keeps the first finding of each kind for each
+        """Raises EmulatorError if `on_finding` is "raise". Otherwise, stores the first finding of each kind for each
         instruction."""
         finding = self.described(kind, message, g, lane, site, last_writer)
         if self.on_finding == "raise":
@@ -535,8 +535,8 @@ class RunningLaunch:
             self.findings.append(finding)
 
     def note(self, kind: Kind, message: str, g: Any, lane: int, site: Site, last_writer: str | None) -> None:
-        """Keeps the first note of each kind for each instruction. A note describes code that is strictly faulty but
-        does no harm."""
+        """Stores the first note of each kind for each instruction. A note describes code that violates the PTX ISA but
+        is harmless."""
         if (kind, -2 - site.number) not in self.seen:
             self.seen.add((kind, -2 - site.number))
             self.notes.append(self.described(kind, message, g, lane, site, last_writer))
@@ -551,22 +551,23 @@ class RunningLaunch:
         return Finding(kind, message, block, thread, location, site.ptx_line if site else None, last_writer)
 
     def writer(self, stamp: int) -> tuple[Location | None, int | None, str]:
-        """The store whose stamp is `stamp`, as (source location, line of the PTX, text that names the thread)."""
+        """Returns (source location, PTX line, text that names the thread) for the store with the stamp `stamp`."""
         site, who = self.origins.site_of(stamp), self.origins.author(stamp)
         return (None, None, who) if site is None else (site.location, site.ptx_line, who)
 
     def end_scratch(self) -> None:
-        """Records what the launch has left in the workspaces."""
+        """Records in which state the launch has left the workspaces (`scratch.py`)."""
         if self.memory.scratch:
             end_scratch(self.device.shadow, self.memory.data, self.memory.scratch, self.writer)
 
     def writers(self, address: int) -> Writers | None:
-        """The last writer of each byte of the allocation at `address`. None if there is no such allocation."""
+        """Returns the last writer of each byte of the allocation at `address`, or None if there is no such
+        allocation."""
         allocation = self.memory.find(address)
         return None if allocation is None else writers_of(self.device.shadow, allocation, self.origins)
 
     def check_limits(self, g: Any, segment: Segment) -> None:
-        """Stops a launch that has run too many instructions or too long."""
+        """Stops a launch that has exceeded its instruction budget or its time limit."""
         if self.spent > self.budget:
             limit = (
                 f"the launch has run {self.spent} thread instructions, which is more than its budget of {self.budget}"
@@ -577,8 +578,8 @@ class RunningLaunch:
             self.stop(Kind.TIME, limit, g, segment.counters[-1][0] if segment.counters else None)
 
     def stuck(self) -> None:
-        """Reports that every thread that can run repeats a loop, and that nothing changes any more."""
-        # The report names a polling loop if one runs, else the segment that would run next.
+        """Reports a deadlock: every thread that can run repeats a loop, and nothing changes any more."""
+        # The report names a polling loop if there is one, else the segment that would run next.
         message = "every thread that can run repeats its loop, and nothing changes any more"
         polls, wave = self.spins.current(), self.active[0]
         if self.rehearses:
@@ -594,7 +595,7 @@ class RunningLaunch:
         self.stop(Kind.DEADLOCK, message, g, counted[-1][0] if counted else None)
 
     def stop(self, kind: Kind, message: str, g: Any, site: Site | None) -> None:
-        """Ends the launch with a finding. The finding names a polling loop if one runs, else `site`."""
+        """Ends the launch with a finding. The finding names a polling loop if there is one, else `site`."""
         polls = self.spins.current()
         blocks = sum(map(len, self.waiting))
         self.report(kind, message, g, 0, polls[0].site if polls else site, self.spins.text(blocks))
@@ -606,9 +607,9 @@ class RunningLaunch:
         return self.site_counters[site.number]
 
     def count_ptx_lines(self, result: LaunchCounters) -> None:
-        """Adds the counters of each PTX line to `result`. This function loops over all instructions, so only launches
-        with `ptx_lines` call it. For comparison, one kernel has 10,581 instructions, but only 1,137 pairs of a source
-        line and a kind of instruction. The waits of atomics must be counted before this call."""
+        """Adds the counters of each PTX line to `result`. Only launches with `ptx_lines` call this function, since it
+        loops over all instructions: in one kernel, over 10,581 instructions instead of 1,137 pairs (source line, kind
+        of instruction). The waits of atomics must be counted before this call."""
         found, runs = result.by_ptx_line, result.runs_of_ptx_lines
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
@@ -651,36 +652,36 @@ class RunningLaunch:
     def prepare(
         self, arguments: list[bytes], barriers: Mapping[int, str], after: Sequence[Touched] | None, keeps: bool
     ) -> None:
-        """Sets the arguments. Also sets the record of the memory that earlier, overlapping launches have touched. The
-        parameters are those of `emulate`."""
+        """Sets the arguments. Also sets up the checks against earlier launches that may overlap this one. `barriers`,
+        `after` and `keeps` are as in `emulate`."""
         self.barriers = barriers
         self.set_arguments(arguments)
         if after is not None or keeps:
             self.overlap = self.device.overlap = Overlap(self, after, keeps)
 
     def result(self, watch: Sequence[int], ptx_lines: bool) -> Result:
-        """The result of `emulate`, once all blocks have run."""
+        """Returns the result of `emulate`, once all blocks have run."""
         writers = {address: found for address in watch if (found := self.writers(address)) is not None}
         output = "".join(self.output)
         return Result(self.counted(ptx_lines), self.findings, output, writers, self.notes, self.touched())
 
     def touched(self) -> list[Touched]:
-        """The memory that this launch has accessed and that other launches may also access."""
+        """Returns the memory that this launch has accessed and that other launches may also access."""
         if self.overlap is None or not self.overlap.keeps:
             return []
         shared = [each for each in self.memory.allocations if not each.read_only]
         return self.overlap.touched(shared, self.program.function.name)
 
     def main_file(self) -> str | None:
-        """The source file of the kernel: the file of the first instruction with a `.loc`. If that instruction was
-        inlined, the result is the file of its outermost caller."""
+        """Returns the source file of the kernel: the file of the first instruction with a `.loc`. If that instruction
+        was inlined, returns the file of its outermost caller."""
         located = (site.location.chain()[-1].file for site in self.program.code.sites if site.location)
         return next(located, None)
 
 
 def line_in(location: Location | None, file: str | None) -> int | None:
-    """The line of `location` in `file`. In a chain of inlined calls, this is the innermost line in `file`. Compilers
-    write line 0 for "no line", so line 0 is skipped."""
+    """Returns the line of `location` in `file`: in a chain of inlined calls, the innermost line in `file`. Skips line
+    0, which compilers emit for "no line"."""
     if location is None:
         return None
     return next((place.line for place in location.chain() if place.file == file and place.line), None)
@@ -710,23 +711,23 @@ def emulate(
     keeps: bool = False,
     divisions: bool = False,
 ) -> Result:
-    """Runs one entry of a PTX text. If there is no finding, writes the array arguments back.
+    """Runs the kernel `entry` of a PTX text. If there is no finding, writes the array arguments back.
 
-    `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, and pointers and
-    tensor maps (`TensorMapArgument`) in a `Memory`. `shared_bytes` is the size of a block's dynamic shared memory. This
-    memory has the alignment that the text declares, or `shared_alignment`. `budget` limits thread instructions, and
-    `time_limit` limits seconds. A `seed` other than 0 permutes blocks and the order of atomics, and delays some blocks.
+    `args` contains numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, and pointers
+    and tensor maps (`TensorMapArgument`) in a `Memory`. `shared_bytes` is the size of a block's dynamic shared memory.
+    Its alignment is `shared_alignment`, or the declared one if that is larger. `budget` limits thread instructions, and
+    `time_limit` seconds. A `seed` other than 0 permutes blocks and the order of atomics, and delays some blocks.
 
     With `on_finding="raise"`, the first finding is raised as `EmulatorError`. With "collect", the first finding of each
-    kind and instruction is kept, and the run goes on where it can. A fault that does no harm becomes a note of the
-    result. For the allocation at each address of `watch`, the result states the last writer of each byte. With
-    `divisions`, uses of integers divided by 0 are reported, too. Raises `PtxError` for PTX that cannot be read or is
-    not supported. Raises LaunchRefusedError if `arch` does not run PTX for the text's target.
+    kind and instruction is stored, and the run continues if it can. A harmless fault becomes a note of the result. For
+    the allocation at each address in `watch`, the result contains the last writer of each byte. With `divisions`, uses
+    of integer quotients by 0 are reported, too. Raises `PtxError` for invalid or unsupported PTX. Raises
+    LaunchRefusedError if `arch` does not run PTX for the text's target.
 
-    With `blocks`, only the first `blocks` blocks of the grid run, in whole clusters. With `from_middle`, these blocks
-    are taken from the middle of the grid. `barriers` describes mbarriers, by their offsets in dynamic shared memory.
-    With `ptx_lines`, the result also has counters by line of the PTX. `after` has the memory touched by earlier
-    launches that may still run (`overlap.py`). With `keeps`, the result has the memory that this launch touched.
+    With `blocks`, only the first `blocks` blocks run, rounded up to whole clusters. With `from_middle`, blocks from the
+    middle of the grid run instead. `barriers` maps offsets of mbarriers in dynamic shared memory to names for messages.
+    With `ptx_lines`, the result also contains counters by PTX line. `after` is the memory accessed by earlier launches
+    that may still run (`overlap.py`). With `keeps`, the result contains the memory accessed by this launch.
     """
     keep_freed_memory()
     limits = seed, budget, on_finding, blocks, time_limit, from_middle
@@ -760,8 +761,8 @@ def run_once(
     ptx_lines: bool,
     divisions: bool,
 ) -> Result:
-    """Runs one launch as `emulate` does. Restores memory and raises DividedError if the launch divides by 0 and
-    `program` does not track the quotients."""
+    """Runs one launch; the parameters are those of `emulate`. If the launch divides by 0 and `program` does not track
+    the quotients, restores memory and raises DividedError."""
     arguments = Arguments(program, args)
     memory = arguments.memory
     may_go_again = divisions and program.divides and not program.divisions
@@ -789,9 +790,9 @@ def run_once(
 
 @dataclass
 class Rehearsed:
-    """The result of a rehearsal. `found` is the finding if the rehearsal ended in a standstill. `output` is the text
-    that the kernel had printed. `has_ended` is true if all blocks have ended. `begun` is the number of clusters that
-    have started."""
+    """The result of a rehearsal. `found` is the finding if the rehearsal stopped making progress, else None. `output`
+    is the text that the kernel printed. `has_ended` is true if all blocks have ended. `begun` is the number of clusters
+    that have started."""
 
     found: Finding | None
     output: str
@@ -807,8 +808,8 @@ def rehearsed(
     barriers: Mapping[int, str],
     phases: list[Any],
 ) -> Rehearsed:
-    """Runs the clusters of `phases`, one phase after another, and restores memory. The result reports only a
-    standstill. The launch itself reports all other findings."""
+    """Runs the clusters of `phases`, one phase after another, and then restores memory. Reports only a deadlock. The
+    launch itself reports all other findings."""
     arguments = Arguments(program, args)
     memory = arguments.memory
     before = memory.data[: memory.top].copy()
@@ -833,8 +834,8 @@ def rehearsed(
 def wait_for_later(
     program: EmulatedProgram, args: Sequence[Any], shape: Shape, limits: tuple[Any, ...], barriers: Mapping[int, str]
 ) -> Rehearsed | None:
-    """Returns the rehearsal if the first blocks of a launch stand still because they wait for later blocks. Returns
-    None if no block stands still, or if the later blocks also wait for the first blocks."""
+    """Returns the rehearsal if the first blocks of a launch hang because they wait for later blocks. Returns None
+    otherwise, or if the later blocks also wait for the first blocks."""
     told = program, args, shape, limits, barriers
     cluster = program.function.required_cluster or shape[2]
     clusters = np.arange(prod(extent(shape[0])) // prod(extent(cluster)))
@@ -850,16 +851,17 @@ def wait_for_later(
 
 @lru_cache(maxsize=32)
 def program_of(ptx: str, entry: str, divisions: bool = False) -> EmulatedProgram:
-    """The program of the entry `entry` in the text `ptx`. All launches of a text share the program, so each text is
-    read once."""
+    """Returns the program of the kernel `entry` in the text `ptx`. It is cached, so that all launches of a text share
+    it."""
     module = read_module(ptx)
     check_module(module)
     return EmulatedProgram(module, entry, divisions)
 
 
 def check_target(target: str, arch: str) -> None:
-    """PTX for sm_90 runs on sm_90 and later. PTX for sm_90a runs only on sm_90a. PTX for sm_100f runs on later devices
-    of its family, too (PTX ISA 11.1.2)."""
+    """Raises LaunchRefusedError if PTX for `target` does not run on `arch`. PTX for sm_90 runs on sm_90 and later, and
+    PTX for sm_90a only on sm_90a. PTX for sm_100f runs on sm_100 and on later devices of its family (PTX ISA
+    11.1.2)."""
     if not target:
         return
     wanted, have = number_of(target), number_of(arch)

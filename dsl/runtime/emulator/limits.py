@@ -1,8 +1,8 @@
-"""Limits on the PTX that the emulator accepts. The emulator refuses a text beyond a limit and names the line, before
-its own memory grows.
+"""Defines limits on the PTX that the emulator accepts. If a text exceeds a limit, the emulator raises an error with the
+line number before its memory use grows.
 
-Each limit is far above what compilers emit. A text that reaches all limits is still read or refused within 5 s and 1
-GB.
+Each limit is far above what compilers emit. The emulator accepts or refuses a text that reaches all limits within 5 s
+and 1 GB.
 """
 
 MOST_TEXT = 64 << 20  # bytes of a PTX text

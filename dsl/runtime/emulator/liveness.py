@@ -1,4 +1,4 @@
-"""Which registers are live at the start of each basic block."""
+"""Computes which registers are live at the start of each basic block."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 
 class Living:
-    """For each basic block, the registers that are live at its start: some path from there reads them before it writes
-    them.
+    """For each basic block, the registers that are live at its start. A register is live if some path from there reads
+    it before writing it.
 
-    `exposed` has the registers that a block reads before it writes them. `written` has all registers that it writes.
-    `targets` has the numbers of the blocks that may follow it. Sets of registers are integers with one bit for each
-    register, since there are hundreds of registers in hundreds of blocks. With integers, building 14 kernels of
+    For each block, `exposed` contains the registers that it reads before it writes them, `written` all registers that
+    it writes, and `targets` the numbers of its successors. Sets of registers are stored as integers with one bit for
+    each register, since there are hundreds of registers in hundreds of blocks. With integers, building 14 kernels of
     attention and matmul takes 1.35 s instead of 1.75 s.
     """
 
@@ -26,7 +26,7 @@ class Living:
         self.at_starts = live_at_starts(asked, kept, targets)
 
     def names_in(self, found: int) -> Iterator[str]:
-        """The names of the registers in the set `found`."""
+        """Yields the names of the registers in the set `found`."""
         while found:
             lowest = found & -found
             yield self.names[lowest.bit_length() - 1]
@@ -36,9 +36,9 @@ class Living:
 def exposed_and_written(
     blocks: Iterable[Iterable[tuple[Iterable[str], Iterable[str]]]],
 ) -> tuple[list[set[str]], list[set[str]]]:
-    """Two sets of registers for each block. The first has the registers that the block reads before it writes them. The
-    second has all registers that it writes. Each instruction of a block is a pair of the registers that it reads and
-    writes."""
+    """Returns two lists with one set for each block: the registers that the block reads before it writes them, and all
+    registers that it writes. Each instruction in `blocks` is a pair (registers that it reads, registers that it
+    writes)."""
     exposed: list[set[str]] = []
     written: list[set[str]] = []
     for block in blocks:
@@ -53,8 +53,8 @@ def exposed_and_written(
 
 
 def live_at_starts(exposed: list[int], kept: list[int], targets: list[list[int]]) -> list[int]:
-    """The set of live registers at the start of each block. `kept` has the registers that each block leaves unwritten.
-    A block is visited again only if more registers have become live at the start of a block that follows it."""
+    """Returns the set of live registers at the start of each block. `kept` contains the registers that each block does
+    not write. A block is visited again only if more registers have become live at the start of a successor."""
     live = list(exposed)
     before: list[list[int]] = [[] for _ in targets]
     for number, following in enumerate(targets):

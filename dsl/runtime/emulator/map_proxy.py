@@ -1,11 +1,11 @@
-"""Tensor maps in global memory: checks that changes of a map are visible to the tensor copies that read it.
+"""Tensor maps in global memory. Checks that a tensor copy sees all earlier changes of the map that it reads.
 
-Tensor copies read maps through the tensormap proxy. If ordinary stores have changed a map (`tensormap.replace` is such
-a store), the change must be released. The release is a `fence.proxy.tensormap::generic.release`, or the
-`tensormap.cp_fenceproxy` that wrote the map. A `fence.proxy.tensormap::generic.acquire` of the map's address must come
-between the release and the copy. A thread needs the release and the acquire even for a map that it wrote itself. A map
-that was written before the launch must be acquired, too. The start of a kernel is an acquire for all proxies except the
-tensormap proxy (PTX ISA 8.9.4). Maps in parameters and constants need no fences.
+Tensor copies read maps through the tensormap proxy. Ordinary stores and `tensormap.replace` change a map through
+another proxy, so a release and an acquire must follow the change. The release is a
+`fence.proxy.tensormap::generic.release`, or the `tensormap.cp_fenceproxy` that wrote the map. The acquire is a
+`fence.proxy.tensormap::generic.acquire` of the map's address, after the release and before the copy. A thread needs
+both even for a map that it wrote itself. A map that was written before the launch must be acquired, too. The start of a
+kernel acquires only for the other proxies (PTX ISA 8.9.4). Maps in parameters and constants need no fences.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .shadow import WRITES
 from .stamps import LAST_TIME, THREAD_SHIFT, TIME_SHIFT, U, threads_of
 from .tensor_maps import BYTES
 
-# A value that is not the stamp of any write.
+# No write has this value as its stamp.
 NEVER = U((1 << 64) - 1)
 
 
 @dataclass(frozen=True)
 class MapRelease:
-    """A release by one thread. The release covers the thread's own writes and the writes that barriers have ordered
-    before the release.
+    """A release by one thread. It covers the thread's own earlier writes, and the writes that barriers have ordered
+    before it.
 
-    `whole_warp` is true if all lanes of the thread's warp release together. `row` is the thread's vector clock, if
-    there are vector clocks.
+    `whole_warp` is true if all lanes of the thread's warp release together. `row` is a copy of the thread's vector
+    clock, or None if the program needs no vector clocks.
     """
 
     thread: int
@@ -44,7 +44,7 @@ class MapRelease:
     whole_warp: bool = False
 
     def covers(self, write: int, block_lanes: int) -> bool:
-        """Is the write with the stamp `write` ordered before the release?"""
+        """Returns whether the write with the stamp `write` is ordered before this release."""
         thread, time = int(threads_of(U(write))), write >> TIME_SHIFT
         if time == LAST_TIME:
             return False
@@ -63,8 +63,8 @@ class MapRelease:
 
 @dataclass(frozen=True)
 class MapAcquire:
-    """An acquire of a map by one thread. For each granule of the map, `writes` has the stamp of the last write at that
-    time. The stamp is replaced by NEVER if no thread had released that write."""
+    """An acquire of a map by one thread. `writes` has the stamp (time and thread) of the last write to each granule of
+    the map before the acquire. The stamp is NEVER if that write was not released."""
 
     time: int
     writes: Any
@@ -90,8 +90,8 @@ class MapProxy:
             known[found.thread, scope] = found
 
     def release_copy(self, g: Any, lane: int, address: int, scope: int) -> None:
-        """Records that a warp has copied a map to `address`. The warp's lowest lane, `lane`, stands for all its
-        lanes."""
+        """Records that a warp has copied a map to `address`. `lane` is the warp's lowest lane, and the release counts
+        for all lanes of the warp."""
         found = self.made(g, lane, self.launch.clock.tick(), scope, whole_warp=True)
         self.copied.setdefault(address, {})[found.thread >> 5] = found
 
@@ -102,7 +102,7 @@ class MapProxy:
         return MapRelease(int(g.lane("gid")[lane]), time, scope, *since, row, whole_warp)
 
     def acquire(self, g: Any, addresses: Any, scope: int) -> None:
-        """Each lane acquires those writes at its address whose release is ordered before this acquire."""
+        """Acquires those writes to the map at each lane's address whose release is ordered before this acquire."""
         time = self.launch.clock.tick()
         for lane, address in enumerate(addresses.tolist()):
             writes = self.writes_at(address)
@@ -112,8 +112,8 @@ class MapProxy:
             self.acquired.setdefault(address, {})[int(g.lane("gid")[lane])] = MapAcquire(time, writes)
 
     def is_released(self, write: int, address: int, g: Any, lane: int, scope: int) -> bool:
-        """Has `write` been released? The release must be ordered before `lane`, and the scopes must include both
-        threads."""
+        """Returns whether `write` was released before the lane's acquire. The scopes of the release and of the acquire
+        must include both threads."""
         cluster = self.releases.get(int(threads_of(U(write))) // g.ordering.cluster_lanes, {})
         for found in (*self.copied.get(address, {}).values(), *cluster.values()):
             if not found.covers(write, g.wave.block_lanes) or not self.is_before(found, g, lane):
@@ -134,8 +134,8 @@ class MapProxy:
     # Uses
 
     def writes_at(self, address: int) -> Any:
-        """The stamp of the last write to each granule of a map. The stamp is 0 if the launch has not written the
-        granule."""
+        """Returns the stamp of the last write to each granule of the map at `address`. The stamp is 0 if this launch
+        has not written the granule."""
         shadow = self.launch.device.shadow
         first, count = (address - GLOBAL_WINDOW) // shadow.granule, BYTES // shadow.granule
         found = np.zeros(count, U)
@@ -145,13 +145,13 @@ class MapProxy:
         return found
 
     def check_use(self, address: int, g: Any, site: Site) -> None:
-        """Reports the first lane that uses the map at `address` without having acquired the map."""
+        """Reports the first lane that uses the map at `address` and has not acquired the map's current content."""
         writes, acquired = self.writes_at(address), self.acquired.get(address, {})
         for lane in range(g.n):
             own = acquired.get(int(g.lane("gid")[lane]))
             if own is not None and (own.writes == writes).all():
                 continue
-            # An acquire by another thread is enough if a barrier has ordered this acquire before the copy.
+            # Another thread's acquire is enough if a barrier orders it before the copy.
             others = list(acquired.items())
             times = [each.time for _, each in others]
             before = ordered([thread for thread, _ in others], times, g, lane)
@@ -170,7 +170,7 @@ class MapProxy:
 
 
 def ordered(threads: list[int], at: list[int], g: Any, lane: int) -> Any:
-    """`at` has one time for each thread of `threads`. For each thread: is its access at this time ordered before the
-    current instruction of `lane`?"""
+    """Returns a mask: is the access of `threads[i]` at the time `at[i]` ordered before the current instruction of
+    `lane`?"""
     stamps = np.array(threads, U) << U(THREAD_SHIFT) | np.array(at, U) << U(TIME_SHIFT)
     return g.ordering.ordered(stamps, np.zeros(len(stamps), np.int64), g, np.full(len(stamps), lane))

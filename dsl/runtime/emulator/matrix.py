@@ -1,14 +1,14 @@
-"""Computes `mma.sync`, `ldmatrix` and `stmatrix` for many warps at once, on arrays of registers.
+"""Computes `mma.sync`, `ldmatrix`, `stmatrix` and `wgmma` for many warps at once, on arrays of registers.
 
-A register is an array [warps, 32] of uint32, or of uint64 if each element is one f64. A fragment is a list of
-registers, in the order of the operand's braces. The PTX ISA states the maps from (lane, element of the lane) to (row,
-column), in one section for each shape ("Matrix multiply-accumulate operation using mma instruction"). For each
-fragment, a table of this map is built only once.
+A register is an array [warps, 32] of uint32. If each element is one f64, a register is an array of uint64. A fragment
+is a list of registers, in the order of the operand's braces. The PTX ISA states, for each shape, which element of which
+lane is at which row and column ("Matrix multiply-accumulate operation using mma instruction"). Tables of these
+positions are built once and cached.
 
-Integer results are exact. An f64 result is a chain of fused multiply-adds that begins with C and runs along ascending
-k. The emulator's f64 results equal those of an H200 to the bit. Results of other float types follow a model with a
-bounded error. The products are exact. The products and C are added in float64, and the sum is rounded once, to nearest
-even, to the type of D. Hardware adds in another order and with another precision. The ISA leaves both open.
+Integer results are exact. An f64 result is a chain of fused multiply-adds. It starts with C and adds the products in
+ascending k, which gives the same bits as an H200. Results of other float types have a bounded error. Their products are
+exact. The products and C are added in float64, and the sum is rounded once, to nearest even, to the type of D. Hardware
+adds in another order and with another precision. The ISA leaves both open.
 """
 
 from __future__ import annotations
@@ -28,17 +28,21 @@ _NIBBLES, _FP8 = ("s4", "u4"), ("e4m3", "e5m2")
 
 
 def parse_shape(shape: str) -> tuple[int, int, int]:
-    """`"m16n8k32"` → (16, 8, 32)."""
+    """Parses a shape: `"m16n8k32"` becomes (16, 8, 32)."""
     m, rest = shape[1:].split("n")
     n, k = rest.split("k")
     return int(m), int(n), int(k)
 
 
 class WarpProduct(NamedTuple):
-    """The work of one warp in an `mma.sync` or a `wgmma`. Four warps share the rows of a `wgmma`. `products` counts
-    multiply-adds, each as the number of 16-bit multiply-adds that take the same time. The time of a multiply-add is
-    proportional to the width of its operands. Only f64 takes sixteen times as long as f16 (989 and 67 TFLOPS, H100 data
-    sheet). `operand_bytes` is the number of bytes that a `wgmma` reads from shared memory for the warp."""
+    """The work of one warp in an `mma.sync` or a `wgmma`. In a `wgmma`, each of the four warps computes a quarter of
+    the rows.
+
+    `products` counts multiply-adds in units of one 16-bit multiply-add. A multiply-add of 8-bit operands counts 1/2,
+    and one of 32-bit operands counts 2, because its time is proportional to the operands' width. An f64 multiply-add
+    counts 16 (989 and 67 TFLOPS, H100 data sheet). `operand_bytes` is the number of bytes that a `wgmma` reads from
+    shared memory for the warp.
+    """
 
     products: int = 0
     operand_bytes: int = 0
@@ -48,13 +52,14 @@ NO_PRODUCT = WarpProduct()
 
 
 def warp_product(opcode: Sequence[str], in_registers: bool = True) -> WarpProduct:
-    """The work of one warp in the instruction `opcode`. `in_registers` is true if the left operand is in registers."""
+    """Returns the work of one warp in the instruction `opcode`. `in_registers` states whether the operand A is in
+    registers."""
     at = next(i for i, word in enumerate(opcode) if word[0] == "m" and word[1:2].isdigit())
     m, n, k = parse_shape(opcode[at])
     types = [word for word in opcode[at + 1 :] if word in _WIDTH or word == "b1"]
     a_type = types[1]
     rows = m // 4 if opcode[0] == "wgmma" else m
-    # For each type, (times, over): a multiply-add counts as times / over 16-bit multiply-adds.
+    # A multiply-add of the type counts as times / over 16-bit multiply-adds.
     weights = {"f64": (16, 1), "b1": (1, 16)}
     width = _WIDTH.get(a_type, 16)
     times, over = weights.get(a_type, (width, 16))
@@ -67,18 +72,18 @@ def warp_product(opcode: Sequence[str], in_registers: bool = True) -> WarpProduc
 
 
 def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:
-    """Is the instruction mma.m8n8k4 with f16? This instruction computes four products. The lanes {4q..4q+3} and
-    {16+4q..16+4q+3} are quad pair q and compute product q."""
+    """Returns whether the instruction is mma.m8n8k4 with f16. It computes four separate products. The lanes 4q to 4q+3
+    and 16+4q to 16+4q+3, called a quad pair, compute product q."""
     return mnk == (8, 8, 4) and a_type == "f16"
 
 
 @cache
 def _places(operand: str, rows: int, words: int, per_word: int, layout: str) -> Array:
-    """The positions of each lane's registers in an operand of quad pairs, as an array [32, registers]. A position is an
-    index into the flattened array [matrix, row, word].
+    """Computes the positions of each lane's registers in an operand of mma.m8n8k4 with f16. Returns an array [32,
+    registers] of indices into the flattened array [matrix, row, word].
 
-    The axis `row` counts rows of A if `operand` is "a", and columns of B if `operand` is "b". If `operand` is "c", the
-    axis counts rows of C or D. If A has the layout col, or if B has the layout row, the axis runs along K instead.
+    `operand` is "a", "b" or "c" (C and D). The axis `row` counts rows of A, C and D, and columns of B. If A has the
+    layout col, or B the layout row, the axis runs along K instead.
     """
     lane, r = np.arange(32)[:, None], np.arange(rows * words * 4 // 32)[None, :]
     upper = np.where(lane < 16, 0, 4)
@@ -93,7 +98,8 @@ def _places(operand: str, rows: int, words: int, per_word: int, layout: str) -> 
 
 @cache
 def _sources(operand: str, rows: int, words: int, per_word: int, layout: str) -> Array:
-    """The inverse of `_places`: for each word of the operand, the index lane * registers + register."""
+    """Computes the inverse of `_places`. Each entry is the index lane * registers + register of one word of the
+    operand."""
     places = _places(operand, rows, words, per_word, layout).ravel()
     sources = np.empty(places.size, np.intp)
     sources[places] = np.arange(places.size)
@@ -101,14 +107,14 @@ def _sources(operand: str, rows: int, words: int, per_word: int, layout: str) ->
 
 
 def _parts(matrices: Array, operand: str, per_word: int) -> list[Array]:
-    """Splits matrices [warps, rows, words] into one part for each register of a lane. A part is a view [warps, 8, 4]
-    with one element for each lane.
+    """Splits matrices [warps, rows, words] into one view for each register of a lane. Each view has one word for each
+    lane, as an array [warps, 8, 4].
 
-    A register is one word: 32 bits, or one f64. All shapes except the quad pairs have one layout, with groupID = lane /
-    4 and threadID_in_group = lane % 4. A word of A or B, or of C with two f16, is at row groupID + 8 i and word
-    threadID_in_group + 4 j. In the order of registers, i varies fastest. If a word of C is one element, a lane has two
-    registers with the columns 2 threadID_in_group and 2 threadID_in_group + 1. The lane's next two registers are 8 rows
-    below.
+    A word has 32 bits, or is one f64. All shapes except the quad pairs have one layout, with groupID = lane / 4 and
+    threadID_in_group = lane % 4. A word of A or B, or of C with two f16, is at row groupID + 8 i and word
+    threadID_in_group + 4 j. Successive registers of a lane count i first, then j. If a word of C is one element, a
+    lane's first two registers are the columns 2 threadID_in_group and 2 threadID_in_group + 1. The next two registers
+    are 8 rows below.
     """
     warps, rows, words = matrices.shape
     if operand == "c" and per_word == 1:
@@ -119,14 +125,14 @@ def _parts(matrices: Array, operand: str, per_word: int) -> list[Array]:
 
 
 def _quarters(words: Array) -> Array:
-    """Views uint32 [..., 4] as an array [...] with elements of 16 bytes. numpy copies such elements several times
-    faster than runs of four words."""
+    """Views uint32 [..., 4] as an array [...] of 16-byte elements. numpy copies one such element several times faster
+    than a run of four words."""
     return words.view(np.complex128)[..., 0]
 
 
 def _gather(registers: Sequence[Array], operand: str, rows: int, words: int, per_word: int, quad: str) -> Array:
-    """Collects the words of an operand from registers, as [warps * matrices, rows, words]. `quad` is the operand's
-    layout in a quad pair, and empty for other shapes."""
+    """Collects an operand's words from its registers, as [warps * matrices, rows, words]. `quad` is "row" or "col", the
+    operand's layout, for mma.m8n8k4 with f16. For other shapes `quad` is empty."""
     if quad:
         packed = np.stack(registers, axis=-1)
         table = _sources(operand, rows, words, per_word, quad)
@@ -144,16 +150,16 @@ def _gather(registers: Sequence[Array], operand: str, rows: int, words: int, per
 def values_of_registers(
     registers: Sequence[Array], operand: str, rows: int, columns: int, dtype: str, quad: str = ""
 ) -> Array:
-    """The values of an operand, [warps * matrices, rows, columns]. The operand A of `wgmma`, if it is in registers, has
-    the same layout as in `mma.sync`: each warp has 16 rows."""
+    """Returns the values of an operand as [warps * matrices, rows, columns]. If the operand A of a `wgmma` is in
+    registers, each warp has 16 rows of it, in the layout of `mma.sync`."""
     per_word = max(32 // _WIDTH[dtype], 1)
     return values_of(_gather(registers, operand, rows, columns // per_word, per_word, quad), dtype)
 
 
 def _transposed(registers: Sequence[Array], n: int, k: int, dtype: str, quad: str) -> Array:
-    """The values of B in row-major order, [warps * matrices, k, n].
+    """Returns the values of B in row-major order, [warps * matrices, k, n].
 
-    Small products are twice as fast if both matrices are row-major. So B is transposed here, before its elements are
+    numpy multiplies small matrices twice as fast if both are row-major. B is transposed before its elements are
     widened.
     """
     width = _WIDTH[dtype]
@@ -165,7 +171,7 @@ def _transposed(registers: Sequence[Array], n: int, k: int, dtype: str, quad: st
 
 
 def values_of(words: Array, dtype: str) -> Array:
-    """Unpacks elements to numbers with which a matrix product is exact: float32 for integers, float64 for floats."""
+    """Unpacks elements to a type in which their products are exact: float32 for integers, float64 for floats."""
     if dtype == "u8":
         # Sums of up to 2^24 are exact in float32. 255 · 255 · 256 is less than 2^24.
         return words.view(np.uint8).astype(np.float32)
@@ -201,11 +207,12 @@ def mma(
     a_layout: str = "row",
     b_layout: str = "col",
 ) -> list[Array]:
-    """`mma.sync.aligned.<shape>.<a_layout>.<b_layout>.<d_type>.<a_type>.<b_type>.<c_type>`: the registers of D.
+    """Computes `mma.sync.aligned.<shape>.<a_layout>.<b_layout>.<d_type>.<a_type>.<b_type>.<c_type>`. Returns the
+    registers of D.
 
-    `shape` is text such as "m16n8k16". `saturate` (.satfinite) clamps s32 accumulators, which wrap otherwise. `bit_op`
-    is "xor" or "and" for b1. Only m8n8k4 with f16 has other layouts than row for A and col for B. The forms of
-    `legal/machine.py` list the shapes and types.
+    `shape` is text such as "m16n8k16". `saturate` (.satfinite) clamps s32 results, which wrap otherwise. `bit_op` is
+    "xor" or "and" for b1. Only m8n8k4 with f16 has other layouts than row for A and col for B. `legal/machine.py` lists
+    the legal shapes and types.
     """
     m, n, k = mnk = parse_shape(shape)
     quad = _is_quad(mnk, a_type)
@@ -230,7 +237,8 @@ def mma(
 
 
 def _accumulated(total: Array, start: Array, c_type: str, d_type: str, saturate: bool) -> Array:
-    """The products `total` plus the accumulators, whose words are `start`. Changes `total`."""
+    """Adds the products `total` to the accumulators and returns the sum. `start` has the accumulators' register words.
+    `total` may be overwritten."""
     if d_type != "s32":
         total += start.view(FORMATS[c_type].storage)
         return canonicalise(nearest_of_f64(total, d_type), d_type)
@@ -242,7 +250,7 @@ def _accumulated(total: Array, start: Array, c_type: str, d_type: str, saturate:
 
 
 def _chain(left: Array, right: Array, start: Array) -> Array:
-    """start + left @ right in float64, [matrices, m, n], as a chain of fused multiply-adds."""
+    """Returns start + left @ right in float64, [matrices, m, n], as a chain of fused multiply-adds."""
     total = start
     for i in range(left.shape[2]):
         total = fma(left[:, :, i, None], right[:, None, i, :], total, "f64")
@@ -260,7 +268,7 @@ def _deal(d: Array, width: int, quad: bool) -> list[Array]:
 
 
 def _bit_product(mnk: tuple[int, int, int], a: Sequence[Array], b: Sequence[Array], bit_op: str | None) -> Array:
-    """For each row of A and column of B, the number of set bits of `row op column`."""
+    """Counts the set bits of `row op column` for each row of A and each column of B."""
     m, n, k = mnk
     combine = np.bitwise_xor if bit_op == "xor" else np.bitwise_and
     left = _gather(a, "a", m, k // 32, 32, "")
@@ -272,10 +280,12 @@ def _bit_product(mnk: tuple[int, int, int], a: Sequence[Array], b: Sequence[Arra
 
 
 def ldmatrix_distribute(rows: Array, trans: bool = False) -> list[Array]:
-    """`ldmatrix.m8n8.x<num>{.trans}.b16`: converts the rows that were read to registers, each [warps, 32] of uint32.
+    """Computes `ldmatrix.m8n8.x<num>{.trans}.b16`. Converts the rows that were read from memory to registers, each
+    [warps, 32] of uint32.
 
     `rows` is a contiguous array [warps, num, 8, 16] of uint8, or [warps, num, 8, 8] of uint16. Lane l gets elements 2
-    (l % 4) and 2 (l % 4) + 1 of row l / 4, or of column l / 4 with `trans` (PTX ISA, "ldmatrix").
+    (l % 4) and 2 (l % 4) + 1 of row l / 4. With `trans`, lane l gets these elements of column l / 4 (PTX ISA,
+    "ldmatrix").
     """
     elements = rows.view(np.uint16).reshape(*rows.shape[:2], 8, 8)
     if trans:
@@ -285,10 +295,8 @@ def ldmatrix_distribute(rows: Array, trans: bool = False) -> list[Array]:
 
 
 def stmatrix_collect(registers: Sequence[Array], trans: bool = False) -> Array:
-    """`stmatrix.m8n8.x<num>{.trans}.b16`: converts registers to the rows to write, [warps, num, 8, 16] of uint8.
-
-    This function is the inverse of `ldmatrix_distribute` (PTX ISA, "stmatrix").
-    """
+    """Computes `stmatrix.m8n8.x<num>{.trans}.b16`, the inverse of `ldmatrix_distribute` (PTX ISA, "stmatrix"). Returns
+    the rows to write to memory, [warps, num, 8, 16] of uint8."""
     words = np.stack(registers, axis=1)
     elements = words.view(np.uint16).reshape(*words.shape[:2], 8, 8)
     if trans:
@@ -300,11 +308,11 @@ def stmatrix_collect(registers: Sequence[Array], trans: bool = False) -> Array:
 
 
 def products_by_tiles(a: Array, b: Array, which: Array) -> Array:
-    """Multiplies each warp's rows of A, [warps, rows, k], by its tile of B. `which` selects each warp's tile from
-    [tiles, n, k]. The result is [warps, rows, n].
+    """Multiplies each warp's rows of A, [warps, rows, k], by a tile of B, [tiles, n, k]. `which` has the index of each
+    warp's tile. The result is [warps, rows, n].
 
-    Neighbouring warps that share a tile are computed as one matrix product. This change and a cache of operand
-    positions reduced the time of a product of 1024 x 1024 x 1024 by TMA in f16 from 2.77 s to 1.99 s.
+    Neighbouring warps with the same tile are computed as one matrix product. This, and a cache of operand positions,
+    reduced the time of a 1024 x 1024 x 1024 f16 product with TMA from 2.77 s to 1.99 s.
     """
     warps, rows, k = a.shape
     together = warps // len(b)
@@ -315,11 +323,12 @@ def products_by_tiles(a: Array, b: Array, which: Array) -> Array:
 
 @np.errstate(all="ignore")
 def added(products: Array, start: Sequence[Array], keeps: Array, d_type: str, saturate: bool = False) -> list[Array]:
-    """`wgmma`: adds `products` to the accumulators `start` and returns the registers of D, each [warps, 32]. A warp has
-    16 rows and n columns. For each warp, `keeps` states whether its accumulators begin at `start` or at 0.
+    """Adds the `products` of a `wgmma` to the accumulators. Returns the registers of D, each [warps, 32].
 
-    Accumulators stay in the order of registers, and only products are reordered. In each group of eight columns, a
-    register has rows 0 to 7 or rows 8 to 15. Four lanes share a row, and each lane has a pair of columns.
+    `products` has 16 rows and n columns for each warp. `start` has the accumulators' registers. `keeps` has one bool
+    for each warp: if it is false, the warp's accumulators start at 0 instead. The accumulators stay in register order,
+    and only the products are reordered. In each group of eight columns, a register holds rows 0 to 7 or rows 8 to 15.
+    Four lanes share a row, and each lane holds two adjacent columns.
     """
     per_word = 2 if d_type == "f16" else 1
     blocks = products.reshape(len(products), 2, 8, -1, 4, 2)  # axes 1 to 5: half, row, eight columns, pair, element

@@ -1,9 +1,9 @@
-"""mbarrier objects (PTX ISA 9.7.13.15). A phase completes when the expected arrivals and bytes have arrived.
+"""mbarrier objects (PTX ISA 9.7.13.15). A phase completes when all expected arrivals and bytes have arrived.
 
 The 64 bits of an object in shared memory are opaque. So the emulator keeps the object's state in a separate table,
-whose keys are the objects' positions in shared memory. For the shadow memory, `init` is a plain write, and every other
-operation is strong. So an operation that is not ordered after `init` is a race. Only mbarrier instructions may access
-the bytes of a valid object.
+whose keys are the objects' positions in shared memory. For the race detector, `init` is a plain write to the object,
+and every other operation is a strong access. So an operation that is not ordered after `init` is a race. Only mbarrier
+instructions may access the bytes of a valid object.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ MOST = (1 << 20) - 1
 PHASE_SHIFT, OBJECT_SHIFT = 20, 44
 PHASE_MASK = (1 << OBJECT_SHIFT - PHASE_SHIFT) - 1
 OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
-# Index in `arriving` and `published` of accesses that are known only to copies. If an arrival at another block's object
-# does not name the scope .cluster, the arrival publishes at this index. PTX does not state that such an arrival orders
-# copies, but all code with such arrivals relies on this. The code avoids `.release.cluster` because ptxas 13.0 then
-# emits MEMBAR.ALL.GPU in each iteration.
+# Third index of `Mbarrier.arriving` and `published`: accesses that are ordered only before later copies. An arrival at
+# another block's object publishes at this index, if it does not name the scope .cluster. PTX does not state that such
+# an arrival orders copies, but all code with such arrivals relies on this. The code avoids `.release.cluster` because
+# ptxas 13.0 then emits MEMBAR.ALL.GPU in each iteration.
 COPIES = CLUSTER + 1
-# A wait makes the copies of this many completed phases known.
+# After a wait, the copies of this many completed phases count as complete.
 KEPT_LANDINGS = 4
-# How often a DOUBTED wait (`answers.py`) first returns false ("no"), even if the phase is complete. A program may count
-# its tries and then go on. With only three forced answers "no", a loop that gave up after ten tries was never found.
+# How often a DOUBTED wait (`answers.py`) first returns false ("no"), even if the phase is complete. The number is
+# large, since a program may count its tries and then give up. With only three forced "no", a loop that gave up after
+# ten tries was never found.
 DENIALS = 128
 # After 1,024 forced answers "no" at one wait, a thread gets only three in each later phase. So a wait in a long loop
 # stays cheap.
@@ -50,7 +51,7 @@ FEW_DENIALS, MOST_DENIALS = 3, 1024
 
 @dataclass(frozen=True)
 class ArrivalOrder:
-    """How an arrival or a wait synchronises. `reach` is the scope of the threads with which the operation synchronises.
+    """How an arrival or a wait synchronises. `reach` is the scope: BLOCK, or CLUSTER if the instruction names .cluster.
     If `relaxed` is true, the operation orders accesses only together with a fence."""
 
     reach: int = BLOCK
@@ -67,35 +68,36 @@ class Mbarrier:
     pending: int
     phase: int = 0
     bytes: int = 0
-    # `arriving` has the accesses known to the threads that arrived in this phase. `published` has the accesses that the
-    # completed phases have published. Each list has three entries: for waits of block scope, for waits of cluster
-    # scope, and for copies that are started after a wait.
+    # `arriving` has the accesses that are ordered before this phase's arrivals. `published` has the same for the
+    # completed phases. Each list has three entries: for waits of block scope, for waits of cluster scope, and for
+    # copies that are started after a wait.
     arriving: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     published: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
-    # copies whose bytes are still to come (`Delivery`, `TensorLoad`)
+    # copies whose bytes have not arrived yet (`Delivery`, `TensorLoad`)
     loads: list[Any] = field(default_factory=list)
     landing: Landing | None = None  # the copies that have arrived in this phase
-    landed: list[Landing] = field(default_factory=list)  # landings of the last completed phases
+    landed: list[Landing] = field(default_factory=list)  # the same for the last completed phases
     coming: int = 0  # latest logical time of an arrival, or of a copy's start, in this phase
     came: int = 0  # the same for the last complete phase
 
     def join(self, known: Snapshot | None, reach: int) -> None:
-        """Adds `known`, the accesses that an arriving thread knows. If the thread belongs to another block, `reach` is
-        CLUSTER, and waits of block scope learn nothing from the thread."""
+        """Adds `known`, the accesses that are ordered before an arrival. `reach` is BLOCK for a thread of the object's
+        own block. For a thread of another block `reach` is CLUSTER, and waits of block scope do not get these
+        accesses."""
         if known is None:
             return
         for each in range(reach, max(reach, CLUSTER) + 1):
             self.arriving[each] = either(self.arriving[each], known)
 
     def arrived(self) -> Landing:
-        """The landing of the copies that arrive in this phase."""
+        """Returns the record of the copies that arrive in this phase, and creates it at the first call."""
         if self.landing is None:
             self.landing = Landing()
         return self.landing
 
     def advance(self) -> bool:
-        """Completes the phase if no arrival and no byte is missing. Returns whether the phase was completed."""
+        """Completes the phase if all arrivals and bytes have arrived. Returns whether the phase was completed."""
         if self.pending or self.bytes:
             return False
         self.phase += 1
@@ -109,30 +111,30 @@ class Mbarrier:
         return True
 
     def state(self) -> int:
-        """The token that an arrival returns."""
+        """Returns the token that an arrival returns: pending count, phase and object number."""
         return self.pending | (self.phase & PHASE_MASK) << PHASE_SHIFT | (self.number & OBJECT_MASK) << OBJECT_SHIFT
 
 
 class Mbarriers:
-    """The mbarrier objects of a wave, by the number of the object's place. A place is a unit of 8 bytes in the wave's
-    shared memory."""
+    """The mbarrier objects of a wave (the blocks that run at the same time). The key of an object is its byte offset in
+    the wave's shared memory, divided by 8."""
 
     def __init__(self, wave: Any):
         self.wave = wave
         self.objects: dict[int, Mbarrier] = {}
         self.made = 0
         self.waiting: set[int] = set()
-        # For each DOUBTED wait and each thread, the number of forced answers "no" (see `denials`). `denied` counts the
-        # answers since the last "yes", and `denied_before` counts the earlier answers.
+        # For each DOUBTED wait and each thread, the number of forced answers "no" (see `denials`). `denied` counts
+        # those since the last "yes", and `denied_before` counts the earlier ones.
         self.denied: dict[int, Any] = {}
         self.denied_before: dict[int, Any] = {}
-        # For each thread, the wait that returned a forced "no" and that the thread has not repeated. The report of a
-        # later race names this wait.
+        # For each thread, the site number of a wait that returned a forced "no" and was not repeated, or -1. The report
+        # of a later race names this wait.
         self.doubt = np.full(wave.lanes, -1)
         self.refused = np.zeros(wave.lanes, bool)  # has the lane waited for an invalid object?
 
     def state(self) -> list[tuple[int, ...]]:
-        """For each object, the values that decide whether its waiting threads go on."""
+        """Returns, for each object, the values that decide whether waiting threads continue."""
         return [
             (key, one.pending, one.phase, one.bytes, len(one.deferred), len(one.loads))
             for key, one in sorted(self.objects.items())
@@ -141,8 +143,8 @@ class Mbarriers:
     # Where they are
 
     def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> SpacePlace:
-        """The place of each lane's object. If `own` is true, only threads of the object's own block may do the
-        operation."""
+        """Returns the place of each lane's object in shared memory. If `own` is true, lanes that name another block's
+        object are reported."""
         # PTX ISA 9.7.13.15: an mbarrier object lies in shared memory, at a multiple of 8.
         if not isinstance(memory, SharedSpace):
             message = "an mbarrier lies in shared memory, which this address does not"
@@ -157,13 +159,13 @@ class Mbarriers:
         return place
 
     def objects_at(self, g: Any, memory: Space, address: Any, site: Site, own: bool = False) -> tuple[SpacePlace, Any]:
-        """(place of the lanes' objects, number of each lane's place). Reports lanes whose address has no valid
-        object."""
+        """Returns the place of the lanes' objects, and the key of each lane's object. Reports lanes whose address has
+        no valid object."""
         place = self.place(g, memory, address, site, own)
         return place, self.valid(g, place, address, site)
 
     def valid(self, g: Any, place: SpacePlace, address: Any, site: Site) -> Any:
-        """The number of each lane's place. Reports lanes whose place has no valid object."""
+        """Returns the key of each lane's object. Reports lanes whose place has no valid object."""
         keys = place.index
         none = [start for start, _ in runs(keys) if int(keys[start]) not in self.objects]
         if none:
@@ -173,8 +175,8 @@ class Mbarriers:
         return keys
 
     def touch(self, kind: int, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Records an mbarrier instruction's access. For this access, the shadow memory omits the check that forbids
-        accesses to valid objects."""
+        """Records an mbarrier instruction's access in the shadow memory. The check that forbids accesses to valid
+        objects is off meanwhile."""
         shadow = memory.shadow
         reserved, shadow.reserved = shadow.reserved, None
         try:
@@ -211,11 +213,11 @@ class Mbarriers:
         memory.shadow.reserve(place, False)
 
     def note_users(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Notes uses of an object that are not ordered before its `inval`.
+        """Adds a note if another thread's use of the object is not ordered before this `inval`.
 
-        Strictly, such uses may come after the `inval`. But the pipeline of libcu++ invalidates its objects after an
-        atomic operation that one lane of each warp executes for the whole warp. This is late enough on every GPU, so
-        the emulator keeps a note and reports no finding.
+        Strictly, this is a fault, since the use may come after the `inval`. But the pipeline of libcu++ invalidates its
+        objects after an atomic operation that one lane executes for its warp. This is late enough on every GPU, so the
+        emulator does not report a finding.
         """
         for kind in (STRONG_WRITE, STRONG_READ):
             met = memory.shadow.unordered(kind, place, g, site)
@@ -225,7 +227,8 @@ class Mbarriers:
                 g.launch.note(Kind.RACE, message, g, lane, site, f"used by {user}")
 
     def transfer(self, g: Any, memory: Space, address: Any, amounts: Any, site: Site, expects: bool) -> None:
-        """`expect_tx` adds bytes that the phase waits for; `complete_tx` removes bytes that have come."""
+        """Executes `expect_tx`, which adds bytes to wait for, or `complete_tx`, which subtracts bytes that have
+        arrived."""
         place, keys = self.objects_at(g, memory, address, site)
         amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
         self.check_range(amounts, 0, MOST, "{} bytes at an mbarrier", g, site)
@@ -262,8 +265,8 @@ class Mbarriers:
         order: ArrivalOrder = ORDERS,
         completes: bool = True,
     ) -> Any:
-        """Each lane arrives at its object. Returns the state before each arrival. A later wait may name this state.
-        `completes` is true if the arrival may complete the phase."""
+        """Each lane arrives at its object. Returns the object's state before each arrival, which a later wait may name.
+        `completes` is false for an arrival with .noComplete, which must not complete the phase."""
         place, keys = self.objects_at(g, memory, address, site)
         amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
         self.check_range(amounts, 1, MOST, "{} arrivals at an mbarrier", g, site)
@@ -295,8 +298,8 @@ class Mbarriers:
         return state
 
     def released(self, members: Any, reach: int, order: ArrivalOrder) -> Any:
-        """What the threads `members` publish by arriving. `reach` is BLOCK for threads of the object's own block, and
-        CLUSTER or COPIES for threads of other blocks."""
+        """Returns the accesses that the threads `members` publish by arriving. `reach` is BLOCK for threads of the
+        object's own block. For threads of other blocks it is CLUSTER or COPIES."""
         narrow = order.reach == BLOCK and not order.relaxed
         if not len(members) or (not narrow if reach == COPIES else order.reach < reach):
             return None
@@ -317,10 +320,10 @@ class Mbarriers:
     # Arrivals of asynchronous copies
 
     def defer(self, g: Any, memory: Space, address: Any, site: Site, raises_pending: bool) -> None:
-        """`cp.async.mbarrier.arrive`: each thread arrives once its copies are complete, possibly much later.
+        """Executes `cp.async.mbarrier.arrive`: each thread arrives when its copies are complete.
 
-        In the emulator, a thread arrives as late as possible: when some thread tests the object. The arrival releases
-        what the thread did before this instruction.
+        The emulator lets each thread arrive as late as possible, when some thread tests the object. The arrival
+        releases only what the thread did before this instruction.
         """
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_WRITE, place, g, memory, site)
@@ -336,11 +339,11 @@ class Mbarriers:
                 self.wave.wake_waiters()
 
     def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0, by_proxy: bool = True) -> Any:
-        """Checks the object at which each lane's copy will arrive. Returns the number of the object's place for each
-        lane. If the copy uses the async proxy, a fence must come between the object's init and the copy.
+        """Checks the object at which each lane's copy will arrive. Returns the object's key for each lane. If the copy
+        uses the async proxy (`by_proxy`), a fence must come between the object's init and the copy.
 
-        `away` has the distance in blocks from each lane's block to the object's block. The object lies at the same
-        place in that other block.
+        The object is at the offset `address` in a block of the cluster. `away` is that block's number minus the number
+        of the lane's block.
         """
         place = self.place(g, memory, address, site, own=True)
         assert isinstance(memory, SharedSpace)
@@ -353,7 +356,7 @@ class Mbarriers:
         return keys
 
     def check_fenced(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Reports an object that the async proxy will use although no fence came after its init."""
+        """Reports an object that the async proxy will use, if no fence came after its init."""
         shadow = memory.shadow
         stamps = place.take(shadow.record(AccessKind(PLAIN_WRITE)), shadow.granule)
         inits = stamps if stamps.ndim == 1 else stamps[:, 0]
@@ -367,8 +370,8 @@ class Mbarriers:
             g.launch.report(Kind.RACE, message, g, int(bad[0]), site, f"initialised by {author}")
 
     def await_copy(self, key: int, load: Any) -> None:
-        """Records that a copy will arrive at the object `key`. The copy arrives when some thread tests the object. With
-        a seed, some copies arrive at once."""
+        """Records that a copy will arrive at the object `key`. The copy arrives when a thread tests the object. In a
+        launch with a random seed, some copies arrive at once."""
         self.objects[key].loads.append(load)
         launch = self.wave.launch
         # A thread already waits here, so the copy arrives when that thread tests the object again.
@@ -381,7 +384,7 @@ class Mbarriers:
         loads, found.loads = found.loads, []
         for load in loads:
             load.land(found.arrived())
-            # The waiting block learns that the block which started the copy has begun.
+            # After this wait, the waiting block can rely on the fact that the copying block has begun.
             if self.wave.cluster > 1:
                 found.join(self.wave.ordering.begun(load.part.index()), BLOCK)
             found.coming = max(found.coming, load.began)
@@ -393,16 +396,16 @@ class Mbarriers:
             self.advance(found)
 
     def end(self) -> None:
-        """At the end of the wave, reports copies for which no thread has waited."""
+        """At the end of the wave, reports copies that no thread has waited for."""
         for found in self.objects.values():
-            # If a landing has no waiters, no thread has waited for its copies.
+            # If `waiters` is empty, no thread has waited for the copies.
             landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
             for load in [*found.loads, *(load for landing in landings for load in landing.loads)]:
                 message = "the block may end while this copy fills its shared memory: nobody has waited for its bytes"
                 self.wave.launch.report(Kind.IN_FLIGHT, message, load.part, 0, load.site)
 
     def settle(self, key: int) -> None:
-        """Completes all copies for which the object `key` waits."""
+        """Lets all copies arrive that the object `key` waits for."""
         found = self.objects.get(key)
         if found is None:
             return
@@ -424,8 +427,8 @@ class Mbarriers:
     # Waiting
 
     def own_keys(self, g: Any, address: Any) -> Any:
-        """For each lane, the number of the place at `address` in the lane's own block. The number is -1 if the address
-        cannot have an object."""
+        """Returns the key of the object at each lane's `address`, or -1 if no object of the lane's own block can be
+        there."""
         memory = self.wave.spaces["shared"]
         rank, offset = address >> RANK_SHIFT, address & ((1 << RANK_SHIFT) - 1)
         inside = (offset >= memory.start) & (offset + BYTES <= memory.end) & (offset % BYTES == 0)
@@ -433,8 +436,8 @@ class Mbarriers:
         return np.where(inside, (g.lane("slot") * memory.arena + offset) // BYTES, -1)
 
     def denials(self, g: Any, site: Site) -> Any:
-        """Mask of the lanes that get the answer "no" even if the phase is complete. A device may give this answer at
-        any time."""
+        """Returns a mask of the lanes that must get the answer "no", even if the phase is complete. On a device, any
+        single test may return "no"."""
         way = g.launch.program.answers.waits[site.number]
         if way == REPEATS:
             return np.zeros(1, bool)
@@ -449,8 +452,8 @@ class Mbarriers:
         return self.denied[site.number][index] < np.where(many, DENIALS, FEW_DENIALS)
 
     def answered(self, g: Any, site: Site, denied: Any, done: Any) -> None:
-        """Counts the answers of each lane. `denied` marks lanes that get "no" in any case (see `denials`). `done` marks
-        lanes that get "yes"."""
+        """Counts the answers of each lane. `denied` is a mask of the lanes with a forced "no" (see `denials`). `done`
+        is a mask of the lanes with a "yes"."""
         way, index = g.launch.program.answers.waits[site.number], g.index()
         if way == REPEATS:
             return
@@ -462,8 +465,8 @@ class Mbarriers:
         self.doubt[index[done]] = -1
 
     def in_doubt(self, thread: int) -> str | None:
-        """A text that names the wait that returned a forced "no" and that `thread` did not repeat. None if there is no
-        such wait. `thread` is a position in the wave."""
+        """Returns a text about the wait that returned a forced "no" and that `thread` did not repeat, or None if there
+        is none. `thread` is a position in the wave."""
         number = int(self.doubt[thread])
         if number < 0:
             return None
@@ -475,8 +478,8 @@ class Mbarriers:
         )
 
     def ready(self, g: Any, keys: Any, state: Any, parity: bool, site: Site) -> Any:
-        """For each waiting lane, whether the lane may go on. Lanes with an invalid wait go on and are reported
-        later."""
+        """Returns a mask of the waiting lanes that need not sleep. It includes lanes whose wait is invalid, which
+        `test` reports later."""
         done = np.ones(g.n, bool)
         denied = np.broadcast_to(self.denials(g, site), g.n)
         for start, end in runs(keys, state, denied):
@@ -491,8 +494,7 @@ class Mbarriers:
         return done
 
     def is_complete(self, key: int, state: int, parity: bool) -> bool:
-        """Is the phase complete? If the phase is not complete, lets copies that are still to come arrive, and tests
-        again."""
+        """Returns whether the phase is complete. If it is not, lets outstanding copies arrive and tests again."""
         found = self.objects[key]
         if is_complete(found, state, parity):
             return True
@@ -500,7 +502,8 @@ class Mbarriers:
         return is_complete(found, state, parity)
 
     def missing(self, key: int, state: int, parity: bool) -> str:
-        """A text that states which phase a wait is for. The text also states why the wait does not end."""
+        """Returns a text for the report of a deadlock: which phase the wait is for, and which arrivals and bytes are
+        missing."""
         found = self.objects.get(key)
         if found is None:
             return ""
@@ -518,8 +521,8 @@ class Mbarriers:
     def test(
         self, g: Any, memory: Space, address: Any, state: Any, parity: bool, site: Site, order: ArrivalOrder = ORDERS
     ) -> Any:
-        """For each lane: is the phase that the lane names complete? Lanes that get "yes" learn what the phase
-        published."""
+        """Returns a mask of the lanes whose phase is complete. For these lanes, the accesses that the phase published
+        become ordered before their later accesses."""
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_READ, place, g, memory, site)
         done = np.zeros(g.n, bool)
@@ -560,7 +563,7 @@ def is_complete(found: Mbarrier, state: int, parity: bool) -> bool:
 
 
 def wrong_state(found: Mbarrier, state: int) -> str:
-    """A text that states why a wait may not name `state`. Empty if the wait may name it."""
+    """Returns a text that explains why a wait may not name `state`. The text is empty if the wait may name it."""
     if state >> OBJECT_SHIFT != found.number & OBJECT_MASK:
         return "waits for an mbarrier with a state that no arrival at it returned"
     age = found.phase - (state >> PHASE_SHIFT & PHASE_MASK) & PHASE_MASK
@@ -570,9 +573,12 @@ def wrong_state(found: Mbarrier, state: int) -> str:
 
 
 def runs(*columns: Any) -> list[tuple[int, int]]:
-    """(first, end) of each run of neighbouring lanes that are equal in all columns. An object is looked up only once
-    for each run. This saves much time, since often all threads of a block wait for the same phase. With one look-up for
-    each lane, a matrix product of 1024 x 1024 x 1024 by TMA took a million look-ups."""
+    """Returns (first, end) of each run of neighbouring lanes that are equal in all columns. For example, [7, 7, 9] has
+    the runs (0, 2) and (2, 3).
+
+    Objects are looked up once for each run. With one look-up for each lane, a 1024 x 1024 x 1024 product with TMA took
+    a million look-ups.
+    """
     changes = np.zeros(len(columns[0]) - 1, bool)
     for column in columns:
         changes |= column[1:] != column[:-1]
@@ -581,7 +587,7 @@ def runs(*columns: Any) -> list[tuple[int, int]]:
 
 
 def teams(keys: Any) -> dict[int, Any]:
-    """The lanes of each object. `keys` has the object's number for each lane."""
+    """Groups lanes by object. Returns the lanes of each key, where `keys` has the object's key for each lane."""
     found: dict[int, list[Any]] = {}
     for start, end in runs(keys):
         found.setdefault(int(keys[start]), []).append(np.arange(start, end))

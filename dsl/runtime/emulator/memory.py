@@ -1,7 +1,7 @@
-"""Device memory of a launch: allocations at realistic addresses, and an address window for each state space.
+"""Device memory of a launch: allocations at realistic addresses, and a range of addresses for each state space.
 
-Global memory is one flat array with gaps between allocations. The index of an address is the address minus
-`GLOBAL_WINDOW`. Generic addresses of shared memory and of local memory lie in separate windows (PTX ISA 5.3, generic
+Global memory is one flat array with gaps between allocations. An address minus `GLOBAL_WINDOW` is an index into this
+array. Generic addresses of shared memory and of local memory are in ranges of their own (PTX ISA 5.3, generic
 addressing).
 """
 
@@ -22,18 +22,17 @@ LOCAL_WINDOW = 0x7FF0_0000_0000
 WINDOW_BYTES = 1 << 32
 # The bits of a shared::cluster address from this bit on contain 1 + the block's rank. 0 means the thread's own block.
 RANK_SHIFT = 24
-# A device keeps the first 1,024 bytes of shared memory for itself, so no variable has address 0.
+# A device reserves the first 1,024 bytes of shared memory, so no variable has address 0.
 SHARED_START = 0x400
 # The emulator aligns shared memory to at most this many bytes, since an H200 (driver 580.159.04) puts a variable at
 # 0x400 even with `.align 8192`. When the emulator allowed a larger alignment, it accepted a swizzle that read past the
 # block's memory on the device.
 MOST_ALIGNMENT = 1024
 ALIGNMENT = 256
-# If an address is further from an array than this many bytes, the message says that the array's index is negative or
-# has overflowed. An index that is off by a row or two does not lead so far away.
+# If an address is further from an array than this many bytes, the message suggests that the index is negative or has
+# overflowed. An index that is wrong by a row or two does not lead so far away.
 FAR = 1 << 30
-# Number of bytes between allocations. Because of this gap, an index that is off by a row or two does not reach another
-# array.
+# Number of bytes between allocations, so that an index that is wrong by a row or two does not reach another array.
 GAP = 1 << 16
 
 
@@ -50,8 +49,8 @@ class DevicePointer:
 
 @dataclass(frozen=True)
 class ArrayPlaces:
-    """Where the elements of an array lie in memory. Strides are in elements. `first` is the address of element (0, 0,
-    …)."""
+    """Where the elements of an array are in memory. `first` is the address of element (0, 0, …). Strides are counted in
+    elements."""
 
     first: int
     shape: tuple[int, ...]
@@ -59,9 +58,12 @@ class ArrayPlaces:
     itemsize: int
 
     def outside(self, address: int) -> str:
-        """A text that names the axis along which an address lies outside the array, and the index on this axis. Empty
-        if no axis can be named. The address alone does not tell an index beyond the last axis from an index beyond the
-        first one."""
+        """Returns a text that names an axis whose index is out of range at `address`, and the index. The text is empty
+        if there is no such axis, or if a stride is below 1.
+
+        An address may belong to several indices. In an array [2, 4], the indices (2, 0) and (1, 4) have the same
+        address, and the text names axis 0.
+        """
         rest, index = (address - self.first) // self.itemsize, [0] * len(self.shape)
         # Axes are sorted by stride, the largest first, since the largest stride accounts for the largest part of the
         # offset.
@@ -91,12 +93,13 @@ class EmulatedAllocation:
 
 
 def after(start: int, size: int) -> int:
-    """The start of the allocation that follows an allocation of `size` bytes at `start`."""
+    """Returns the start of the next allocation after an allocation of `size` bytes at `start`."""
     return -(-(start + size + GAP) // ALIGNMENT) * ALIGNMENT
 
 
 class Memory:
-    """Device memory that several launches may share. Allocations are aligned to 256 bytes, with gaps between them."""
+    """Device memory that several launches may share. Allocations are aligned to 256 bytes, with unused gaps between
+    them."""
 
     def __init__(self) -> None:
         self.data = np.zeros(1 << 20, np.uint8)
@@ -112,8 +115,8 @@ class Memory:
         return DevicePointer(self, self.reserve(image, len(image), name).address)
 
     def describe(self, pointer: DevicePointer, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
-        """Records where the elements of an array lie, for messages about the array. Element (0, 0, …) is at
-        `pointer`."""
+        """Records where the elements of an array are, for messages about the array. `pointer` is the address of element
+        (0, 0, …)."""
         lies = ArrayPlaces(pointer.address, shape, strides, itemsize)
         at = bisect.bisect_right(self.starts, pointer.address) - 1
         self.allocations[at] = replace(self.allocations[at], elements=lies)
@@ -129,18 +132,18 @@ class Memory:
         return allocation
 
     def make_room(self, sizes: list[int]) -> None:
-        """Grows the memory so that allocations of these sizes fit."""
+        """Grows the memory so that new allocations of these sizes fit."""
         end = self.top
         for size in sizes:
             end = after(end, size)
         if end > len(self.data):
-            # The size at least doubles each time, so that many allocations copy the memory only a few times.
+            # The memory at least doubles each time it grows, so that many allocations copy it only a few times.
             grown = np.zeros(max(end + (1 << 20), len(self.data) * 2), np.uint8)
             grown[: self.top] = self.data[: self.top]
             self.data = grown
 
     def free(self, allocation: EmulatedAllocation) -> None:
-        """Removes an allocation. If it was the last one in memory, later allocations reuse its bytes."""
+        """Removes an allocation. If no allocation follows it, later allocations reuse its bytes."""
         self.allocations.remove(allocation)
         self.starts.remove(allocation.address)
         self.own.discard(allocation.address)
@@ -152,15 +155,15 @@ class Memory:
             self.top = -(-end // ALIGNMENT) * ALIGNMENT
 
     def find(self, address: int) -> EmulatedAllocation | None:
-        """The allocation that contains an address."""
+        """Returns the allocation that contains an address, or None."""
         index = bisect.bisect_right(self.starts, address) - 1
         if index >= 0 and address < self.allocations[index].end:
             return self.allocations[index]
         return None
 
     def nearest(self, address: int, meant: EmulatedAllocation | None = None) -> str:
-        """A text that states where an out-of-bounds address lies, relative to the allocation `meant`. If `meant` is
-        None, the text refers to the closest allocation."""
+        """Returns a text that states how far an out-of-bounds address is from the allocation `meant`. If `meant` is
+        None, the closest allocation is used."""
         if not self.allocations:
             return "there is no allocation"
 
@@ -180,7 +183,7 @@ class Memory:
         return place + (best.elements.outside(address) if best.elements is not None else "")
 
     def read(self, pointer: DevicePointer, dtype: Any, count: int) -> Any:
-        """A copy of `count` elements at a pointer."""
+        """Returns a copy of the `count` elements at `pointer`."""
         start = pointer.address - GLOBAL_WINDOW
         size = np.dtype(dtype).itemsize * count
         return self.data[start : start + size].copy().view(dtype)

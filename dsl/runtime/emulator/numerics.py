@@ -1,11 +1,11 @@
-"""Float arithmetic of PTX on numpy arrays. Each function computes an instruction, with one element for each lane.
+"""Float arithmetic of PTX on numpy arrays. Each function computes one PTX instruction, for one element of each lane.
 
-Elements are float16 (f16), uint16 bit patterns (bf16), float32 (f32) and float64 (f64). Operands are arrays of at least
-one axis. They broadcast as in numpy and are not changed. Results are exact where the ISA fixes the bits (PTX ISA,
-"Floating Point Instructions" and "Half Precision Floating Point Instructions"). The `.approx` forms are in
-`approximations.py`, and `cvt` is in `conversions.py`.
+The element types are float16 (f16), uint16 bit patterns (bf16), float32 (f32) and float64 (f64). Operands are arrays
+with at least one axis, broadcast as in numpy, and are not changed. If the ISA defines the bits of a result, the result
+has these bits (PTX ISA, "Floating Point Instructions" and "Half Precision Floating Point Instructions"). The `.approx`
+forms are in `approximations.py`, and `cvt` is in `conversions.py`.
 
-NaN results are canonical: 0x7fffffff in f32, 0x7fff in f16 and bf16. In f64 the payload is kept. `ftz` flushes
+NaN results are canonical: 0x7fffffff in f32, 0x7fff in f16 and bf16. An f64 NaN keeps its payload. `ftz` flushes
 subnormal inputs and results to zeros of the same sign. `saturate` clamps the result to [+0, 1], and turns NaN into +0.
 """
 
@@ -39,7 +39,7 @@ _LEAST_S64 = -(2**63)
 
 
 def _finish(r: Array, dtype: str, ftz: bool, saturate: bool = False, relu: bool = False) -> Array:
-    """Applies the modifiers to the result `r`, in place."""
+    """Applies the modifiers `ftz`, `saturate` and `relu` to the result `r`, in place."""
     if ftz:
         r = flush(r, dtype)
     if saturate:
@@ -48,9 +48,11 @@ def _finish(r: Array, dtype: str, ftz: bool, saturate: bool = False, relu: bool 
 
 
 def _sum_to_odd(p: Array, c: Array, rounding: str) -> Array:
-    """p + c in float64, rounded to odd. |p + c| must stay far from float64's limits. Infinities and NaN pass through.
+    """Returns p + c in float64, rounded to odd: an inexact sum gets a last bit of 1. |p + c| must stay far from
+    float64's limits. Infinities and NaN pass through.
 
-    A sum that is exactly zero has the sign that `rounding` requires (IEEE 754: -0 under rm unless both terms are +0).
+    A sum that is exactly zero gets the sign that IEEE 754 requires for `rounding`. Under rm this is -0, unless both
+    terms are +0.
     """
     s = p + c
     t = s - p
@@ -112,8 +114,8 @@ def mul(a: Array, b: Array, dtype: str, rounding: str = "rn", ftz: bool = False,
 
 
 def _exactly(function: Any, rounding: str, r: Array, *operands: Array) -> None:
-    """Recomputes the elements of `r` whose operands are finite. The new results are exact values, rounded once. They
-    are written in place."""
+    """Recomputes, in place, the elements of `r` whose operands are all finite. `function` computes each element exactly
+    and rounds it once."""
     same_shape = np.broadcast_arrays(*operands)
     exact.apply(function, rounding, r, np.logical_and.reduce([np.isfinite(x) for x in same_shape]), *same_shape)
 
@@ -122,9 +124,8 @@ def _exactly(function: Any, rounding: str, r: Array, *operands: Array) -> None:
 def div(a: Array, b: Array, dtype: str, rounding: str = "rn", ftz: bool = False) -> Array:
     """`div.rnd{.ftz}`: a / b, rounded once (IEEE 754). PTX ISA, "div".
 
-    Suppose that the quotient of two 24-bit significands is not exact in float64. Then its distance to any float32 and
-    to any midpoint of two float32 exceeds float64's error. So rounding the float64 quotient gives the same result as
-    rounding once.
+    With another rounding than rn, an f32 quotient is computed in float64 and rounded again. This is correct: an inexact
+    quotient of two 24-bit significands is never within float64's error of a float32, or of a midpoint of two float32.
     """
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
@@ -151,8 +152,8 @@ def rcp(a: Array, dtype: str, rounding: str = "rn", ftz: bool = False) -> Array:
 
 @np.errstate(all="ignore")
 def sqrt(a: Array, dtype: str, rounding: str = "rn", ftz: bool = False) -> Array:
-    """`sqrt.rnd{.ftz}`: the square root, rounded once (IEEE 754). The result is NaN for negative input and -0 for -0.
-    PTX ISA, "sqrt"."""
+    """`sqrt.rnd{.ftz}`: the square root, rounded once (IEEE 754). The result is NaN for negative input, and -0
+    for -0. PTX ISA, "sqrt"."""
     if ftz:
         a = flush(a, dtype)
     if dtype == "f64":
@@ -177,7 +178,8 @@ def fma(
     saturate: bool = False,
     relu: bool = False,
 ) -> Array:
-    """`fma.rnd{.ftz}{.sat}{.relu}`: a * b + c, rounded once. PTX ISA, "fma" (floating point and half precision)."""
+    """`fma.rnd{.ftz}{.sat}{.relu}`: a * b + c, rounded once. PTX ISA, "fma" (floating point and half
+    precision)."""
     if ftz:
         a, b, c = flush(a, dtype), flush(b, dtype), flush(c, dtype)
     if dtype == "f64":
@@ -199,11 +201,11 @@ def fma(
 
 
 def _safe_sum(p: Array, c: Array, dtype: str) -> Array:
-    """p + c in float64, fit for rounding to the nearest f32 or bf16. c has the type `dtype`, and p is a product of two
-    numbers of this type.
+    """Returns p + c in float64, such that rounding the sum to the nearest f32 or bf16 is correct. c has the type
+    `dtype`, and p is a product of two numbers of this type.
 
-    A second rounding of the float64 sum can be wrong in two cases only: the sum is a midpoint of two results, or the
-    result is subnormal. The elements in these cases (one in 2^29 of random f32) are rounded to odd.
+    Rounding the float64 sum again can be wrong in two cases: the sum is a midpoint of two results, or the result is
+    subnormal. In these cases (one in 2^29 of random f32), the sum is rounded to odd, which avoids the error.
     """
     s = p + c
     below = 52 - FORMATS[dtype].fraction  # fraction bits that a float64 has and a normal result lacks
@@ -222,7 +224,8 @@ def _safe_sum(p: Array, c: Array, dtype: str) -> Array:
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """a * b as an unevaluated sum of two float64 (Dekker, Veltkamp). It requires |a|, |b| < 2^996 and no underflow."""
+    """Returns a * b as an unevaluated sum of two float64 (Dekker, Veltkamp). Requires |a|, |b| < 2^996 and no
+    underflow."""
     split = 2.0**27 + 1
     t = split * a
     a_high = t - (t - a)
@@ -235,15 +238,15 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """a + b as an unevaluated sum of two float64 (Knuth)."""
+    """Returns a + b as an unevaluated sum of two float64 (Knuth)."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
 def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
-    """a * b + c in float64, rounded once (Boldo and Melquiond 2008). Near the limits of float64's range, Python
-    integers are used."""
+    """Returns a * b + c in float64, rounded once (Boldo and Melquiond 2008). Near the limits of float64's range, and
+    for other roundings than rn, the sum is computed with Python integers."""
     a, b, c = np.broadcast_arrays(a, b, c)
     p, p_low = _two_product(a, b)
     u, u_low = _two_sum(c, p_low)
@@ -268,7 +271,7 @@ def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
 
 
 def _ordered(x: Array, dtype: str) -> Array:
-    """The bit patterns as signed integers that sort like the numbers. -0 is just below +0."""
+    """Converts floats to signed integers that sort like the floats, with -0 just below +0."""
     row = FORMATS[dtype]
     bits = x.view(row.signed)
     key = bits >> row.signed(row.width - 1)
@@ -311,17 +314,17 @@ def _extreme(a: Array, b: Array, dtype: str, nan: bool, xorsign_abs: bool, ftz: 
 
 
 def _zeros_of_two_signs(a: Array, b: Array) -> Array:
-    """A mask of the f32 elements where `a` and `b` are equal numbers with different bits. For these elements numpy may
-    return either operand."""
+    """Returns a mask of the f32 elements where `a` and `b` are equal but have different bits (+0 and -0). For these
+    elements numpy may return either operand."""
     return (a == b) & (a.view(np.uint32) != b.view(np.uint32))
 
 
 def maximum(a: Array, b: Array, dtype: str, nan: bool = False, xorsign_abs: bool = False, ftz: bool = False) -> Array:
     """`max{.ftz}{.NaN}{.xorsign.abs}`. PTX ISA, "max" (floating point and half precision).
 
-    +0 is larger than -0. If only one operand is NaN, the result is the other operand, or with `nan` the canonical NaN.
-    If both are NaN, the result is the canonical NaN. With `xorsign_abs` the result is the larger magnitude, and its
-    sign is the exclusive or of the operands' signs.
+    +0 is larger than -0. If one operand is NaN, the result is the other operand. With `nan` it is the canonical NaN
+    instead. If both operands are NaN, the result is the canonical NaN. With `xorsign_abs` the result is the larger
+    magnitude, and its sign is the exclusive or of the operands' signs.
     """
     return _extreme(a, b, dtype, nan, xorsign_abs, ftz, larger=True)
 
@@ -362,7 +365,7 @@ def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array
 
 
 def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
-    """`abs{.ftz}` clears the sign bit, except for a NaN. PTX ISA, "abs"."""
+    """`abs{.ftz}`: clears the sign bit, except of a NaN. PTX ISA, "abs"."""
     if ftz:
         a = flush(a, dtype)
     row = FORMATS[dtype]
@@ -370,7 +373,7 @@ def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def neg(a: Array, dtype: str, ftz: bool = False) -> Array:
-    """`neg{.ftz}` flips the sign bit, except for a NaN. PTX ISA, "neg"."""
+    """`neg{.ftz}`: flips the sign bit, except of a NaN. PTX ISA, "neg"."""
     if ftz:
         a = flush(a, dtype)
     row = FORMATS[dtype]
@@ -378,7 +381,8 @@ def neg(a: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def _quiet(r: Array, a: Array, dtype: str) -> Array:
-    """Replaces NaN results in place: by the canonical NaN, or in f64 by the operand's NaN with the quiet bit set."""
+    """Replaces NaN results in place. The replacement is the canonical NaN, or in f64 the operand's NaN with the quiet
+    bit set."""
     if dtype != "f64":
         return canonicalise(r, dtype)
     nan = np.isnan(a)
@@ -389,15 +393,15 @@ def _quiet(r: Array, a: Array, dtype: str) -> Array:
 
 
 def copysign(a: Array, b: Array, dtype: str) -> Array:
-    """`copysign d, a, b` gives `b` the sign of `a`. PTX ISA, "copysign"."""
+    """`copysign d, a, b`: returns `b` with the sign of `a`. PTX ISA, "copysign"."""
     row = FORMATS[dtype]
     sign = bits_of(a, dtype) & row.bits(row.sign)
     return (sign | (bits_of(b, dtype) & row.bits(row.sign - 1))).view(row.storage)
 
 
 def testp(a: Array, op: str, dtype: str) -> Array:
-    """`testp.op`. `op` is finite, infinite, number, notanumber, normal or subnormal. Zeros count as normal. PTX ISA,
-    "testp"."""
+    """`testp.op`, as a bool array. `op` is finite, infinite, number, notanumber, normal or subnormal. Zeros
+    count as normal. PTX ISA, "testp"."""
     row = FORMATS[dtype]
     magnitude = bits_of(a, dtype) & row.bits(row.sign - 1)
     infinity = row.bits(row.infinity)

@@ -1,15 +1,15 @@
-"""The order in which the emulator runs basic blocks."""
+"""Computes the order in which the emulator runs basic blocks."""
 
 from __future__ import annotations
 
 
 def weak_topological_order(successors: list[list[int]]) -> list[int]:
-    """The blocks in an order where each loop is contiguous and its body comes before its exits (Bourdoncle 1993).
+    """Returns the blocks in an order where each loop is contiguous and its body comes before its exits (Bourdoncle
+    1993). `successors[i]` has the blocks that may run after block i.
 
-    Strongly connected components come in topological order. Each component begins with the block where it is entered.
-    If it has several such blocks, it begins with the first one in the text. In a loop that the compiler has rotated,
-    other blocks of the component come earlier in the text. All other blocks of the component are ordered in the same
-    way, without the edges back to its first block.
+    Strongly connected components are placed in topological order. A component starts with the first block, in the order
+    of the text, that is entered from outside. This need not be the component's first block in the text, since compilers
+    rotate loops. The other blocks of the component are ordered in the same way, without the edges back to its start.
     """
     order: list[int] = []
     predecessors: list[list[int]] = [[] for _ in successors]
@@ -37,7 +37,8 @@ def weak_topological_order(successors: list[list[int]]) -> list[int]:
 
 
 def components(nodes: list[int], successors: list[list[int]]) -> list[list[int]]:
-    """The strongly connected components of a subgraph in topological order (Tarjan), without recursion."""
+    """Returns the strongly connected components of a subgraph in topological order. Uses Tarjan's algorithm without
+    recursion."""
     inside = set(nodes)
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -55,8 +56,8 @@ def components(nodes: list[int], successors: list[list[int]]) -> list[list[int]]
                 stack.append(node)
                 on_stack.add(node)
             edges = [target for target in successors[node] if target in inside]
-            # The jump's target is visited before the fall-through block. So in the reversed order the fall-through
-            # block comes first.
+            # The target of a jump is visited before the fall-through block, so the reversed result has the fall-through
+            # block first.
             for at in range(position, len(edges)):
                 target = edges[at]
                 if target not in index:

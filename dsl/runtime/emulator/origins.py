@@ -1,5 +1,5 @@
-"""Makes texts that name the thread and instruction of a stamp. Finds the last writer of each byte of global memory in a
-launch."""
+"""Names the thread and the instruction of a stamp, for messages. Finds the last writer of each byte of global
+memory."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Extent = tuple[int, int, int]
 
 
 def coordinates(linear: Any, shape: Extent) -> tuple[Any, Any, Any]:
-    """The coordinates (x, y, z) of linear numbers, where x changes fastest."""
+    """Converts linear numbers to coordinates (x, y, z), where x changes fastest."""
     x, y, _ = shape
     return linear % np.uint32(x), linear // np.uint32(x) % np.uint32(y), linear // np.uint32(x * y)
 
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The shape of a launch and the instructions that have stamps. These data are small enough to keep after the
-    launch. Threads are numbered from the first cluster that runs."""
+    """What is needed to name the thread and the instruction of a stamp after the launch. Threads are numbered from the
+    first cluster that the emulator runs."""
 
     block: Extent
     block_lanes: int
@@ -35,7 +35,7 @@ class Origins:
     stamped: list[Site]
 
     def where(self, gid: int) -> tuple[Extent, Extent]:
-        """The coordinates of the block and of the thread, for a thread's number in the launch."""
+        """Converts a thread's number in the launch to the coordinates of its block and its coordinates in the block."""
         linear, thread = divmod(gid, self.block_lanes)
         # Blocks are numbered cluster after cluster.
         cluster, rank = divmod(linear, self.cluster[0] * self.cluster[1] * self.cluster[2])
@@ -46,12 +46,13 @@ class Origins:
         return (block[0], block[1], block[2]), (x, y, z)
 
     def site_of(self, stamp: int) -> Site | None:
-        """The instruction of a stamp. None if the instruction's number is too large for a stamp."""
+        """Returns the instruction of a stamp. Returns None if it is one of the instructions beyond the largest number
+        in a stamp."""
         number = stamp & SITE_MASK
         return self.stamped[number] if number < len(self.stamped) else None
 
     def author(self, stamp: Any) -> str:
-        """A text that names the thread and the instruction of a stamp."""
+        """Returns a text that names the thread and the instruction of a stamp."""
         block, thread = self.where(int(threads_of(U(stamp))))
         site = self.site_of(int(stamp))
         at = "" if site is None else f" at {site.location or 'no source line'} (PTX line {site.ptx_line})"
@@ -60,7 +61,7 @@ class Origins:
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """The stamp of the last write to each granule of one allocation."""
+    """The stamps of the last writes to one allocation, one for each granule."""
 
     origins: Origins
     granule: int
@@ -68,13 +69,13 @@ class Writers:
     stamps: Any
 
     def __call__(self, address: int) -> str | None:
-        """A text that names the last writer of the byte at an address. None if nobody wrote it."""
+        """Returns a text that names the last writer of the byte at `address`, or None if no thread wrote it."""
         stamp = self.stamps[(address - self.first) // self.granule]
         return self.origins.author(stamp) if stamp else None
 
 
 def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins) -> Writers:
-    """The last writers of an allocation. Call this function while the records of the launch still exist."""
+    """Returns the last writers of an allocation. Call this function before the launch's shadow memory is dropped."""
     granule = shadow.granule
     start = (allocation.address - GLOBAL_WINDOW) // granule
     end = -(-(allocation.end - GLOBAL_WINDOW) // granule)
@@ -82,9 +83,10 @@ def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins)
 
 
 def last_writes(shadow: Shadow, start: int, end: int) -> Any:
-    """The stamp of the last write to each granule from `start` to `end`, or 0 if nobody wrote it. Between two
-    synchronisations the records cannot order writes of different kinds. Then the write that is later in the text
-    counts."""
+    """Returns the stamp of the last write to each granule from `start` to `end`, or 0 if no thread wrote it.
+
+    A plain and a strong write may have the same time. Then the write whose instruction is later in the text counts.
+    """
     last = np.zeros(end - start, U)
     for kind, record in shadow.records.items():
         if kind.base in WRITES:

@@ -1,16 +1,15 @@
-"""Launches that overlap: checks what a launch reads and writes while earlier launches of its stream may still run.
+"""Checks a launch that may overlap earlier launches of its stream: its accesses must not conflict with theirs.
 
 A launch with the attribute "programmatic stream serialization" may start before the previous launch has ended. It
 starts once all blocks of the previous launch have executed `griddepcontrol.launch_dependents` or ended (CUDA
-programming guide, "Programmatic Dependent Launch and Synchronization"). Then only `griddepcontrol.wait` orders
-accesses. A thread continues after the wait when the earlier grids have completed, and sees their writes (PTX ISA,
-"griddepcontrol").
+programming guide, "Programmatic Dependent Launch and Synchronization"). Only `griddepcontrol.wait` then orders the
+accesses of the two launches. A thread continues after the wait when the earlier grids have completed, and sees their
+writes (PTX ISA, "griddepcontrol").
 
-Here launches run one after another. Each launch keeps the addresses that it has accessed, and the instructions that
-accessed them. In a launch that overlaps, some threads have neither waited nor learned of a wait by another thread of
-their block. Each access of such a thread is checked: it must not conflict with an access of an earlier launch. The
-third launch of a chain overlaps the first one, too, since the second may let the third start before the second has
-waited.
+The emulator runs launches one after another. For each launch it keeps the accessed addresses and the instructions that
+accessed them. In an overlapping launch, a thread is early until it has waited, or until a wait by another thread of its
+block is ordered before it. An access of an early thread must not conflict with an access of an earlier launch. In a
+chain of three launches, the third also overlaps the first: the second may let it start before having waited itself.
 """
 
 from __future__ import annotations
@@ -28,15 +27,16 @@ from .origins import Origins
 from .shadow import SpacePlace
 from .stamps import U
 
-# For a thread that has not waited, at most this many waits by other threads of its block are checked, earliest first.
+# For a thread that has not waited itself, at most this many waits by other threads of its block are tried, earliest
+# first.
 MOST_ASKED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """The accesses of a launch from address `start` to `end`. Each granule has the stamp of its last read and of its
-    last write, or 0 if there was none. The first granule begins at `base`. `origins` names the threads of the stamps,
-    or is None if the threads are not known."""
+    """The accesses of a launch to the addresses from `start` to `end`. `reads` and `writes` have the stamp of the last
+    read and the last write of each granule, or 0. The first granule is at the address `base`. `origins` names the
+    threads of the stamps, or is None if the threads are unknown."""
 
     start: int
     end: int
@@ -49,19 +49,20 @@ class Touched:
 
     @classmethod
     def somehow(cls, start: int, size: int, kernel: str) -> Touched:
-        """A `Touched` for memory that a launch may have read and written anywhere."""
+        """Returns a `Touched` for memory of which a launch may have read and written any part."""
         return cls(start, start + size, start, max(size, 1), np.ones(1, U), np.ones(1, U), None, kernel)
 
     def moved(self, start: int, end: int, by: int) -> Touched | None:
-        """The part from `start` to `end`, moved by `by` bytes. None if the part is empty."""
+        """Returns the part from `start` to `end`, with `by` added to its addresses. Returns None if the part is
+        empty."""
         low, high = max(self.start, start), min(self.end, end)
         if low >= high:
             return None
         return replace(self, start=low + by, end=high + by, base=self.base + by)
 
     def met(self, stamps: Any, addresses: Any, size: int) -> Any:
-        """A stamp for each access of `size` bytes. It is the largest stamp of the granules that the access touches, or
-        0 if none has a stamp."""
+        """Returns the largest stamp of the granules that each access of `size` bytes touches. Returns 0 for an access
+        if none of its granules has a stamp."""
         found = np.zeros(len(addresses), U)
         lanes = np.flatnonzero((addresses + size > self.start) & (addresses < self.end))
         if not len(lanes):
@@ -74,10 +75,10 @@ class Touched:
 
 
 class Overlap:
-    """The accesses of a launch, kept for the next launch. `before` has the accesses of the earlier launches that this
-    launch overlaps.
+    """Checks the accesses of a launch against earlier launches, and keeps them for later launches.
 
-    `before` is None if the launch begins after all earlier launches have ended.
+    `before` has the accesses of the launches that this launch overlaps. It is None if all earlier launches have ended
+    before this launch starts.
     """
 
     def __init__(self, launch: Any, before: Sequence[Touched] | None, keeps: bool) -> None:
@@ -88,7 +89,7 @@ class Overlap:
         self.waited = np.zeros((launch.blocks, launch.block_lanes), U)  # the stamp of each thread's first wait, or 0
 
     def access(self, place: SpacePlace, g: Any, site: Site, write: bool) -> None:
-        """Checks an access of global memory against the earlier launches, and keeps it for the next launch."""
+        """Checks an access to global memory against the earlier launches, and keeps it for later launches."""
         if self.before is not None:
             self.check(self.before, place, g, site, write)
         if self.keeps:
@@ -128,7 +129,7 @@ class Overlap:
         self.launch.report(Kind.RACE, message, g, lane, site, last)
 
     def knows(self, g: Any, lanes: Any, addresses: Any) -> Any:
-        """Whether each of these lanes is ordered after a wait by another thread of its block."""
+        """Returns a mask of the lanes that are ordered after a wait by another thread of their block."""
         blocks = (g.lane("gid")[lanes] // U(self.launch.block_lanes)).astype(np.int64)
         known = np.zeros(len(lanes), bool)
         for block in np.unique(blocks):
@@ -142,15 +143,17 @@ class Overlap:
         return known
 
     def wait(self, g: Any, site: Site) -> None:
-        """Executes `griddepcontrol.wait`. After it the earlier launches have ended for these threads."""
+        """Executes `griddepcontrol.wait`. For these threads, the earlier launches have then ended."""
         waited, gid = self.waited.reshape(-1), g.lane("gid").astype(np.int64)
         first = waited[gid] == 0
         waited[gid[first]] = g.stamps(site)[first]
 
     def left(self, g: Any, site: Site | None) -> None:
-        """Notes that these threads have ended, and reports a block that ends without a wait. The grid completes when
-        its last thread ends, and without a wait the earlier launches may still run then. So the next launch may run
-        beside these earlier launches, even if it waits for this launch."""
+        """Notes that these threads have ended. Reports a block of which no thread has executed `griddepcontrol.wait`.
+
+        Without a wait, a grid may complete while earlier launches still run. The next launch may then overlap them,
+        although it waits for this launch.
+        """
         if self.before is None:
             return
         wave, slots = g.wave, np.unique(g.lane("slot"))
@@ -165,7 +168,7 @@ class Overlap:
             self.launch.report(Kind.NO_WAIT, message, g, lane, site)
 
     def touched(self, allocations: Sequence[EmulatedAllocation], kernel: str) -> list[Touched]:
-        """The accesses of the launch to these allocations."""
+        """Returns the launch's accesses to these allocations."""
         made = []
         for each in allocations:
             start, end = each.address - GLOBAL_WINDOW, each.end - GLOBAL_WINDOW

@@ -1,4 +1,4 @@
-"""`vprintf` converts a C format and the packed buffer of its arguments to text (CUDA C++ guide, formatted output)."""
+"""Converts the C format and the packed arguments of a `vprintf` to text (CUDA C++ guide, formatted output)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ SPECIFIER = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t)?([
 
 
 def c_string(data: Any, start: int) -> str:
-    """The zero-terminated text at an offset of a byte array. Raises IndexError if there is none."""
+    """Returns the zero-terminated text at the offset `start` of a byte array. Raises IndexError if `start` is out of
+    range."""
     if not 0 <= start < len(data):
         raise IndexError(start)
     end = start
@@ -21,8 +22,8 @@ def c_string(data: Any, start: int) -> str:
 
 
 class PrintArguments:
-    """A reader of packed arguments. The arguments lie one after another, and each is aligned to its size. Floats are
-    doubles."""
+    """Reads the packed arguments of a `vprintf`. They are stored one after another, each aligned to its size. Floats
+    are stored as doubles."""
 
     def __init__(self, data: Any, start: int):
         self.data, self.at = data, start
@@ -36,7 +37,8 @@ class PrintArguments:
 
 
 def formatted(text: str, data: Any, start: int, text_at: Callable[[int], str]) -> str:
-    """`text` with its specifiers replaced by the arguments. `text_at` reads the string at an address, for %s."""
+    """Returns `text` with its specifiers, such as %d, replaced by the arguments. `text_at` returns the string at an
+    address, for %s."""
     arguments = PrintArguments(data, start)
 
     def replace(match: re.Match[str]) -> str:
@@ -49,7 +51,7 @@ def formatted(text: str, data: Any, start: int, text_at: Callable[[int], str]) -
             precision = str(arguments.take("<i", 4))
         shape = "%" + flags + (width or "") + ("." + precision if precision is not None else "")
         if kind in "eEfFgGaA":
-            # Python's %a means something else, so %e stands for C's %a.
+            # Python's %a means something else than C's, so %e is used instead.
             return (shape + kind.replace("a", "e").replace("A", "E")) % arguments.take("<d", 8)
         if kind == "s":
             return (shape + "s") % text_at(arguments.take("<Q", 8))

@@ -1,10 +1,10 @@
-"""Checks wgmma products in flight, and that their reads through the asynchronous proxy see earlier writes.
+"""Checks `wgmma` products in flight: nobody may overwrite their operands, and they must see earlier writes.
 
 A product reads shared memory from its issue until its threads have waited for its group. Until then nobody may write
-the operands (`copies.py`). Afterwards a thread may write the operands only if it knows that each of the reading warps
-has waited. A product sees earlier writes by ordinary stores and `cp.async` only after a `fence.proxy.async`. Either the
-writing thread executes this fence, or the multiplying thread executes it after a barrier that follows the write. Four
-warps must issue a product together. This is checked at the end of the wave.
+the operands (`copies.py`). Afterwards a thread may write them only if it knows that each of the reading warps has
+waited. Products read through the asynchronous proxy. So they see the writes of ordinary stores and of `cp.async` only
+after a `fence.proxy.async`. Either the writing thread executes it, or the multiplying thread does after a barrier that
+follows the write. The four warps of a warp group must issue the same products, which is checked at the end of the wave.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from .stamps import THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
 
 # Number of warps of a warp group. These warps issue products together.
 GROUP = 4
-# The factor of a running hash, an odd number: 2^64 divided by the golden ratio.
+# The multiplier of a running hash: 2^64 divided by the golden ratio, an odd number.
 FACTOR = U(0x9E3779B97F4A7C15)
-# Number of bytes of a chunk, the unit in which a product reads.
+# Number of bytes of a chunk. Products read whole chunks.
 CHUNK = 16
 
 
 @dataclass
 class TilePlace(SpacePlace):
-    """The tiles that products read. Each warp in `warps` (numbers in the wave) has a tile, which is an array of chunks.
-    Warps may share a tile.
+    """The tiles of shared memory that products read, as arrays of 16-byte chunks. Each warp in `warps` (numbers in the
+    wave) reads one tile, and several warps may read the same tile.
 
-    `first` has one of the warps of each distinct tile. `which` has the tile of each warp.
+    `units_of_warps` has the chunk numbers, [warps, chunks]. `which` has the tile of each warp. For each tile, `first`
+    has the index of a warp that reads it.
     """
 
     warps: Any = None
@@ -44,8 +45,8 @@ class TilePlace(SpacePlace):
 
     @classmethod
     def of(cls, warps: Any, units: Any) -> TilePlace:
-        """Makes a place from `units`, an array [warps, chunks] of chunk numbers in the wave's shared memory. Two
-        different tiles differ in their first chunk."""
+        """Makes a place from `units`, an array [warps, chunks] of chunk numbers in the wave's shared memory. Tiles with
+        the same first chunk must be the same tile."""
         _, first, which = np.unique(units[:, 0], return_index=True, return_inverse=True)
         return cls(CHUNK, units.size, 0, units.reshape(-1), False, warps, units, first, which)
 
@@ -53,14 +54,15 @@ class TilePlace(SpacePlace):
         return SpacePlace(CHUNK, 0, 0, self.units_of_warps[self.first].reshape(-1)).units(granule).reshape(-1)
 
     def restricted(self, lanes: Any) -> TilePlace:
-        """The tiles of these lanes' warps. A warp waits as a whole."""
+        """Returns the tiles of the warps to which `lanes` belong. All lanes of a warp wait together."""
         chosen = np.unique(lanes // self.units_of_warps.shape[1])
         return TilePlace.of(self.warps[chosen], self.units_of_warps[chosen])
 
 
 class Products(Copies):
-    """The wgmma products in flight of a wave. `issued` has a hash of all products of each warp. `sites` has the last
-    product instruction of each warp group. `places` caches the places of operands by their descriptors."""
+    """The wgmma products of a wave that are in flight. `issued` has, for each warp, a hash of all products that it has
+    issued. `sites` has the last product instruction of each warp group. `places` caches operands' places by their
+    descriptors."""
 
     def __init__(self, wave: Any):
         super().__init__(wave)
@@ -69,7 +71,7 @@ class Products(Copies):
         self.places: dict[Any, tuple[TilePlace, list[SpacePlace]]] = {}
 
     def complete(self, operation: Operation) -> None:
-        """Completes these products. Their warps have waited for them."""
+        """Completes an operation's products after their warps have waited for them."""
         shadow = operation.device.shadow
         if shadow.readings is None:
             shadow.readings = Readings(self.wave)
@@ -78,10 +80,10 @@ class Products(Copies):
             shadow.readings.add(place, operation.site, self.wave.ordering.clock.now)
 
     def note(self, g: Any, site: Site, operands: Any) -> None:
-        """Records that these warps issue a product. `operands` has a number for each warp. This number must be equal
-        for the four warps of a warp group."""
+        """Records that these warps issue a product. `operands` has one number for each warp, which must be the same for
+        the four warps of a warp group."""
         warps = g.index()[::32] >> 5
-        # A hash of all products so far, so that comparing four warps takes one number for each warp.
+        # One hash of all products so far, so that four warps are compared by one number each.
         self.issued[warps] = (self.issued[warps] ^ operands ^ U(site.number + 1)) * FACTOR
         self.sites.update(dict.fromkeys((warps // GROUP).tolist(), site))
 
@@ -109,12 +111,12 @@ class Products(Copies):
 
 
 class Readings:
-    """The products' reads of a wave's shared memory, with the time of the last wait for each read.
+    """The reads of a wave's shared memory by completed products.
 
     A product belongs to a warp. A thread may write the operands once it knows that any lane of the warp has waited. So
-    the reads are kept by warp and not by lane. Then one arrival by a lane of each warp frees a pipeline stage. `stamps`
-    is an array [warps of a block, chunks of 16 bytes]. Each stamp is of the last wait for the chunk, and names lane 0
-    of the warp.
+    one lane's arrival for each warp frees a pipeline stage, and reads are stored by warp and not by lane. `stamps` is
+    an array [warps of a block, chunks of 16 bytes]. Each stamp has the time of the warp's last wait for a product that
+    read the chunk, and names lane 0 of the warp.
     """
 
     def __init__(self, wave: Any):
@@ -123,16 +125,16 @@ class Readings:
         self.warps: list[int] = []  # warps of a block that have issued products
 
     def add(self, place: TilePlace, site: Site, now: int) -> None:
-        """Notes that these warps have read these chunks, and have waited for the product."""
+        """Records that these warps have read these chunks, and have waited for the product."""
         warps = place.warps % (self.wave.block_lanes // 32)
         self.warps = sorted({*self.warps, *warps.tolist()})
         stamps = self.wave.constant("gid stamp")[32 * place.warps] | U(now << TIME_SHIFT | site.stamp)
         self.stamps[warps[:, None], place.units_of_warps] = stamps[:, None]
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports a write by a thread that does not know that each of the reading warps has waited.
+        """Reports a write by a thread that does not know of a wait by each warp that has read the memory.
 
-        For each lane only the latest of a warp's waits counts, since the warp's other waits came before it.
+        For each lane and each warp, only the warp's latest wait is checked, since the earlier ones came before it.
         """
         chunks = place.widened(CHUNK) if place.size < CHUNK else place
         boxes = g.n // g.each
@@ -144,7 +146,8 @@ class Readings:
             self.check_waits(latest[asked], np.nonzero(asked)[1] * g.each, g, site)
 
     def check_waits(self, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
-        """Reports a lane that does not know of a wait by any lane of the warp. `lanes` are positions in the group."""
+        """Reports a lane that knows of no wait by any lane of the stamp's warp. `lanes` has a position in the group for
+        each stamp."""
         every = np.repeat(stamps, 32) + np.tile(np.arange(32, dtype=U) << U(THREAD_SHIFT), len(stamps))
         known = g.ordering.ordered(every, np.zeros(len(every), np.int64), g, np.repeat(lanes, 32))
         unknown = np.flatnonzero(~known.reshape(-1, 32).any(1))
@@ -158,24 +161,22 @@ READS_AND_WRITES = {*WRITES, PLAIN_READ, STRONG_READ}
 
 
 class ProxyFences:
-    """The fences of the asynchronous proxy for one space. `own` and `block` have an entry for each thread of a launch.
-    `own` has the time of the thread's last fence. `block` has the time of the last barrier of the thread's block before
-    that fence."""
+    """The `fence.proxy.async` that threads have executed, for one memory space. `own` has the time of each thread's
+    last fence. `block` has the time of the block's last barrier before that fence."""
 
     def __init__(self, threads: int):
         self.own = np.zeros(threads, U)
         self.block = np.zeros(threads, U)
 
     def fence(self, g: Any) -> None:
-        """Makes earlier accesses of these threads visible to the asynchronous proxy. Accesses that a barrier has
-        ordered before the fence become visible, too."""
+        """Makes earlier accesses visible to the asynchronous proxy: the accesses of these threads, and those that a
+        barrier of their block has ordered before the fence."""
         who, ordering = g.lane("gid").astype(np.int64), g.wave.ordering
         self.own[who] = ordering.clock.tick()
         self.block[who] = ordering.block_since[g.lane("slot")]
 
     def unfenced(self, met: Any, g: Any) -> Any:
-        """A mask of the stamps in `met` that no fence separates from the accesses of the current lanes. The stamps are
-        of writes."""
+        """Returns a mask of the writes (stamps in `met`) that no fence separates from the current access."""
         who, when = threads_of(met).astype(np.int64), times(met)
         mine = g.lane("gid").astype(np.int64)
         behind = self.block[mine]
@@ -185,9 +186,11 @@ class ProxyFences:
         return (met != 0) & (when > self.own[who]) & ~((who // lanes == mine // lanes) & (when < behind))
 
     def in_flight(self, met: Any, g: Any) -> Any:
-        """A mask of the reads (stamps in `met`) that may finish after their thread has signalled that it has finished
-        reading. A barrier of the block waits for the loads of its threads, so reads before the barrier have finished.
-        Copies out of shared memory are excluded, since they read through the asynchronous proxy."""
+        """Returns a mask of the reads (stamps in `met`) that may not have finished, although their thread has gone on.
+
+        A barrier of the block waits for its threads' loads, so reads before the block's last barrier have finished.
+        Reads by copies are excluded, since copies read through the asynchronous proxy.
+        """
         since = g.wave.ordering.block_since[g.lane("slot")]
         late = times(met) > (since[:, None] if met.ndim == 2 else since)
         sites = {int(stamp): g.launch.origins.site_of(int(stamp)) for stamp in np.unique(met[late])}
@@ -195,12 +198,12 @@ class ProxyFences:
         return late & ~np.isin(met, by_copies)
 
     def check(self, memory: Space, place: SpacePlace, g: Any, site: Site, does: str, overwrites: bool = False) -> None:
-        """Reports bytes that ordinary stores have written and that an access through the asynchronous proxy may not
-        see. With `overwrites`, bytes that ordinary loads have read are reported, too. An `ldmatrix` may finish after
-        its thread's arrival at an mbarrier, and then a copy overtakes it. On an H100 such copies made 3 of 2,971 random
-        kernels wrong (ptxas 13.0).
+        """Reports bytes that ordinary stores have written, and that an access through the asynchronous proxy may not
+        see. `does` is the access in words, such as "a tensor copy reads".
 
-        `does` names the access, with its verb.
+        With `overwrites`, bytes that ordinary loads have read are reported, too. An `ldmatrix` may finish after its
+        thread's arrival at an mbarrier, and a copy may overwrite the bytes before. On an H100 such copies made 3 of
+        2,971 random kernels wrong (ptxas 13.0).
         """
         shadow = memory.shadow
         for kind, record in shadow.records.items():

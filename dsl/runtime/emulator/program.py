@@ -1,5 +1,5 @@
-"""Turns a function's instructions into segments of closures: inlining, control flow, order, liveness and register
-slots."""
+"""Converts the instructions of a kernel to segments of closures. Inlines calls, orders the segments, and assigns
+registers to slots."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MOST_OF_ONE_MACHINE = {**dict.fromkeys((90, 100, 103, 110), MOST_SHARED), **dict
 
 
 def most_static(space: str, target: str) -> int:
-    """The maximum number of bytes of a space that a kernel may declare or name."""
+    """Returns the maximum number of bytes of a state space that a kernel may declare or name."""
     if space == "shared" and target.endswith("a"):
         return MOST_OF_ONE_MACHINE.get(number_of(target), MOST_STATIC[space])
     return MOST_STATIC[space]
@@ -65,7 +65,7 @@ def most_static(space: str, target: str) -> int:
 @dataclass
 class End:
     """The end of a segment. `kind` is "next", "jump", "branch", "switch", "exit" or, for a guarded exit, "exit where".
-    A "branch" jumps to `targets[0]` if its guard is true, and otherwise continues with the next segment."""
+    A "branch" jumps to `targets[0]` if its guard is true, and otherwise continues at `targets[1]`."""
 
     kind: str
     targets: list[int] = field(default_factory=list)
@@ -77,7 +77,7 @@ class End:
 
 @dataclass
 class Segment:
-    """A basic block, or the part of a basic block that begins with a rendezvous (`rendezvous.py`)."""
+    """A basic block or a part of one. A barrier or `.sync` instruction (`rendezvous.py`) starts a new segment."""
 
     number: int
     ops: list[Op] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Segment:
     written_slots: frozenset[int] = frozenset()
     counters: list[tuple[Site, str, WarpProduct]] = field(default_factory=list)
     steps: list[RegisterStep] = field(default_factory=list)
-    arrival: list[Op] = field(default_factory=list)  # these run when threads arrive at the rendezvous
+    arrival: list[Op] = field(default_factory=list)  # these run when threads arrive at the barrier
     mask_name: str = ""
     size: int = 0
     only_leaves: bool = False
@@ -102,8 +102,8 @@ class Segment:
 
     @cached_property
     def alike(self) -> list[tuple[Location | None, Counter[tuple[str, WarpProduct]]]]:
-        """The number of instructions of each kind at each source location. In one kernel, 1,137 such counts stand for
-        10,581 instructions."""
+        """Counts the instructions of each kind at each source location. In one kernel, 10,581 instructions have 1,137
+        such counts."""
         found: dict[int, tuple[Location | None, Counter[tuple[str, WarpProduct]]]] = {}
         for site, kind, product in self.counters:
             found.setdefault(id(site.location), (site.location, Counter()))[1][kind, product] += 1
@@ -111,7 +111,8 @@ class Segment:
 
     @cached_property
     def live_slots(self) -> frozenset[int]:
-        """Slots of the registers that are live at the segment's start. Only threads that diverge need these slots."""
+        """The slots of the registers that are live at the segment's start. They are needed only when threads
+        diverge."""
         if self.living is None:
             return frozenset()
         return frozenset(self.slots[name] for name in self.living.names_in(self.living.at_starts[self.number]))
@@ -119,7 +120,7 @@ class Segment:
 
 @dataclass
 class Raw:
-    """A segment before ordering. It has its instructions, and the labels where execution may continue."""
+    """A segment before ordering: its instructions, and the labels at which execution may continue."""
 
     instructions: list[PtxInstruction] = field(default_factory=list)
     end: PtxInstruction | None = None
@@ -128,8 +129,10 @@ class Raw:
 
 
 class EmulatedProgram:
-    """One entry of a module, ready to run: segments in execution order, entries, and register slots. With `divisions`
-    the program tracks all values that depend on the result of a division by 0."""
+    """One kernel of a module, prepared to run: segments in execution order, entries, and register slots.
+
+    If `divisions` is true, the program tracks all values that depend on the result of a division by 0.
+    """
 
     def __init__(self, module: PtxModule, entry: str, divisions: bool = False):
         if entry not in module.functions or not module.functions[entry].is_entry:
@@ -185,7 +188,8 @@ class EmulatedProgram:
         self.may_wait = self.waits_for_memory and may_wait(self.segments)
 
     def note_instructions(self, body: list[PtxInstruction | Label]) -> None:
-        """Notes which kinds of instructions the program has. If some kinds are missing, a launch is cheaper."""
+        """Notes which kinds of instructions the program contains. Launches skip the work for kinds that do not
+        occur."""
         instructions = [item for item in body if isinstance(item, PtxInstruction)]
         opcodes = {item.opcode for item in instructions}
         self.tracks_copies = any(map(is_tracked, opcodes))
@@ -196,8 +200,8 @@ class EmulatedProgram:
         self.waits_for_memory = any(can_wait(item, self.code.uses) for item in instructions)
 
     def check_static_memory(self) -> None:
-        """Checks that an SM has room for the `.shared` memory that the kernel declares or names, and for all `.const`
-        and local memory. If any kernel of a module declares too much, ptxas refuses the whole module."""
+        """Checks that the kernel's `.shared` memory (declared or named), `.const` memory and local memory do not exceed
+        their limits. Checks the module's other kernels, too, since ptxas refuses the whole module for one of them."""
         kernels = [each for each in self.module.functions.values() if each.is_entry and each is not self.function]
         for function, variables in (
             *((each, each.variables) for each in kernels),
@@ -218,7 +222,8 @@ class EmulatedProgram:
     # Control flow
 
     def split(self, body: list[PtxInstruction | Label]) -> tuple[list[Raw], dict[str, int]]:
-        """Cuts the body at labels, after jumps, and before each instruction that is a rendezvous."""
+        """Cuts the instructions into segments: at labels, after jumps, and before each barrier or `.sync`
+        instruction."""
         raws, labels = [Raw()], {}
         wanted = {
             str(item.operands[0]) for item in body if isinstance(item, PtxInstruction) and item.opcode[0] == "bra"
@@ -240,8 +245,7 @@ class EmulatedProgram:
             row = row_of(item)
             if row is not None and row.sync:
                 if item.guard is not None:
-                    # The guard of a rendezvous is replaced by a jump around the rendezvous, which then starts a new
-                    # segment.
+                    # A guarded barrier becomes a jump around an unguarded one, which then starts a new segment.
                     label = f"after {len(raws)}"
                     around = replace(item, opcode=("bra",), operands=(Register(label),))
                     self.finish(raws[-1], replace(around, guard_negated=not item.guard_negated))
@@ -257,7 +261,7 @@ class EmulatedProgram:
                 continue
             raws[-1].instructions.append(item)
         if raws[-1].end is not None and raws[-1].falls:
-            raws.append(Raw())  # a thread whose guard is false runs off the end, which means return
+            raws.append(Raw())  # a thread whose guard is false reaches the end and returns
         raws[-1].falls = False
         return raws, labels
 
@@ -307,10 +311,10 @@ class EmulatedProgram:
                 op = restricted_by_guard(op, guard, ins.guard_negated, record.entries, record.written_entries)
             else:
                 op = merged_by_guard(op, guard, ins.guard_negated, list(record.written_entries))
-            record.reads += record.writes  # where the guard is false, the old value remains
+            record.reads += record.writes  # if the guard is false, the old value is kept
         segment.steps.append(step_of(self.code, record, ins, site, row.effect, len(segment.ops)))
-        # If a register only ever contains one constant, its reads use the constant. So the register's `mov` need not
-        # run, but the `mov` is still counted.
+        # If a register only ever contains one constant, its reads use the constant. So the register's `mov` is counted,
+        # but does not run.
         if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
             segment.ops.append(op)
             segment.places.append(segment.size)
@@ -322,15 +326,15 @@ class EmulatedProgram:
         segment.size += 1
 
     def is_move(self, ins: PtxInstruction) -> bool:
-        """Whether the instruction copies a register or a constant into a register, without a guard. A read of a special
-        register is no move."""
+        """Returns whether the instruction is an unguarded copy of a register or a constant into a register. A read of a
+        special register does not count."""
         if ins.opcode[0] != "mov" or ins.guard is not None or not isinstance(ins.operands[0], Register):
             return False
         source = ins.operands[1]
         return isinstance(source, Integer | Float) or self.code.is_register(source)
 
     def close(self, segment: Segment, raw: Raw, number: int, labels: dict[str, int]) -> None:
-        """Adds the terminator of a segment. Every segment must already have its position."""
+        """Adds a segment's end and its branch targets. All segments must already have been ordered."""
         following = self.place.get(number + 1)
         ins = raw.end
         if ins is None:
@@ -356,7 +360,8 @@ class EmulatedProgram:
         segment.size += 1
 
     def end_behind(self, segment: Segment) -> Site | None:
-        """The `ret` or `exit` that threads reach from this segment if nothing on the way has an effect, else None."""
+        """Returns the `ret` or `exit` that threads reach from this segment through instructions without an effect.
+        Returns None if there is no such exit."""
         seen = {segment.number}
         while segment.end.kind in {"next", "jump"} and segment.end.targets[0] not in seen:
             segment = self.segments[segment.end.targets[0]]
@@ -368,8 +373,8 @@ class EmulatedProgram:
     # Registers
 
     def allocate_slots(self) -> None:
-        """Computes liveness and allocates slots by a linear scan. Registers whose live ranges do not overlap share a
-        row. The registers of a wave take at most 12 MiB, so fewer rows leave room for more threads."""
+        """Computes liveness and assigns slots to registers by a linear scan. Registers whose live ranges do not overlap
+        share a slot. The registers of a wave may take 12 MiB, so fewer slots leave room for more threads."""
         accesses = (((record.reads, record.writes) for record in segment.records) for segment in self.segments)
         exposed, written = exposed_and_written(accesses)
         living = Living(exposed, written, [segment.end.targets for segment in self.segments])
@@ -397,11 +402,11 @@ class EmulatedProgram:
             segment.entries = [each for each in entries if self.code.entries[each].kind in kinds]
 
     def lives(self, living: Living) -> tuple[dict[str, int], dict[str, int]]:
-        """The first and last position where each register is live. Positions are numbered through all segments, in
-        their order."""
+        """Returns the first and the last position where each register is live. Positions number the instructions of all
+        segments, in the segments' order."""
         first: dict[str, int] = {}
         last: dict[str, int] = {}
-        places: list[tuple[int, int]] = []  # positions between segments, and the registers that are live there
+        places: list[tuple[int, int]] = []  # the start and end of each segment, and the registers live there
         position = 0
         for segment in self.segments:
             places.append((position, living.at_starts[segment.number]))
@@ -430,8 +435,8 @@ class EmulatedProgram:
     # Facts about the text
 
     def smallest_accesses(self, body: list[PtxInstruction | Label]) -> dict[str, int]:
-        """The size in bytes of the smallest access to each space. This is the granule size of the space's shadow
-        memory. Generic accesses count for all spaces."""
+        """Returns the size in bytes of the smallest access to each space: the granule of its shadow memory. An access
+        by a generic address counts for all spaces."""
         smallest = {"global": 16, "shared": 16, "local": 16}
         for item in body:
             if not isinstance(item, PtxInstruction) or item.opcode[0] not in ACCESSES:
@@ -454,8 +459,8 @@ class EmulatedProgram:
         return smallest
 
     def has_partial_synchronisation(self, body: list[PtxInstruction | Label]) -> bool:
-        """Whether any synchronisation in the text is for only some threads of a block or a warp. Then each thread needs
-        a vector clock."""
+        """Returns whether an instruction synchronises only some threads of a block or a warp. Then each thread needs a
+        vector clock."""
         for item in body:
             if not isinstance(item, PtxInstruction):
                 continue
@@ -472,13 +477,14 @@ class EmulatedProgram:
 
 
 def in_loops(successors: list[list[int]]) -> set[int]:
-    """The nodes of a graph that lie on a cycle."""
+    """Returns the nodes of a graph that lie on a cycle."""
     circles = components([*range(len(successors))], successors)
     return {node for circle in circles for node in circle if len(circle) > 1 or node in successors[node]}
 
 
 def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:
-    """Whether a loop around this instruction could wait for another thread."""
+    """Returns whether a loop around this instruction could wait for another thread, as a loop around `ld.acquire`
+    could."""
     if ins.opcode[0] == "atom":
         targets = ins.operands[0].items if isinstance(ins.operands[0], Vector) else ins.operands[:1]
         return any(isinstance(target, Register) and uses[target.name] > 1 for target in targets)
@@ -487,17 +493,17 @@ def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:
 
 
 def is_tracked(opcode: tuple[str, ...]) -> bool:
-    """Whether an opcode is a copy that completes at an mbarrier, or an arrival for copies at an mbarrier."""
+    """Returns whether an opcode is a copy that completes at an mbarrier, or the arrival of such copies."""
     return opcode[:3] == ("cp", "async", "mbarrier") or "mbarrier::complete_tx::bytes" in opcode
 
 
 def orders_memory(opcode: tuple[str, ...]) -> bool:
-    """Whether an opcode is a fence, a release or an acquire."""
+    """Returns whether an opcode is a fence, a release or an acquire."""
     return opcode[0] in {"fence", "membar"} or not {"acquire", "release", "acq_rel"}.isdisjoint(opcode)
 
 
 def names_narrow_scope(opcode: tuple[str, ...]) -> bool:
-    """Whether an opcode is a strong operation or a fence whose scope is smaller than the device."""
+    """Returns whether an opcode is a strong operation or a fence with the scope .cta or .cluster."""
     return opcode[0] in {"ld", "st", "atom", "red", "fence", "membar", "tensormap"} and scope_of(opcode) != GPU
 
 
@@ -505,7 +511,7 @@ ACCESSES = {"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "mba
 
 
 def access_bytes(ins: PtxInstruction) -> int | None:
-    """Number of bytes that one lane accesses at once. None if the instruction does not access memory."""
+    """Returns the number of bytes that one lane accesses at once, or None if the instruction does not access memory."""
     root = ins.opcode[0]
     if root in {"ld", "ldu", "st", "atom", "red"}:
         kind = ins.opcode[-1]
@@ -525,8 +531,8 @@ def access_bytes(ins: PtxInstruction) -> int | None:
 
 
 def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
-    """Whether the text acquires tensor maps in memory, and the element sizes in bytes that `tensormap.replace` sets in
-    maps."""
+    """Returns whether the text acquires tensor maps in memory, and which element sizes in bytes `tensormap.replace`
+    writes into maps."""
     instructions = [item for item in body if isinstance(item, PtxInstruction)]
     acquires = any("tensormap::generic" in ins.opcode and "acquire" in ins.opcode for ins in instructions)
     values = [
@@ -538,7 +544,7 @@ def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
 
 
 def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
-    """Number of times that each name occurs in the text, as a destination or a source."""
+    """Counts how often each name occurs in the text, as a destination or a source."""
     uses: list[str] = []
     for item in body:
         if isinstance(item, PtxInstruction):
@@ -553,7 +559,8 @@ def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
 
 
 def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, str]) -> dict[str, tuple[int, int]]:
-    """The bits and the width of each register whose only definition is an unguarded `mov` of a constant."""
+    """Finds the registers that always contain one constant: their only definition is an unguarded `mov`. Returns the
+    bits and the width of each."""
     defined: list[str] = []
     found: dict[str, tuple[int, int]] = {}
     for item in body:
@@ -574,8 +581,8 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
 
 
 def count_alike(counters: Counters, kind: str, product: WarpProduct, warps: int, lanes: int) -> None:
-    """Adds the counts of instructions of one kind. `warps` and `lanes` are the totals over the groups that have run
-    these instructions. `product` is the product that each warp computes in each instruction."""
+    """Adds the counts of instructions of one kind to `counters`. `warps` and `lanes` are the numbers of warps and
+    threads that have run them. `product` is what each warp multiplies in one of them."""
     counters.instructions += warps
     counters.thread_instructions += lanes
     if product is not NO_PRODUCT:

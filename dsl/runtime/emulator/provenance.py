@@ -1,9 +1,9 @@
-"""Finds the kernel parameters and module variables through which a kernel may store to global memory. The analysis uses
-only the text of the kernel.
+"""Finds through which kernel parameters and module variables a kernel may store to global memory. It analyses only the
+kernel's text.
 
-Memory that no store can reach needs no record of its reads, as nothing in the launch can race with them. A register's
-provenance is the set of names that it may be computed from, over all its definitions. A 64-bit value may point anywhere
-if it is loaded from memory or packed from parts.
+If no store can reach an array, its reads cannot race, so they need not be recorded. For each register, the analysis
+collects the parameters and variables from which any of its definitions may compute it. A 64-bit value that is loaded
+from memory, or packed from parts, may point anywhere.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def spaces_of(opcode: tuple[str, ...]) -> set[str]:
 def stored_through(
     body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
 ) -> dict[str, list[PtxInstruction]]:
-    """For each parameter or variable, the global stores whose addresses may come from it. The key `ANYWHERE` has the
-    stores that may write to any address."""
+    """Returns, for each parameter or variable, the global stores whose addresses may be computed from it. Stores that
+    may write to any address have the key `ANYWHERE`."""
     parameters = {variable.name for variable in function.params}
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
     opcodes = {ins.opcode for ins in instructions}
@@ -34,7 +34,7 @@ def stored_through(
     for ins in instructions:
         if is_global_store(ins):
             address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress | TensorAddress))
-            if isinstance(address, TensorAddress):  # a map in memory may contain any address
+            if isinstance(address, TensorAddress):  # a tensor map in memory may contain any address
                 stores.append((ins, [ANYWHERE] if makes_maps else names_in(address.map)))
             else:
                 stores.append((ins, names_in(address)))
@@ -50,8 +50,8 @@ def stored_through(
 def origins(
     instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
 ) -> dict[str, set[str]]:
-    """The parameters and variables from which each register is computed. Only registers from which `addresses` come are
-    included."""
+    """Returns the parameters and variables from which each register is computed. The result has only the registers that
+    contribute to `addresses`."""
     sources = sources_of_addresses(instructions, addresses, parameters, registers)
     known: dict[str, set[str]] = {name: set() for name in sources}
     changed = True
@@ -69,7 +69,7 @@ def origins(
 def accessed_through(
     ins: PtxInstruction, body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
 ) -> set[str]:
-    """The parameters and variables from which the address of one instruction comes. Values that are loaded from memory
+    """Returns the parameters and variables from which an instruction's address is computed. Values loaded from memory
     are left out."""
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
     names = [name for operand in ins.operands if isinstance(operand, PtxAddress) for name in names_in(operand)]
@@ -80,9 +80,12 @@ def accessed_through(
 def sources_of_addresses(
     instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
 ) -> dict[str, set[str]]:
-    """The sources of each register from which `addresses` come. A kernel has thousands of registers, but only a few
-    such registers. The result mostly has them in the order of the text, where registers computed from parameters come
-    first. So one pass over the result mostly finds everything."""
+    """Returns the direct sources of each register that contributes to `addresses`. Of a kernel's thousands of
+    registers, only a few do.
+
+    The result is mostly in the order of the text, where registers computed from parameters come first. So the caller
+    mostly needs one pass over it.
+    """
     definitions: dict[str, list[PtxInstruction]] = {}
     for ins in instructions:
         for name in names_in(ins.operands[0]):
@@ -105,7 +108,7 @@ def is_global_store(ins: PtxInstruction) -> bool:
 
 @lru_cache(maxsize=1024)
 def stores_globally(opcode: tuple[str, ...]) -> bool | None:
-    """Whether an opcode stores to global memory. None if its operands decide."""
+    """Returns whether an opcode stores to global memory, or None if the operands decide."""
     words = tuple(word for word in opcode[:5] if word != "reduce")[:4]
     if words == ("cp", "async", "bulk", "tensor"):
         return None
@@ -115,7 +118,7 @@ def stores_globally(opcode: tuple[str, ...]) -> bool | None:
 
 
 def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, str]) -> list[str]:
-    """The names from which an instruction computes its destinations."""
+    """Returns the names from which an instruction computes its destinations."""
     root = ins.opcode[0]
     if root in {"ld", "ldu", "atom"}:
         names = [name for operand in ins.operands[1:] for name in names_in(operand)]

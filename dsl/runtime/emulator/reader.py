@@ -1,8 +1,8 @@
-"""Reads PTX text into a module of functions and variables. It handles only syntax, not the meaning of instructions (PTX
+"""Parses PTX text into a module of functions and variables. Checks syntax only, not the meaning of instructions (PTX
 ISA chapters 4, 5 and 11).
 
-Scopes are resolved here: each register or label of a `{ … }` block gets a unique name. So each function is one flat
-list of instructions.
+Scopes are resolved here: each register or label of a `{ … }` block gets a unique name. So each function becomes one
+flat list of instructions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .constants import STARTS, integer, read_constant
 from .findings import Location, PtxError
 from .limits import MOST_ALIGNMENT, MOST_DEPTH, MOST_REGISTERS, MOST_TEXT, MOST_VARIABLE
 
-# The most frequent kinds of tokens come first, as the pattern tries them in order. Only blanks lie between matches.
+# The most frequent kinds of tokens come first, since the pattern tries them in order. Only blanks lie between matches.
 KINDS = {
     "word": r"[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*",
     "mark": r"<<|>>|[<>=!]=|&&|\|\||[-+!@|:;,{}()\[\]<>=*&~^?]|/(?![/*])",
@@ -32,8 +32,8 @@ KINDS = {
     "skip": r"//[^\n]*",
     "comment": r"/\*.*?\*/",
     "string": r'"[^"]*"',
-    # A comment or string without an end. Without this kind, 200,000 open quotes took 40 s, as each led to a search to
-    # the end of the text.
+    # A comment or string without an end. Without this kind, a text of 200,000 quotes took 40 s: each quote caused a
+    # search to the end of the text.
     "open": r'/\*.*|"[^"]*',
     "wrong": r"[^ \t\r]",
 }
@@ -63,8 +63,8 @@ class Integer:
 
 @dataclass(frozen=True)
 class Float:
-    """A floating constant. If the constant is written as `0f…` or `0d…`, `bits` has its exact bits, and `width` has
-    their number."""
+    """A floating constant. If the text gives its bits as `0f…` or `0d…`, `bits` has these bits, and `width` is 32 or
+    64."""
 
     value: float
     bits: int | None = None
@@ -87,7 +87,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class PtxAddress:
-    """`[base + offset]`. `base` is a register, a symbol, or None for an absolute address."""
+    """`[base + offset]`. `base` is a register, a variable, or None for an absolute address."""
 
     base: Register | Symbol | None
     offset: int = 0
@@ -106,7 +106,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Pair:
-    """`d|p`, two destinations of one instruction."""
+    """`d|p`, the two destinations of one instruction."""
 
     first: Operand
     second: Operand
@@ -127,7 +127,7 @@ class Not:
 
 @dataclass(frozen=True)
 class Part:
-    """`r.b0` or `r.h1`, a byte or half of a register in a video instruction."""
+    """`r.b0` or `r.h1`: a byte or a half of a register, in a video instruction."""
 
     register: Register
     part: str
@@ -138,8 +138,7 @@ class Part:
 
 @dataclass(frozen=True)
 class TensorAddress:
-    """`[map, {x, y}]`, a part of a tensor. It consists of the address of the tensor's map and the coordinates of the
-    part's first element."""
+    """`[map, {x, y}]`: the address of a tensor map, and the coordinates of the first element that the copy accesses."""
 
     map: PtxAddress
     coordinates: Vector
@@ -150,7 +149,7 @@ class TensorAddress:
 
 @dataclass(frozen=True)
 class ArgumentList:
-    """The parenthesised list of a call."""
+    """The parenthesised list of arguments or results of a call."""
 
     items: tuple[Operand, ...]
 
@@ -162,7 +161,7 @@ Operand = Register | Integer | Float | Symbol | PtxAddress | TensorAddress | Vec
 
 
 def names_in(operand: Operand | None) -> list[str]:
-    """The registers, variables and functions that an operand names."""
+    """Returns the names of the registers, variables and functions in an operand."""
     if isinstance(operand, Register | Symbol):
         return [operand.name]
     if isinstance(operand, PtxAddress):
@@ -180,7 +179,7 @@ def names_in(operand: Operand | None) -> list[str]:
 
 @dataclass(frozen=True)
 class PtxInstruction:
-    """One instruction. Its opcode is split at the dots, so that `ld.global.u32` is ("ld", "global", "u32")."""
+    """One instruction. The opcode is split at the dots: `ld.global.u32` becomes ("ld", "global", "u32")."""
 
     opcode: tuple[str, ...]
     operands: tuple[Operand, ...]
@@ -198,19 +197,20 @@ class PtxInstruction:
         return f"{guard}{self.name} {', '.join(map(str, self.operands))}"
 
 
-ENDS = {",", ";", "}", "]"}  # these follow an operand that is only a name, as most operands are
+ENDS = {",", ";", "}", "]"}  # one of these follows an operand that is only a name
 MOVES, VECTORS = {"ld", "ldu", "st", "mov"}, {"v2", "v4", "v8"}
 
 
 def without_braces(operand: Operand) -> Operand:
-    """The operand x in place of `{x}`. ptxas accepts such braces in loads, stores and moves of bits that are not vector
-    instructions. Triton writes the braces."""
+    """Replaces the operand `{x}` by `x`. ptxas accepts such braces in loads, stores and moves that are not vector
+    instructions, and Triton writes them."""
     return operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
 
 
 @lru_cache(maxsize=1024)
 def opcode_of(text: str) -> tuple[tuple[str, ...], bool]:
-    """The words of an opcode, and whether its operands may be vectors of one element (`without_braces`)."""
+    """Returns the words of an opcode, and whether a vector of one element is kept as an operand (see
+    `without_braces`)."""
     words = tuple(text.split("."))
     is_number = words[0] == "mov" and words[-1][:1] != "b"
     return words, words[0] not in MOVES or not VECTORS.isdisjoint(words) or is_number
@@ -224,8 +224,8 @@ class Label:
 
 @dataclass
 class Variable:
-    """A variable of a state space. `data` is its initial image, and `pointers` are the (offset, symbol, addend) of
-    addresses in the image. `element` is the size in bytes of an array's element, or 0 if the variable is no array."""
+    """A variable of a state space. `data` is its initial image. `pointers` has the (offset, symbol, addend) of each
+    address in the image. `element` is the number of bytes of an array's element, or 0 if the variable is no array."""
 
     name: str
     space: str
@@ -300,11 +300,11 @@ TARGETS = {
     **{"sm_120": (8, 7), "sm_120a": (8, 7), "sm_120f": (8, 8), "sm_121": (8, 8), "sm_121a": (8, 8), "sm_121f": (8, 8)},
 }
 TARGET_OPTIONS = {"texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"}
-# In the instructions of `TAKES_ELEMENTS`, `w[3]` is the element. In the instructions of `TAKES_ADDRESSES`, `w[3]` is
-# the element's address. No other instruction accepts such an operand (ptxas 13.5).
+# In the instructions `TAKES_ELEMENTS`, the operand `w[3]` is an element of the array w. In the instructions
+# `TAKES_ADDRESSES`, it is the element's address. No other instruction accepts such an operand (ptxas 13.5).
 TAKES_ELEMENTS = {"ld", "ldu", "st"}
 TAKES_ADDRESSES = {"mov", "cvta"}
-SUPPLIED = {"vprintf", "__assertfail"}  # functions of the driver
+SUPPLIED = {"vprintf", "__assertfail"}  # functions that the driver provides
 
 
 @dataclass(slots=True)
@@ -315,9 +315,12 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a PTX text with their line numbers, which begin at 1. Two tokens without a kind follow the last
-    token, so that a look ahead always finds a token. A line has ten tokens on average, so three lists replace an object
-    for each token. With the lists, reading 14 kernels of 82,000 lines takes 0.53 s instead of 0.65 s."""
+    """The tokens of a PTX text with their line numbers, which begin at 1. Two empty tokens follow the last one, so that
+    a look ahead always finds a token.
+
+    Tokens are stored in three lists and not as objects, since a line has ten tokens on average. This reduced the time
+    of reading 14 kernels (82,000 lines) from 0.65 to 0.53 s.
+    """
 
     def __init__(self, text: str):
         if len(text) > MOST_TEXT:
@@ -328,7 +331,7 @@ class Tokens:
         self.texts: list[str] = []
         self.lines: list[int] = []
         line = 1
-        known: dict[str, str] = {}  # caches the kind of a piece, as most pieces occur many times
+        known: dict[str, str] = {}  # the kind of each distinct piece, since most pieces occur many times
         for piece in PIECES.findall(text):
             if piece == "\n":
                 line += 1
@@ -367,8 +370,8 @@ PLAIN = {"word", "mark", "float", "int", "string"}
 
 
 def kind_of(piece: str) -> str:
-    """The kind of a piece. The kind "directives" is for several directives without a space between them, as in
-    `.reg.b16`."""
+    """Returns the kind of a piece of text. The kind is "directives" for several directives without a space in between,
+    such as `.reg.b16`."""
     match = PIECE.match(piece)
     assert match is not None and match.lastgroup is not None
     if match.lastgroup == "word" and piece[0] == "." and piece.count(".") > 1:
@@ -377,7 +380,7 @@ def kind_of(piece: str) -> str:
 
 
 def first_wrong(text: str) -> int:
-    """The first position of a character that cannot be read."""
+    """Returns the position of the first character that no token can contain."""
     return next(match.start() for match in PIECE.finditer(text) if match.lastgroup == "wrong")
 
 
@@ -393,7 +396,7 @@ def floating(text: str) -> Float:
 
 
 def is_bits(text: str) -> bool:
-    """Whether a text states the bits of a floating constant, for example `0f3f800000`."""
+    """Returns whether a text gives a floating constant by its bits, as `0f3f800000` does."""
     return text[:2] in {"0f", "0F", "0d", "0D"}
 
 
@@ -403,13 +406,13 @@ def rounded_f32(value: float) -> bytes:
 
 
 def negated(constant: Float) -> Float:
-    """The constant with its sign flipped. A NaN's sign is flipped, too."""
+    """Returns the constant with its sign flipped, even if it is a NaN."""
     bits = None if constant.bits is None else constant.bits ^ 1 << (constant.width - 1)
     return Float(-constant.value, bits, constant.width)
 
 
 class Reader:
-    """A recursive-descent reader over the tokens of one module."""
+    """A recursive-descent parser of one PTX module."""
 
     def __init__(self, text: str):
         self.tokens = Tokens(text)
@@ -426,7 +429,7 @@ class Reader:
         self.labels: dict[int, list[str]] | None = None
         self.in_call = False  # in a call, parentheses hold lists; elsewhere they hold constants
         self.root = ""  # the first word of the current opcode
-        self.whose: PtxFunction | None = None  # the function whose body is read
+        self.whose: PtxFunction | None = None  # the function whose body is being read
         self.used: set[str] = set()  # names in `whose` so far; a name must not be declared after its use
 
     # Tokens
@@ -454,7 +457,7 @@ class Reader:
         return False
 
     def expect(self, text: str) -> int:
-        """Takes a token, which must have this text. Returns its line."""
+        """Reads a token, which must have this text. Returns its line number."""
         self.check_end()
         if self.texts[self.at] != text:
             raise PtxError(f"expected {text!r}, found {self.texts[self.at]!r}", self.lines[self.at])
@@ -462,7 +465,7 @@ class Reader:
         return self.lines[self.at - 1]
 
     def listed(self, read: Callable[[], Item]) -> list[Item]:
-        """Reads one item or more, with commas in between."""
+        """Reads one or more items, separated by commas."""
         items = [read()]
         while self.accept(","):
             items.append(read())
@@ -487,7 +490,7 @@ class Reader:
         return -value if negative else value
 
     def whole(self) -> int:
-        """The value of a constant expression, which must be an integer."""
+        """Reads a constant expression, whose value must be an integer. Returns the value."""
         found = read_constant(self)
         if found.is_float:
             raise PtxError(f"expected an integer, found {found.value}", self.lines[self.at - 1])
@@ -504,7 +507,8 @@ class Reader:
         return self.module
 
     def read_file_names(self) -> None:
-        """Collects the names of all `.file` directives before reading, as `.file` may come after its uses."""
+        """Collects the file names of all `.file` directives before the rest is read, since a `.file` may come after its
+        uses."""
         for index, text in enumerate(self.texts[: max(self.end - 2, 0)]):
             if text == ".file":
                 number, name = self.tokens.at(index + 1), self.tokens.at(index + 2)
@@ -512,7 +516,7 @@ class Reader:
                     self.module.files[integer(number.text, number.line)] = name.text[1:-1]
 
     def header(self) -> None:
-        """Reads `.version`, `.target` and `.address_size`. They must come in this order before all other statements
+        """Reads `.version`, `.target` and `.address_size`. They must come in this order, before all other statements
         (PTX ISA 11.1)."""
         while self.peek() == ".file":  # debug information may come first
             self.next()
@@ -565,8 +569,8 @@ class Reader:
         self.expect(";")
 
     def check_symbols(self) -> None:
-        """Checks the names in initial values, and that functions have a body. The whole text must have been read
-        before."""
+        """Checks the names in initial values, and that each function has a body. Call this function after the whole
+        text is read."""
         for variable in self.module.variables.values():
             for _, name, _ in variable.pointers:
                 aim = self.module.variables.get(name)
@@ -677,7 +681,7 @@ class Reader:
             raise PtxError(f"unexpected {token.text!r} after the parameters of {function.name}", token.line)
 
     def extents(self, token: Token) -> tuple[int, ...]:
-        """Reads one to three sizes. A missing size is 1."""
+        """Reads one to three sizes. Missing sizes are 1."""
         sizes = self.listed(self.number)
         if len(sizes) > 3 or any(not 1 <= size <= MOST_EXTENT for size in sizes):
             raise PtxError(f"{token.text} takes one to three sizes from 1 to {MOST_EXTENT}", token.line)
@@ -698,8 +702,8 @@ class Reader:
         return self.variables(token.text[1:], external=False, single=True)[0]
 
     def variables(self, space: str, external: bool, single: bool = False) -> list[Variable]:
-        """Reads `.align 4 .b8 name[12] = {…}, …;`, which follows the state space. The declaration of a parameter ends
-        at the comma."""
+        """Reads the part of a declaration after the state space, such as `.align 4 .b8 name[12] = {…}, …;`. The
+        declaration of a parameter (`single`) ends before a comma."""
         align, type_name, lanes = 0, "", 1
         while self.peek().startswith("."):
             token = self.next()
@@ -781,8 +785,8 @@ class Reader:
         return dims
 
     def initialiser(self, variable: Variable, image: bytearray, dims: list[int | None], width: int) -> None:
-        """Reads values in nested braces, with one level of braces for each extent of the variable. Missing values are
-        0."""
+        """Reads initial values in nested braces, with one level of braces for each dimension of the variable. Missing
+        values are 0."""
         if not dims:
             self.initial_value(variable, image, width)
             return
@@ -860,10 +864,11 @@ class Reader:
                 self.body_statement(function, token)
 
     def declare(self, name: str, line: int) -> str:
-        """Declares a name in the current scope. Returns the unique name that stands for it in the whole function."""
+        """Declares a name in the current scope. Returns the name by which the whole function refers to it, which is
+        unique."""
         if name in self.scopes[-1]:
             raise PtxError(f"{name} is declared twice", line)
-        # All plain names are cleared, as the declaration of a vector `a` also changes the meaning of `a.x`.
+        # All cached names are cleared, since a declaration of a vector `a` also changes the meaning of `a.x`.
         self.plain.clear()
         own = self.scopes[-1][name] = name + self.scopes[-1].get("", "")
         if own in self.used:
@@ -871,14 +876,14 @@ class Reader:
         return own
 
     def declare_labels(self) -> None:
-        """Declares the labels of a nested scope. The labels are local to this scope. They are declared before the scope
-        is read, since a branch may precede its label."""
+        """Declares the labels of a nested scope, which are local to it. This happens before the scope is read, since a
+        branch may precede its label."""
         for text in self.labels_of(self.at - 1):
             self.scopes[-1][text] = text + self.scopes[-1][""]
 
     def labels_of(self, brace: int) -> list[str]:
-        """The labels directly inside a pair of braces. `brace` is the index of the opening brace's token. One pass over
-        all tokens finds the labels of all braces."""
+        """Returns the labels directly inside a pair of braces. `brace` is the index of the opening brace's token. The
+        first call finds the labels of all braces in one pass over the tokens."""
         if self.labels is None:
             self.labels = {}
             opened: list[int] = []
@@ -981,7 +986,7 @@ class Reader:
         return name
 
     def location_directive(self, token: Token) -> None:
-        """`.loc file line column [, function_name label, inlined_at file line column]`."""
+        """Reads `.loc file line column [, function_name label, inlined_at file line column]`."""
         here = (self.number(), self.number(), self.number() if self.kinds[self.at] == "int" else 0)
         caller = None
         while self.accept(","):
@@ -999,8 +1004,8 @@ class Reader:
         self.location = self.build_location(here, caller)
 
     def build_location(self, here: tuple[int, int, int], caller: tuple[int, int, int] | None) -> Location:
-        """The location `here` with its chain of callers. If a caller was inlined itself, an earlier `.loc` with the
-        caller's position states where."""
+        """Returns the location `here` with its chain of callers. If a caller was inlined itself, an earlier `.loc` of
+        the caller's position names the next caller."""
         chain = [here]
         while caller is not None and caller not in chain:
             chain.append(caller)
@@ -1012,7 +1017,7 @@ class Reader:
         return result
 
     def instruction(self, token: Token) -> PtxInstruction:
-        """Reads an instruction. Its first token has already been taken."""
+        """Reads the rest of an instruction. `token` is its first token, which has already been read."""
         guard, negated, line = None, False, token.line
         if token.text == "@":
             negated = self.accept("!")
@@ -1030,7 +1035,7 @@ class Reader:
             texts, plain, comma = self.texts, self.plain, True
             while comma:
                 known = plain.get(texts[self.at])
-                if known is not None and texts[self.at + 1] in ENDS:  # the case of most operands
+                if known is not None and texts[self.at + 1] in ENDS:  # true for most operands
                     self.at += 1
                     operands.append(known)
                 else:
@@ -1086,7 +1091,7 @@ class Reader:
         return kind == "int" or kind == "float" or text in STARTS or text == "WARP_SZ"
 
     def constant(self) -> Operand:
-        """Reads a constant expression. Most are a single number."""
+        """Reads a constant expression, which is mostly a single number."""
         token = self.tokens.at(self.at)
         if is_bits(token.text):
             self.at += 1
@@ -1121,8 +1126,8 @@ class Reader:
         return found
 
     def index(self, name: str, token: Token) -> int:
-        """The offset in bytes of the named element of an array. The index in the text counts elements (PTX ISA, "Arrays
-        as Operands")."""
+        """Reads the index in `name[index]`, which counts elements. Returns the element's offset in bytes (PTX ISA,
+        "Arrays as Operands")."""
         if self.root not in TAKES_ADDRESSES | TAKES_ELEMENTS:
             raise PtxError(
                 f"an element of an array is no operand of {self.root}: write [{token.text}+bytes]", token.line
@@ -1171,5 +1176,5 @@ class Reader:
 
 
 def read_module(text: str) -> PtxModule:
-    """Reads one PTX module. Raises `PtxError` with the line of the first text that cannot be read."""
+    """Parses one PTX module. Raises `PtxError` with the line of the first text that cannot be parsed."""
     return Reader(text).read()

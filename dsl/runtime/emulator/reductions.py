@@ -1,4 +1,5 @@
-"""Reductions of elements of memory, one lane after another, for `atom`, `red`, and bulk copies that reduce."""
+"""Applies reductions to elements of memory, one lane after another. Serves `atom`, `red`, and bulk copies that
+reduce."""
 
 from __future__ import annotations
 
@@ -41,21 +42,21 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def performer(name: str, type_name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Two functions for an operation. The first computes the operation on values. The second has the parameters (cells,
-    index, values, new, wants_old), and applies the operation to memory in lane order."""
+    """Returns two functions for an operation of `atom` or `red`. The first computes the operation on values. The second
+    has the parameters (cells, index, values, new, wants_old), and applies the operation to memory, lane after lane."""
     step = packed_step(type_name) if type_name in {"f16x2", "bf16x2", "bf16"} else OPERATIONS.get(name, exchange)
     return step, in_turn(name, type_name, step)
 
 
 def in_turn(name: str, type_name: str, step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The function that applies `step` to memory in lane order (see `performer`)."""
+    """Returns the function that applies `step` to memory, lane after lane (see `performer`)."""
     is_integer_add = name == "add" and type_name[0] in "su"
     unordered = isinstance(step, np.ufunc) and not type_name.startswith("bf16")
 
     def perform(cells: Any, index: Any, values: Any, new: Any, wants_old: bool) -> Any:
         if not len(index):
             return np.empty(0, cells.dtype)
-        # If no old values are needed, numpy's `at` does all operations at once. numpy has no bf16.
+        # If no old values are needed, numpy's `at` applies all operations at once. numpy has no bf16.
         if not wants_old and unordered:
             step.at(cells, index, values)  # type: ignore[attr-defined]
             return None
@@ -93,7 +94,7 @@ def in_turn(name: str, type_name: str, step: Callable[[Any, Any], Any]) -> Calla
 
 
 def packed_step(type_name: str) -> Callable[[Any, Any], Any]:
-    """The `add` of f16x2, bf16x2 and bf16."""
+    """Returns the `add` of f16x2, bf16x2 or bf16."""
     element = type_name.removesuffix("x2")
     dtype = DTYPES[element]
 
@@ -118,7 +119,8 @@ OF_TYPES = {
 
 
 class BulkReduction:
-    """The operation of a bulk copy that reduces. It combines each element with one element of the source."""
+    """The operation of a bulk copy that reduces. It combines each element of the destination with an element of the
+    source."""
 
     def __init__(self, name: str, type_name: str):
         self.name, self.type = name, type_name
@@ -127,25 +129,26 @@ class BulkReduction:
 
     @property
     def size(self) -> int:
-        """Number of bytes of an element."""
+        """Number of bytes of one element."""
         return self.dtype.itemsize
 
     def apply(self, data: Any, offsets: Any, source: Any) -> None:
-        """Combines the elements at the byte offsets `offsets` with the elements of `source`. `source` is an array of
+        """Combines the elements at the byte offsets `offsets` in `data` with the elements of `source`, an array of
         bytes."""
         values = np.ascontiguousarray(source).reshape(-1).view(self.dtype)
         self.perform(data.view(self.dtype), offsets // self.size, values, None, False)
 
 
 def reduction_of(opcode: tuple[str, ...]) -> BulkReduction | None:
-    """The reduction that an opcode names. The opcode ends with the type. None if it names no operation."""
+    """Returns the reduction that an opcode names, or None if it names none. The last word of the opcode is the element
+    type."""
     name = next((word for word in opcode if word in OF_TYPES), "")
     return BulkReduction(name, opcode[-1]) if name else None
 
 
 def bulk_step(name: str, type_name: str) -> Callable[[Any, Any], Any]:
-    """The function of one operation on values. The function keeps subnormals, also in sums of f32: the ISA allows
-    flushing them, and an H100 does not flush."""
+    """Returns the function that computes one operation on values. It keeps subnormals, even in f32 sums. The ISA would
+    allow flushing them, but an H100 does not flush."""
     if name == "add" and type_name in {"f16", "bf16", "f32"}:
         return lambda old, b: numerics.add(old, b, type_name)
     if name in {"min", "max"} and type_name in HALVES:

@@ -1,13 +1,13 @@
-"""Asynchronous reductions in flight, and checks of other accesses to their destinations.
+"""Asynchronous reductions in flight. Checks other accesses to their destinations.
 
-A reduction changes each element by a relaxed strong operation of device scope, at some time between issue and
-completion (PTX ISA, "cp.reduce.async.bulk"; `red.async` has cluster scope). Several reductions may therefore change the
-same memory at the same time. Any other access to this memory must be ordered before the issue or after the completion.
-The records of accesses show whether an access is ordered before the issue.
+A reduction changes each element at some time between its issue and its completion, by a relaxed strong operation. The
+scope is the device (PTX ISA, "cp.reduce.async.bulk"), or the cluster for `red.async`. So several reductions may change
+the same memory at the same time. Any other access to this memory must be ordered before the issue, which `shadow.py`
+checks, or after the completion, which this module checks.
 
-In global memory a reduction completes when the issuing thread waits for the reduction's bulk group. The reduction then
-becomes a strong write of its thread at the time of the wait. In shared memory an mbarrier completes a reduction. The
-emulator still keeps this reduction, since it is complete only for threads that know of a wait (`landings.py`).
+A reduction in global memory completes when its thread waits for its bulk group. It then becomes a strong write of that
+thread, at the time of the wait. A reduction in shared memory completes at an mbarrier. The emulator still keeps it,
+since it is complete only for threads that know of a wait for the mbarrier (`landings.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .stamps import TIME_SHIFT, U
 
 @dataclass(eq=False)
 class ReductionInFlight:
-    """A reduction that may not be complete. `stamps` has a stamp for each unit. Each stamp names the reducing thread
-    and has no time. `landing` is the phase of the mbarrier that completes the reduction."""
+    """A reduction that may not be complete. `stamps` names the reducing thread of each unit, without a time. `landing`
+    is the phase of the mbarrier that completes the reduction, or None."""
 
     kind: AccessKind
     units: Any
@@ -37,7 +37,8 @@ class ReductionInFlight:
 
 
 class ReductionsInFlight:
-    """All waves' reductions in one memory space. `counts` has the number of reductions that change each granule."""
+    """The reductions of all waves in one memory space. `counts` has the number of reductions that are changing each
+    granule."""
 
     def __init__(self, shadow: Shadow):
         self.shadow = shadow
@@ -45,7 +46,7 @@ class ReductionsInFlight:
         self.entries: dict[int, ReductionInFlight] = {}
 
     def begin(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> ReductionInFlight:
-        """Begins a reduction by these lanes. The caller has checked that the destination is free."""
+        """Begins a reduction by these lanes. The caller must have checked the access to the destination."""
         units = place.units(self.shadow.granule)
         stamps = np.repeat(g.lane("gid stamp") | U(site.stamp), units.shape[1])
         found = ReductionInFlight(kind, units.reshape(-1), stamps)
@@ -59,7 +60,7 @@ class ReductionsInFlight:
         np.subtract.at(self.counts, found.units, np.int32(1))
 
     def check(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports an access to memory that is being reduced. Other reductions of the same kind are allowed."""
+        """Reports an access to memory that a reduction is changing. Other reductions of the same kind are allowed."""
         if not self.entries:
             return
         units = place.units(self.shadow.granule)
@@ -75,14 +76,14 @@ class ReductionsInFlight:
                 return
 
     def agree(self, kind: AccessKind, other: AccessKind) -> bool:
-        """Whether an access by any thread is morally strong with a reduction."""
+        """Returns whether an access of any thread is morally strong with a reduction."""
         everybody = GPU if self.shadow.name == "global" else CLUSTER
         same = bool(kind.size) and (kind.size, kind.proxy) == (other.size, other.proxy)
         return same and min(kind.scope, other.scope) >= everybody
 
     def is_known(self, found: ReductionInFlight, kind: AccessKind, units: Any, lanes: Any, g: Any) -> bool:
-        """Whether all of these lanes know that the reduction is complete. If they all know and the access is a plain
-        write, the overwritten units no longer belong to the reduction."""
+        """Returns whether all these lanes know that the reduction is complete. If they do and the access is a plain
+        write, the written units are removed from the reduction."""
         if found.landing is None:
             return False
         if not found.landing.known(self.shadow.base + units * self.shadow.granule, g, lanes).all():
@@ -103,14 +104,15 @@ class ReductionsInFlight:
         self.shadow.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"reduction started by {who}")
 
     def complete(self, found: ReductionInFlight, place: SpacePlace, g: Any, site: Site) -> None:
-        """Completes a reduction, since its thread has waited for it. The reduction becomes a strong write at the
-        current time. `place` and `g` are the arguments of `begin`."""
+        """Completes a reduction whose thread has waited for it. The reduction becomes a strong write at the current
+        time. `place` and `g` must be the arguments of `begin`."""
         self.end(found)
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != self.shadow.granule else stamps
         self.shadow.note(found.kind, place, column, None, g, site)
 
     def end_launch(self, now: int) -> None:
-        """At the end of a launch, completes the reductions that no thread has waited for."""
+        """At the end of a launch, completes the reductions that no thread has waited for. They become strong writes at
+        the time `now`."""
         for found in self.entries.values():
             self.shadow.record(found.kind)[found.units] = found.stamps | U(now << TIME_SHIFT)

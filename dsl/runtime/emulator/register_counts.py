@@ -1,9 +1,8 @@
-"""The number of registers that the threads of each warp have. Warp groups may pass registers to each other
-(`setmaxnreg`).
+"""Counts the registers of each warp. With `setmaxnreg`, warps can release registers for other warps.
 
-`setmaxnreg` changes no value. An increase waits until other warps have released as many registers. So the warps of a
-block must not have more registers at the end than at the launch. The four warps of a group must execute the same
-`setmaxnreg`.
+`setmaxnreg` changes no value. An increase waits until other warps have released as many registers. So at the end, the
+warps of a block together must not have more registers than at the launch. The four warps of a warp group must execute
+the same `setmaxnreg`.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ MOST = 255
 
 
 def at_launch(threads: int, function: PtxFunction) -> int:
-    """Number of registers of a thread if as many blocks share an SM as `.minnctapersm` states. It is at most
-    `.maxnreg`. It is a multiple of eight, since the device allocates registers in eights."""
+    """Returns the number of registers of each thread at the launch, at most `.maxnreg` or 255. As many blocks as
+    `.minnctapersm` states must fit into an SM, whose registers are allocated in multiples of eight a thread."""
     return min(function.most_registers or MOST, FILE // (threads * function.least_blocks) // 8 * 8)
 
 
 class RegisterCounts:
-    """The registers of each warp of a wave. `changes` has the number of `setmaxnreg` that each warp has executed.
-    `sites` has the last `setmaxnreg` of a warp."""
+    """The number of registers of each warp of a wave. `changes` counts the `setmaxnreg` that each warp has executed.
+    `sites` has each warp's last `setmaxnreg`."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -52,8 +51,8 @@ class RegisterCounts:
         self.sites.update(dict.fromkeys(warps.tolist(), site))
 
     def end(self) -> None:
-        """At the end of the wave, checks each block's total number of registers, and that the warps of each warp group
-        agree."""
+        """Checks two things at the end of the wave: each block's total number of registers, and that the warps of each
+        warp group agree."""
         if not self.sites:
             return
         per_block = self.wave.block_lanes // 32

@@ -1,7 +1,6 @@
-"""Threads that wait for each other: warps at `.sync` instructions, blocks and clusters at barriers.
+"""Threads that wait for each other: at warp instructions with `.sync`, and at barriers of blocks and clusters.
 
-Waiting is a state. A group of threads that cannot continue is parked, and is checked again when other threads arrive or
-exit.
+A group of threads that cannot continue is parked. It is checked again when other threads arrive or exit.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ BARRIERS = 16  # number of barriers of a block (PTX ISA, "bar, barrier")
 
 
 def ready_part(parked: dict[int, list[Group]], segment: Segment, g: Group, ready: Any) -> Group | None:
-    """Parks the lanes of a group that are not ready. Returns the lanes that are ready."""
+    """Parks the lanes of a group that are not ready. Returns the other lanes, or None if there are none."""
     if ready.all():
         return g
     waiting = g.wave.restrict(g, np.flatnonzero(~ready), segment)
@@ -33,15 +32,16 @@ def ready_part(parked: dict[int, list[Group]], segment: Segment, g: Group, ready
 
 
 class WarpMeetings:
-    """Meetings at `.sync` instructions. A lane continues when all live lanes of its mask have arrived."""
+    """Handles instructions with `.sync`. A lane continues when all live lanes that its member mask names have
+    arrived."""
 
     def __init__(self, wave: Any):
         self.wave = wave
         self.parked: dict[int, list[Group]] = {}
 
     def meet(self, segment: Segment, g: Group) -> Group | None:
-        """Merges the group with the lanes that were parked here before. Returns the lanes that can continue, and parks
-        the other lanes."""
+        """Merges the group with the lanes that wait at this instruction. Returns the lanes that can continue, and parks
+        the others."""
         before = self.parked.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -81,7 +81,7 @@ class WarpMeetings:
 
     def check_masks(self, segment: Segment, g: Group, rows: Any, row: int, table: Any, needed: Any, ready: Any) -> None:
         """Checks a warp whose lanes have different masks. Reports a lane whose mask names a lane with another mask.
-        Different masks are legal if their lanes do not name each other."""
+        Lanes with different masks are legal if they do not name each other."""
         for position in np.flatnonzero(rows == row):
             if not ready[position]:
                 continue
@@ -93,13 +93,13 @@ class WarpMeetings:
                 g.launch.report(Kind.MEMBER_MASK, message, g, int(position), segment.site)
 
     def whole_warps(self, segment: Segment, g: Group) -> Group | None:
-        """Handles `.aligned` warp instructions, which need all 32 lanes."""
+        """Handles `.aligned` warp instructions, which require all 32 lanes."""
         warps, rows = g.warp_rows
         present = self.wave.bits_of(g.presence)
         live = self.wave.live_bits(warps)
         full = present == FULL
         gone = live & ~present == 0
-        # Lanes are missing and no other lane can arrive, so these warps can never be complete.
+        # In these warps lanes are missing, and no other lane can arrive.
         broken = ~full & gone
         if broken.any():
             lane = int(np.flatnonzero(broken[rows])[0])
@@ -113,7 +113,7 @@ class WarpMeetings:
         return ready_part(self.parked, segment, g, full[rows])
 
     def requeue(self) -> None:
-        """Puts all parked groups back into the queue, since a thread has exited."""
+        """Puts all parked groups back into the queue, since a thread has exited that they may wait for."""
         for number, groups in self.parked.items():
             self.wave.pending.setdefault(number, []).extend(groups)
         self.parked = {}
@@ -134,7 +134,7 @@ def waiting(count: int) -> str:
 
 
 def compact(lanes: list[int]) -> str:
-    """A text such as "0-3, 7" for a list of lanes."""
+    """Converts a list of lanes to text, such as "0-3, 7"."""
     parts: list[list[int]] = []
     for lane in lanes:
         if parts and parts[-1][1] == lane - 1:
@@ -146,9 +146,12 @@ def compact(lanes: list[int]) -> str:
 
 @dataclass
 class BarrierMeeting:
-    """The threads that have arrived at one barrier of one block. `segment` begins with the instruction of the last
-    arrival. `arrived` has the positions of the threads in the wave. `following` has the segments where they continue,
-    or None for threads that do not wait."""
+    """The threads that have arrived at one barrier of one block. `segment` begins with the barrier instruction of the
+    latest arrival.
+
+    `arrived` has arrays of the threads' positions in the wave. For each of these arrays, `following` has the segment
+    where the threads continue, or None if they do not wait.
+    """
 
     segment: Segment
     arrived: list[Any] = field(default_factory=list)
@@ -158,14 +161,14 @@ class BarrierMeeting:
     reductions: list[BarrierOperands | None] = field(default_factory=list)
     count: int = 0
     expected: int | None = None  # the number of threads that the instruction names, or None for all of the block
-    turn: int = 0  # the groups' largest turn; it is kept, so that the turns of a loop with a barrier add up
+    turn: int = 0  # the groups' largest turn; it is kept, so that turns add up in a loop with a barrier
     back_edges: int = 0
     came: int = 0  # the logical time at which the last thread arrived
 
 
 def meeting_kind(segment: Segment) -> str:
-    """The kind of a barrier. `bar.sync` and `bar.arrive` may meet at a barrier. A `bar.red` may meet only the same
-    reduction."""
+    """Returns the kind of a barrier. `bar.sync` and `bar.arrive` may be used together at one barrier. A `bar.red` may
+    be used only with the same reduction."""
     barrier = segment.barrier
     if barrier is None or barrier.mode != "red":
         return "bar.sync or bar.arrive"
@@ -173,8 +176,8 @@ def meeting_kind(segment: Segment) -> str:
 
 
 class BlockMeetings:
-    """Meetings at barriers of blocks and of clusters. The barriers of a block may be named barriers. Threads that wait
-    for an mbarrier's phase sleep here, too."""
+    """Handles barriers of blocks, including named barriers, and barriers of clusters. Threads that wait for an mbarrier
+    sleep here, too."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -182,7 +185,7 @@ class BlockMeetings:
         self.partial: dict[int, list[Group]] = {}
         self.sleeping: list[tuple[int, Group]] = []
         self.watched: dict[int, int] = {}
-        # by block, two groups of threads that have loaded different values of one word
+        # by block, the two sets of threads that have loaded different values of one word
         self.split: dict[int, tuple[Any, Any]] = {}
         clusters = wave.slots // wave.cluster
         self.cluster_arrived = np.zeros(wave.lanes, bool)
@@ -220,7 +223,7 @@ class BlockMeetings:
             if len(rest):
                 self.arrive(segment, self.wave.restrict(g, rest, segment))
             return
-        # In the usual case all threads of the blocks are at one barrier. Then the threads need not park.
+        # In the usual case all threads of the blocks have arrived together, and need not be parked.
         if self.is_everybody(g, number, count, barrier.mode):
             if self.split:
                 self.check_split(segment, g)
@@ -234,8 +237,8 @@ class BlockMeetings:
         self.some(segment, barrier, g, np.broadcast_to(number, g.n), counts)
 
     def wrong_operands(self, segment: Segment, g: Group, number: Any, count: Any, arrives: bool) -> Any:
-        """A mask of the lanes whose barrier does not exist or whose thread count is impossible. The result is None if
-        there are no such lanes, which is the usual case."""
+        """Returns a mask of the lanes whose barrier does not exist or whose thread count is impossible. Returns None if
+        there are none, as is usual."""
         outside = number >= BARRIERS
         if outside.any():
             lane = int(np.flatnonzero(outside)[0])
@@ -258,14 +261,14 @@ class BlockMeetings:
         return np.broadcast_to(wrong, g.n) if wrong.any() else None
 
     def pass_by(self, segment: Segment, g: Group, lanes: Any) -> None:
-        """Lets these lanes continue as if the instruction were not there. It has already been reported that the
-        instruction has no meaning for these lanes."""
+        """Lets lanes with invalid operands continue as if the instruction were not there. These lanes have already been
+        reported."""
         part = self.wave.restrict(g, lanes, segment)
         self.wave.account(segment, part)
         self.wave.put(Group(self.wave, part.index(), part.turn, part.back_edges), segment.end.targets[0])
 
     def is_everybody(self, g: Group, number: Any, count: Any, mode: str) -> bool:
-        """Whether the group has all live threads of its blocks, and all these threads are at one barrier for the whole
+        """Returns whether all live threads of the group's blocks are in the group, at one barrier for the whole
         block."""
         if mode == "arrive" or len(number) > 1:
             return False
@@ -279,8 +282,8 @@ class BlockMeetings:
         return bool((here == self.wave.live_counts())[here > 0].all())
 
     def aligned(self, segment: Segment, g: Group) -> Group | None:
-        """Returns the lanes of complete warps, all of whose live lanes have arrived at an aligned barrier. The lanes of
-        an incomplete warp wait."""
+        """Handles an aligned barrier. Returns the lanes of the warps whose live lanes have all arrived. The lanes of
+        other warps wait."""
         before = self.partial.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -291,15 +294,16 @@ class BlockMeetings:
         present = self.wave.bits_of(g.presence)
         complete = self.wave.live_bits(warps) & ~present == 0
         self.check_ended(segment, g, warps[complete])
-        # The missing lanes may still come, or run past the barrier. `check_watched` reports lanes that run past.
+        # The missing lanes may still arrive. If they run past the barrier instead, `check_watched` reports them.
         self.watched.update({int(warp): segment.number for warp in warps[~complete]})
         return ready_part(self.partial, segment, g, complete[rows])
 
     def check_ended(self, segment: Segment, g: Group, warps: Any) -> None:
-        """Reports lanes of these warps that have gone around the barrier and then ended at the kernel's end.
+        """Reports lanes that have bypassed this barrier and exited at the end of the kernel, although lanes of their
+        warp have arrived.
 
-        A lane that has returned early does not count, as nobody waits for it (CUDA C++ guide, "synchronization
-        functions").
+        A lane that has returned earlier is not reported, since no barrier waits for it (CUDA C++ guide,
+        "synchronization functions").
         """
         end = self.wave.program.end_behind(segment)
         if end is None or not len(warps):
@@ -313,7 +317,7 @@ class BlockMeetings:
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, lane, segment.site)
 
     def check_watched(self, segment: Segment, g: Group) -> None:
-        """Reports lanes that run past an aligned barrier where other lanes of their warp wait."""
+        """Reports lanes that run past an aligned barrier at which other lanes of their warp wait."""
         warps = g.index() >> 5
         for warp, number in list(self.watched.items()):
             if segment.number <= number:
@@ -326,8 +330,8 @@ class BlockMeetings:
                 self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, int(lanes[0]), at)
 
     def note_split(self, late: Any, others: Any) -> None:
-        """Notes that the threads in `late` and in `others` have loaded different values of one word. A block is
-        remembered if all its live threads have loaded the word."""
+        """Notes that the threads `late` and the threads `others` have loaded different values of one word. Blocks are
+        stored only if all their live threads have loaded the word."""
         lanes = self.wave.block_lanes
         counts = np.bincount(late // lanes, minlength=self.wave.slots)
         for slot in np.flatnonzero(counts).tolist():
@@ -336,8 +340,8 @@ class BlockMeetings:
                 self.split[slot] = sides
 
     def check_split(self, segment: Segment, g: Group) -> None:
-        """Reports a barrier at which all threads that have loaded one value of a word wait, while the threads that have
-        loaded the other value have ended."""
+        """Reports a barrier where the threads wait that have loaded one value of a word, after those with the other
+        value have ended (see `note_split`)."""
         live = self.wave.live
         for slot, (late, others) in list(self.split.items()):
             here = live[late], live[others]
@@ -351,7 +355,7 @@ class BlockMeetings:
                 self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, lane, segment.site)
 
     def some(self, segment: Segment, barrier: BarrierOperands, g: Group, numbers: Any, counts: Any) -> None:
-        """Handles the general case, one block and one barrier at a time."""
+        """Handles the general case. Each block and each barrier is handled separately."""
         values = g.frame(segment)
         flags = None
         if barrier.flag is not None:
@@ -388,7 +392,7 @@ class BlockMeetings:
         self.complete(touched)
 
     def one_count(self, segment: Segment, g: Group, lanes: Any, counts: Any) -> int:
-        """The thread count that these lanes name in their wait at one barrier. All lanes must name the same number."""
+        """Returns the thread count that these lanes name at one barrier. Reports lanes that name different counts."""
         named = counts[lanes]
         other = np.flatnonzero(named != named[0])
         if len(other):
@@ -399,8 +403,8 @@ class BlockMeetings:
     def check_meeting(
         self, meeting: BarrierMeeting, named: int | None, number: int, segment: Segment, g: Group, lane: int
     ) -> None:
-        """Reports a lane whose instruction differs from the meeting in the kind of barrier or in the number of
-        threads."""
+        """Reports a lane whose barrier instruction does not fit the earlier arrivals. They must agree in the kind of
+        barrier and in the number of threads."""
         mine, theirs = meeting_kind(segment), meeting_kind(meeting.segment)
         if mine != theirs:
             message = f"{mine} at barrier {number}, where other threads of the block wait with {theirs}"
@@ -418,7 +422,7 @@ class BlockMeetings:
         g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, segment.site, where)
 
     def complete(self, keys: list[tuple[int, int]]) -> None:
-        """Releases the meetings where no thread is missing any more."""
+        """Releases the threads of each barrier in `keys` at which no thread is missing any more."""
         joined = []
         live = self.wave.live_counts()
         for key in keys:
@@ -465,7 +469,7 @@ class BlockMeetings:
     # mbarrier and cluster
 
     def sleep_until(self, segment: Segment, g: Group, ready: Any) -> None:
-        """Runs the segment for the lanes that are ready. The other lanes sleep until some barrier or phase
+        """Runs the segment for the lanes that are ready. The other lanes sleep until an mbarrier's or a cluster's phase
         completes."""
         if not ready.all():
             self.sleeping.append((segment.number, self.wave.restrict(g, np.flatnonzero(~ready), segment)))
@@ -498,7 +502,7 @@ class BlockMeetings:
         if arrives:
             self.cluster_owed[index] = True
             self.cluster_arrived[index] = True
-            # A lane's wait ends when the cluster's phase is later than the phase of the lane's arrival.
+            # A lane's wait ends when the cluster is in a later phase than at the lane's arrival.
             self.lane_phase[index] = self.cluster_phase[clusters]
             for cluster in np.unique(clusters):
                 lanes = index[clusters == cluster]
@@ -519,8 +523,8 @@ class BlockMeetings:
         self.sleep_until(segment, g, ready)
 
     def relaxed(self, lanes: Any) -> Snapshot:
-        """The knowledge that a relaxed arrival publishes. It includes that the blocks of these lanes have begun. It
-        also includes what the lanes knew at their last fences."""
+        """Returns the knowledge that a relaxed arrival publishes: that the blocks of these lanes have begun, and what
+        the lanes knew at their last fences."""
         return either(self.wave.ordering.begun(lanes), self.wave.relaxed.released(lanes, CLUSTER))
 
     def complete_clusters(self) -> None:
@@ -551,9 +555,9 @@ class BlockMeetings:
             message = "part of a warp waits at an aligned barrier for lanes that wait elsewhere"
             segment = self.wave.program.segments[number]
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, groups[0], 0, segment.site)
-        # Each instruction where threads wait has a group of these threads, a text that states what they wait for, and a
-        # text that states what is missing. Waits for mbarriers come first. In a warp-specialized kernel, warps without
-        # a role wait at a barrier for the other warps.
+        # For each instruction where threads wait: a group of these threads, a text about what they wait for, and a text
+        # about what is missing. Waits for mbarriers come first. In a warp-specialized kernel, warps without a role wait
+        # at a barrier for the other warps.
         waits: dict[Site | None, tuple[Any, str, str]] = {}
         for number, g in self.sleeping:
             segment = self.wave.program.segments[number]
@@ -571,7 +575,7 @@ class BlockMeetings:
             self.report_deadlock(waits)
 
     def report_deadlock(self, waits: dict[Site | None, tuple[Any, str, str]]) -> None:
-        """Reports all waiting threads in one finding, as each of the waits may be the cause."""
+        """Reports all waiting threads in one finding, since each wait may be the cause of the deadlock."""
         (site, (g, message, why)), *others = waits.items()
         message += ", and no running thread can end that" + why
         for there, (_, who, why) in others:
@@ -583,6 +587,6 @@ class BlockMeetings:
         return bool(self.partial or self.meetings or self.sleeping)
 
     def waits_for_phases(self) -> bool:
-        """Whether any thread waits for an mbarrier's phase."""
+        """Returns whether any thread waits for an mbarrier's phase."""
         barriers = (self.wave.program.segments[number].barrier for number, _ in self.sleeping)
         return any(barrier is not None and barrier.mode == "try_wait" for barrier in barriers)

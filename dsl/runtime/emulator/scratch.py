@@ -1,5 +1,5 @@
-"""Workspaces in a launch. The module tracks which granules nobody has written since the call began. It also finds the
-bytes that a launch leaves nonzero in workspaces that must be zero after the launch."""
+"""Workspaces in a launch. Tracks which of their granules have not been written since the call began. Finds bytes that a
+launch leaves nonzero in workspaces that must be zero afterwards."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .shadow import WRITES, Shadow
 from .workspace import Left, Scratch
 
 Placed = tuple[DevicePointer, Scratch]  # the address of a workspace, and the workspace
-# A function of a store's stamp. It returns the place in the source, the line of PTX, and a text that names the thread.
+# Takes the stamp of a store. Returns its source location, its PTX line, and a text that names the thread.
 WrittenBy = Callable[[int], tuple[Location | None, int | None, str]]
 
 
 def unwritten_granules(shadow: Shadow, placed: list[Placed]) -> Any:
-    """A mask of the granules of global memory that belong to workspaces and are not written. None if there are no such
-    granules."""
+    """Returns a mask of the granules of global memory that belong to workspaces and have not been written. Returns None
+    if there are none."""
     found = None
     for pointer, scratch in placed:
         if scratch.unwritten is None or not scratch.is_read or not scratch.unwritten.any():
@@ -30,24 +30,23 @@ def unwritten_granules(shadow: Shadow, placed: list[Placed]) -> Any:
             found = np.zeros(shadow.count, bool)
         first, before, behind = granules_of(pointer, scratch, shadow.granule)
         parts = np.pad(scratch.unwritten, (before, behind)) if before or behind else scratch.unwritten
-        # The mask is by granule and not by byte. An index of 8 bytes for each byte of a 16 MB array took 54 ms, and
-        # this takes 1 ms.
+        # The bytes are reduced to granules before the mask is indexed. Indexing each byte of a 16 MB array took 54 ms,
+        # and this takes 1 ms.
         words = parts.view(f"u{min(shadow.granule, 8)}").reshape(-1, max(shadow.granule // 8, 1))
         found[first : first + len(words)] |= words.any(axis=1)
     return found
 
 
 def granules_of(pointer: DevicePointer, scratch: Scratch, granule: int) -> tuple[int, int, int]:
-    """Three numbers for a workspace. The first is the number of its first granule. The second counts the bytes of this
-    granule that lie before the workspace. The third counts the bytes of the last granule that lie after the
-    workspace."""
+    """Returns the number of a workspace's first granule, and two numbers of bytes. The first granule may begin before
+    the workspace, and the last may end after it, by these numbers of bytes."""
     start = pointer.address - GLOBAL_WINDOW
     return start // granule, start % granule, -(start + scratch.size) % granule
 
 
 def end_scratch(shadow: Shadow, data: Any, placed: list[Placed], writer: WrittenBy) -> None:
-    """Updates the workspaces after a launch. It records which parts the launch wrote, and the first byte that the
-    launch left nonzero."""
+    """Updates the workspaces after a launch. Records which parts the launch has written, and the first byte that it has
+    left nonzero."""
     for pointer, scratch in placed:
         start = pointer.address - GLOBAL_WINDOW
         if scratch.must_be_zero:
@@ -64,8 +63,8 @@ def end_scratch(shadow: Shadow, data: Any, placed: list[Placed], writer: Written
 
 
 def note_left(shadow: Shadow, scratch: Scratch, start: int, byte: int | None, writer: WrittenBy) -> None:
-    """Records the first byte that is not zero, and its writer. If this launch did not write the byte, the record of the
-    earlier launch stays."""
+    """Records the first byte that is not zero, and the store that wrote it. If this launch has not written the byte, an
+    earlier launch's record of the same byte is kept."""
     if byte is None:
         scratch.left = None
         return

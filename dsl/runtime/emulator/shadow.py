@@ -1,11 +1,12 @@
-"""Shadow memory. It records who last wrote and read each granule of a memory space, and checks whether a new access is
-ordered after the recorded accesses.
+"""Shadow memory: records the last writes and reads of each granule of a memory space, and detects races.
 
-A granule is as large as the PTX's smallest access to the space. A record is an array of stamps (`ordering.py`). There
-is one record for plain writes, one for plain reads, and one for plain reads of guesses (`guesses.py`). The strong
-writes and reads (atomics, volatile, relaxed) have one record for each scope and size. Two accesses race if three
-conditions hold: one of them writes, nothing orders them, and they are not morally strong. Morally strong accesses are
-strong, of one size and in each other's scope (PTX ISA 8.7).
+A granule has as many bytes as the smallest access to the space in the PTX text. Each access has a stamp: time, thread
+and instruction (`stamps.py`). A record is an array with one stamp for each granule. There is one record for plain
+writes, one for plain reads, and one for plain reads that an `atom.cas` checks later (`guesses.py`). Strong writes and
+reads (atomics, volatile, relaxed) have one record for each scope and size.
+
+Two accesses race if one of them writes, nothing orders them, and they are not morally strong. Two accesses are morally
+strong if both are strong, have one size, and each is in the other's scope (PTX ISA 8.7).
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from .stamps import (
 )
 
 PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ, GUESS_READ = range(5)
-# The kinds of records with which each kind of access always races. Two strong accesses race only if their scopes, sizes
-# or proxies differ (`may_race`).
+# For each kind of access, the kinds of earlier accesses with which it races if nothing orders the two. Two strong
+# accesses race only if their scopes, sizes or proxies differ (`may_race`).
 CHECKED = {
     PLAIN_READ: (PLAIN_WRITE, STRONG_WRITE),
     PLAIN_WRITE: (PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ, GUESS_READ),
@@ -61,11 +62,11 @@ WRITES = {PLAIN_WRITE, STRONG_WRITE}
 
 
 class AccessKind(NamedTuple):
-    """The kind of the accesses in one record. `base` is one of the constants above. `scope` and `size` are the scope
-    and the element size of strong accesses.
+    """The kind of the accesses in one record. `base` is a constant such as PLAIN_WRITE. For strong accesses, `scope`
+    and `size` are the scope and the size of an element in bytes.
 
-    `warp` is the warp in the block if each warp has its own record. `proxy` states whether the asynchronous proxy makes
-    the accesses. Strong accesses by two proxies are not morally strong (PTX ISA 8.7.1).
+    `warp` is a warp's number in its block if each warp has its own record, else -1. `proxy` is true for accesses
+    through the asynchronous proxy. Strong accesses through two proxies are not morally strong (PTX ISA 8.7.1).
     """
 
     base: int
@@ -77,10 +78,10 @@ class AccessKind(NamedTuple):
 
 @dataclass
 class SpacePlace:
-    """The places where the lanes of a group access a space, in units of `size` bytes. The units are consecutive from
-    `start` on, or `index` has the unit of each lane.
+    """Where the lanes of a group access a space, in units of `size` bytes. `index` has the unit of each lane.
 
-    In the usual case `index` is None, as the lanes access adjacent units. Then slices replace index arrays.
+    In the usual case the lanes access consecutive units from `start` on. Then `index` is None, and slices replace index
+    arrays.
     """
 
     size: int
@@ -90,7 +91,8 @@ class SpacePlace:
     unwritten: bool = False  # whether no store of the program can reach the memory
 
     def take(self, array: Any, unit: int) -> Any:
-        """The elements of `unit` bytes that each lane accesses, as an array [lanes] or [lanes, size / unit]."""
+        """Returns the elements of `array` that each lane accesses, as an array [lanes] or [lanes, size / unit]. Each
+        element stands for `unit` bytes."""
         ratio = self.size // unit
         if self.index is None:
             part = array[self.start * ratio : (self.start + self.lanes) * ratio]
@@ -108,23 +110,25 @@ class SpacePlace:
             array.reshape(-1, ratio)[self.index] = values
 
     def widened(self, size: int) -> SpacePlace:
-        """The larger units of `size` bytes that contain these units."""
+        """Returns the larger units of `size` bytes that contain these units."""
         index = self.start + np.arange(self.lanes) if self.index is None else self.index
         return SpacePlace(size, self.lanes, 0, index * self.size // size)
 
     def granules(self, where: Any, granule: int) -> Any:
-        """Numbers of the granules at the positions `where` of an array that `take` returns."""
+        """Converts positions in the result of `take` to numbers of granules. `where` has the positions, as `np.nonzero`
+        returns them."""
         units = self.start + where[0] if self.index is None else self.index[where[0]]
         return units if len(where) == 1 else units * (self.size // granule) + where[1]
 
     def units(self, granule: int) -> Any:
-        """The numbers of the granules, as an array [lanes, granules of each lane]."""
+        """Returns the numbers of the granules, as an array [lanes, granules of each lane]."""
         ratio = self.size // granule
         index = self.start + np.arange(self.lanes) if self.index is None else self.index
         return index[:, None] * ratio + np.arange(ratio)
 
     def covered(self, granule: int) -> Any:
-        """Numbers of the granules. A granule occurs once for each lane that accesses it."""
+        """Returns the numbers of all accessed granules. If several lanes access a granule, its number occurs several
+        times."""
         return self.units(granule).reshape(-1)
 
     def restricted(self, lanes: Any) -> SpacePlace:
@@ -136,8 +140,8 @@ Report = Callable[..., None]
 
 
 class Shadow:
-    """The records of one space. In a `private` space each block has its own part, so that a block's barrier orders all
-    accesses to this part."""
+    """The records of one memory space. In a `private` space each block has its own part, so a barrier of the block
+    orders all accesses to this part."""
 
     def __init__(
         self,
@@ -150,10 +154,10 @@ class Shadow:
         base: int = 0,
         exact: bool = False,
     ):
-        """`base` plus an offset in the space is an address that no other space of the launch has.
+        """`base` is added to offsets in the space, so that addresses in different spaces of the launch differ.
 
-        `exact` states that threads may be ordered one by one, so that a stamp must not stand for a whole warp or block.
-        Plain reads of shared memory are an exception, as mostly all threads read a granule at once and are ordered
+        `exact` states that threads may synchronise one by one. Then a stamp must not stand for a whole warp or block.
+        Plain reads of shared memory are an exception, since mostly all threads read a granule at once and synchronise
         together.
         """
         self.name = name
@@ -204,10 +208,11 @@ class Shadow:
         values: Any = None,
         by_proxy: bool = False,
     ) -> None:
-        """Checks an access against the records that it can race with, then records it.
+        """Checks an access for races with earlier accesses, then records it.
 
-        `values` are the values that a store writes. `by_proxy` states that the asynchronous proxy makes this strong
-        access. `record` is False for the reads of copies. These reads are recorded when the copies are complete.
+        `values` are the values that a store writes. `by_proxy` is true for a strong access through the asynchronous
+        proxy. If `record` is false, the access is only checked. Reads of copies are recorded later, when the copies are
+        complete.
         """
         kind = self.kind_of(base, strong, by_proxy)
         # Each table below exists only in programs that need it.
@@ -246,11 +251,9 @@ class Shadow:
             self.note(kind, place, column, limit, g, site, values)
 
     def is_even(self, units: Any, size: int) -> bool:
-        """Whether the units in each row of `units` have equal records. This is so after the copy of a whole TMA box. A
-        unit has `size` bytes.
-
-        The result is False if there are strong writes, as a thread's knowledge of them may depend on the address.
-        """
+        """Returns whether the units in each row of `units` have equal records, as after the copy of a whole TMA box. A
+        unit has `size` bytes. The result is False if there are strong writes, since their order may depend on the
+        address."""
         tables = [known for kind, known in self.records.items() if kind.base == PLAIN_WRITE]
         if self.landings is not None:
             tables.append(self.landings.landing)
@@ -264,7 +267,7 @@ class Shadow:
         return not any(known.reshape(-1, ratio)[units].any() for known in strong)
 
     def note_by_warps(self, kind: AccessKind, place: SpacePlace, column: Any, limit: Any, g: Any, site: Site) -> None:
-        """Keeps a record for each warp, so that no stamp stands for threads of other warps."""
+        """Records the accesses separately for each warp, so that a stamp never stands for several warps."""
         warps = g.index() % g.wave.block_lanes >> 5
         for warp in np.unique(warps).tolist():
             lanes = np.flatnonzero(warps == warp)
@@ -272,8 +275,8 @@ class Shadow:
             self.note(kind._replace(warp=warp), place.restricted(lanes), column[lanes], own, g.part(lanes), site)
 
     def may_race(self, kind: AccessKind, other: AccessKind) -> bool:
-        """Whether accesses of two kinds can race. Two strong accesses can race only if they differ in scope, size, warp
-        or proxy, or if their scope is below .gpu."""
+        """Returns whether accesses of two kinds can race. Two strong accesses can race only if they differ in scope,
+        size, warp or proxy, or if their scope is below .gpu."""
         if other.base in CHECKED[kind.base]:
             return True
         is_conflict = kind.base in WRITES or other.base in WRITES
@@ -283,8 +286,8 @@ class Shadow:
         """Reports a volatile read and a volatile write that nothing orders. Call this function before the access is
         recorded.
 
-        Such accesses do not race, but the read returns whatever value the memory contains at that time. A read in a
-        loop is not reported, since it may wait for the write.
+        Such accesses do not race, but the value that the read returns depends on timing. A read in a loop is not
+        reported, since the loop may wait for the write.
         """
         wanted = STRONG_WRITE if base == STRONG_READ else STRONG_READ
         if base == STRONG_READ and site.in_loop:
@@ -304,8 +307,8 @@ class Shadow:
                     return
 
     def unordered_with(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> tuple[Any, Any]:
-        """The lanes that access memory where an earlier access of this kind is not ordered before theirs, and the
-        stamps of these earlier accesses."""
+        """Finds earlier accesses of this kind that are not ordered before the current access. Returns the lanes that
+        meet them, and the stamps of the earlier accesses."""
         stamps = g.stamps(site)
         met = place.take(self.records[kind], self.granule)
         column = stamps[:, None] if place.size != self.granule else stamps
@@ -317,10 +320,10 @@ class Shadow:
         return where[0][~ok], culprits[~ok]
 
     def suspects(self, met: Any, column: Any, limit: Any) -> Any:
-        """A mask of the stamps that may be unordered with this access. It excludes empty stamps, stamps of the same
-        thread, and stamps before a block barrier.
+        """Returns a mask of the stamps in `met` that may be unordered with this access. Excluded are empty stamps,
+        stamps of the same thread, and stamps before a barrier of the block.
 
-        The result is None if there are no such stamps, which is the usual case.
+        Returns None if no stamp remains, which is the usual case.
         """
         if limit is not None and met.ndim == 2:
             limit = limit[:, None]
@@ -335,7 +338,7 @@ class Shadow:
     def check(
         self, kind: AccessKind, other: AccessKind, place: SpacePlace, met: Any, suspect: Any, g: Any, site: Site
     ) -> None:
-        # In the group of a copy, every `g.each` lanes are rows of one thread's copy.
+        # In a copy's group, `g.each` neighbouring lanes are the rows of one thread's copy.
         if g.each > 1 and other not in self.histories and not g.ordering.causality.held:
             self.ask_once(place, met, suspect, g)
         if self.landings is not None and other.base == PLAIN_WRITE:
@@ -355,13 +358,13 @@ class Shadow:
             self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
 
     def ask_once(self, place: SpacePlace, met: Any, suspect: Any, g: Any) -> None:
-        """Of adjacent granules that one thread accesses and that have equal records, keeps only the first one in
-        `suspect`. For the other granules, the check would return the same answer.
+        """Removes redundant checks from `suspect`. Of neighbouring granules of one thread with equal records, only the
+        first is kept.
 
-        For example, a copy into a TMA box of 16 KiB checks 2,048 granules that one earlier copy has filled. This
-        function shortened a matrix product of 1024 x 1024 x 1024 from 1.99 to 1.70 s. It must not be used for threads
-        that have learned of writes by reading memory. Such a thread may be ordered after the write at one address and
-        not after the write at the next. Nor may it be used for records with a history of several blocks.
+        For example, a copy into a TMA box of 16 KiB overwrites 2,048 granules that one earlier copy has filled. This
+        function shortened a 1024 x 1024 x 1024 product from 1.99 to 1.70 s. It is not for threads that have learned of
+        writes by reading memory: they may know a write at one address and not at the next. Nor is it for records with a
+        history of several blocks.
         """
         boxes = met.reshape(g.n // g.each, -1)
         alike = boxes[:, 1:] == boxes[:, :-1]
@@ -375,11 +378,10 @@ class Shadow:
     def ordered(
         self, kind: AccessKind, units: Any, stamps: Any, g: Any, lanes: Any, scope: int | None = None
     ) -> tuple[Any, Any]:
-        """Two arrays with an entry for each stamp. The first states whether all accesses that the stamp stands for are
-        ordered before the lane's current access. If they are not all ordered, the second has the stamp of an unordered
-        access.
+        """Returns two arrays with an entry for each stamp. The first states whether all accesses that the stamp stands
+        for are ordered before the lane's current access. If one is not, the second has its stamp.
 
-        With a `scope`, an access need not be ordered if its thread is in the same scope as the lane.
+        With a `scope`, an access also counts as ordered if its thread is in this scope of the lane.
         """
         addresses = self.base + units * self.granule
 
@@ -387,7 +389,7 @@ class Shadow:
             ok = g.ordering.ordered(each, addresses, g, lanes)
             return ok if scope is None else ok | ~g.ordering.beyond(scope, each, g.lane("gid stamp")[lanes])
 
-        # A stamp of level GRID stands for several blocks. The history has the stamp of each block.
+        # A stamp of level GRID stands for threads of several blocks. The history has all their stamps.
         several = levels(stamps) == GRID
         if not several.any():
             return one_by_one(stamps, addresses, lanes), stamps
@@ -403,8 +405,8 @@ class Shadow:
         return ok, culprits
 
     def unordered(self, base: int, place: SpacePlace, g: Any, site: Site) -> tuple[int, str] | None:
-        """Returns a lane and a text. The lane accesses memory that an earlier access of kind `base` has used, and
-        nothing orders the two accesses. The text names the earlier access. None if all such accesses are ordered."""
+        """Finds an earlier access of kind `base` that is not ordered before the current access. Returns the lane that
+        meets it, and a text that names the earlier access. Returns None if there is none."""
         for kind in self.records:
             if kind.base == base:
                 lanes, stamps = self.unordered_with(kind, place, g, site)
@@ -413,7 +415,7 @@ class Shadow:
         return None
 
     def remember(self, kind: AccessKind, units: Any, stamps: Any) -> None:
-        """Keeps stamps in the history, as a stamp of level GRID in the record does not contain them."""
+        """Adds stamps to the history. The record keeps only one stamp for each granule, with the level GRID."""
         if kind not in self.histories:
             self.histories[kind] = History()
         self.histories[kind].add(units, stamps)
@@ -421,14 +423,14 @@ class Shadow:
     def conflict(
         self, kind: AccessKind, other: AccessKind, stamps: Any, lanes: Any, g: Any, site: Site, same: Any = None
     ) -> None:
-        """Reports a race with the access of the first stamp. `same` is a mask of the lanes that write the value that is
-        already there (`alike.py`)."""
+        """Reports a race with the access of the first stamp. `same` is a mask of the lanes that store the value that is
+        there already (`alike.py`)."""
         alike = self.alike(kind, other, stamps, g, site) | (False if same is None else same)
         if not alike.all():
             stamps, lanes = stamps[~alike], lanes[~alike]
         who = g.launch.origins.author(stamps[0])
         verb = "writes" if kind.base in WRITES else "reads"
-        # The stamp of a copy in flight has the latest possible time, so that no access is ordered after the copy.
+        # A copy in flight has the latest possible time, so that no access is ordered after it.
         if int(times(stamps[:1])[0]) == LAST_TIME:
             message = f"{verb} {self.name} memory that an asynchronous copy is still filling"
             self.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"copy started by {who}")
@@ -448,7 +450,7 @@ class Shadow:
         self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
 
     def alike(self, kind: AccessKind, other: AccessKind, stamps: Any, g: Any, site: Site) -> Any:
-        """A mask of the stamps that come from the store at `site`, if this store writes the same value each time
+        """Returns a mask of the stamps that come from the store at `site`, if this store always writes the same value
         (`alike.py`)."""
         both_plain = kind.base == other.base == PLAIN_WRITE and site.stamp in g.launch.program.constant_stores
         return both_plain & (stamps & U(SITE_MASK) == site.stamp) & (times(stamps) != LAST_TIME)
@@ -469,7 +471,7 @@ class Shadow:
             self.report(Kind.UNINITIALISED, message, g, lane, site, None)
 
     def of_array(self, place: SpacePlace, lane: int, g: Any) -> str:
-        """A text that names the array that a lane accesses in global memory."""
+        """Returns a text that names the array that a lane accesses in global memory."""
         if self.unwritten is None:
             return ""
         unit = place.start + lane if place.index is None else int(place.index[lane])
@@ -485,7 +487,7 @@ class Shadow:
             self.report(Kind.BARRIER_MISUSE, message, g, int(np.nonzero(met)[0][0]), site, None)
 
     def reserve(self, place: SpacePlace, valid: bool) -> None:
-        """Notes that an mbarrier becomes valid or invalid here."""
+        """Records that an mbarrier at this place becomes valid or invalid."""
         if self.reserved is None:
             self.reserved = np.zeros(self.count, np.uint8)
         place.put(self.reserved, self.granule, int(valid))
@@ -499,9 +501,9 @@ class Shadow:
             )
 
     def read_only(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """Checks and records a `ld.global.nc`. Its bytes must not be written during the whole launch (PTX ISA,
+        """Checks and records a `ld.global.nc`. During the whole launch, nothing may write its bytes (PTX ISA,
         "ld.global.nc")."""
-        # A write anywhere in the launch counts, before or after the read.
+        # A write at any time in the launch is a fault, before or after the read.
         for kind, record in self.records.items():
             if kind.base not in WRITES:
                 continue
@@ -528,8 +530,8 @@ class Shadow:
             if self.landings is not None:
                 self.landings.overwritten(place, self.granule)
             if place.index is not None:
-                # Several lanes may store to one granule. numpy keeps the store of the last lane, and the stores of the
-                # other lanes race with it.
+                # If several lanes store to one granule, numpy keeps the last lane's store. The other lanes' stores race
+                # with it.
                 again = place.take(record, self.granule)
                 lost = again != column
                 if lost.any():
@@ -544,8 +546,8 @@ class Shadow:
             self.merge_duplicates(kind, place, new, g, site)
 
     def combined(self, kind: AccessKind, place: SpacePlace, old: Any, column: Any, limit: Any, g: Any) -> Any:
-        """The new stamps. A stamp replaces an old stamp that is ordered before it. Otherwise the new stamp stands for
-        the threads of both stamps."""
+        """Returns the new stamps of the record. If the old stamp is ordered before the access, the new stamp replaces
+        it. Otherwise the new stamp gets a higher level, and stands for the threads of both."""
         suspect = self.suspects(old, column, limit)
         if suspect is None:
             return column
@@ -564,14 +566,14 @@ class Shadow:
         return new
 
     def relation(self, kind: AccessKind, stamps: Any, mine: Any, g: Any) -> Any:
-        # Threads that are ordered one by one need a history: a stamp for a warp or a block would stand for too many
-        # threads.
+        # If threads synchronise one by one, a stamp for a whole warp or block would be too coarse. So the history is
+        # used.
         if self.exact and (kind.size or self.name == "global"):
             return np.full(len(stamps), GRID, U)
         return g.ordering.relation(stamps, mine)
 
     def merge_duplicates(self, kind: AccessKind, place: SpacePlace, new: Any, g: Any, site: Site) -> None:
-        """Handles lanes of one instruction that access the same granule. One stamp stays, and gets a level that covers
+        """Handles lanes of one instruction that access the same granule. One stamp is kept, with a level that covers
         all these lanes."""
         record = self.record(kind)
         again = place.take(record, self.granule)
@@ -603,11 +605,8 @@ class Shadow:
     # Asynchronous copies
 
     def start_copy(self, place: SpacePlace, g: Any, site: Site, by_proxy: bool = False) -> None:
-        """Checks that the destination is free. Then marks the destination as in flight for all threads, including the
-        issuing thread.
-
-        `by_proxy` states that the asynchronous proxy writes the destination.
-        """
+        """Checks the access to a copy's destination. Then marks the destination as in flight, even for the thread that
+        has started the copy. `by_proxy` states whether the copy writes through the asynchronous proxy."""
         self.access(PLAIN_WRITE, place, g, site)
         if by_proxy:
             if self.by_proxy is None:
@@ -618,12 +617,13 @@ class Shadow:
         place.put(self.record(AccessKind(PLAIN_WRITE)), self.granule, column)
 
     def settle_copy(self, units: Any, chosen: Any, stamps: Any, now: int) -> None:
-        """Turns the copies into writes at time `now`, in the granules whose record still contains these copies."""
+        """Records copies as complete: as writes at the time `now`. `chosen` is a mask of the granules that have not
+        been overwritten since."""
         done = np.broadcast_to((stamps | U(now << TIME_SHIFT))[:, None], units.shape)
         self.record(AccessKind(PLAIN_WRITE))[units[chosen]] = done[chosen]
 
     def finish_copy(self, place: SpacePlace, stamps: Any, now: int) -> None:
-        """Turns the copy into a write of its thread at time `now`."""
+        """Records a copy as complete: as a write of its thread at the time `now`."""
         done = stamps | U(now << TIME_SHIFT)
         column = done[:, None] if place.size != self.granule else done
         place.put(self.record(AccessKind(PLAIN_WRITE)), self.granule, column)

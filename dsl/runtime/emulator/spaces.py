@@ -1,5 +1,5 @@
-"""State spaces. A space maps the addresses of a group's lanes to places in an array, and checks bounds and
-alignment."""
+"""State spaces: global, shared and local memory. A space converts addresses to places in an array, and checks bounds
+and alignment."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from .overlap import Overlap
 from .shadow import Shadow, SpacePlace
 from .traffic import atomic_wavefronts, copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
 
-# 0, 1, 2, … for the lanes of the largest wave. One comparison with this ramp replaces several passes over the
-# addresses.
+# 0, 1, 2, … for the lanes of the largest wave. Comparing addresses with this ramp shows in one pass whether they are
+# adjacent.
 RAMP = np.arange(1 << 15, dtype=np.int64)
 
 
 class BadLanes(Exception):
-    """Lanes whose access cannot happen, as a mask of the group. The finding has already been reported."""
+    """Raised for an access that some lanes cannot make. `bad` is a mask of these lanes, and the fault has already been
+    reported."""
 
     def __init__(self, bad: Any):
         super().__init__("lanes with a fault")
@@ -39,19 +40,20 @@ class Space:
         self.compares = False
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
-        """The places of the lanes' addresses. Reports invalid addresses, and raises `BadLanes` for their lanes."""
+        """Converts the lanes' addresses to a place in `data`. If addresses are invalid, reports them and raises
+        `BadLanes`."""
         raise NotImplementedError
 
     def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
-        """Adds the cost of atomic operations to the counters of their instruction. `index` has units of `size`
-        bytes."""
+        """Adds the cost of atomic operations to their instruction's counters. `index` has each lane's address in units
+        of `size` bytes."""
 
     def elements(self, dtype: Any, count: int) -> Any:
         view = self.data.view(dtype)
         return view if count == 1 else view.reshape(-1, count)
 
     def load(self, place: SpacePlace, dtype: Any, count: int) -> Any:
-        """The elements at the lanes' places, as an array [lanes] or [lanes, count]."""
+        """Returns the elements at the lanes' places, as an array [lanes] or [lanes, count]."""
         view = self.elements(dtype, count)
         if place.index is None:
             return view[place.start : place.start + place.lanes]
@@ -69,7 +71,7 @@ class Space:
 
 
 def refuse(kind: Kind, message: str, g: Any, bad: Any, site: Site) -> NoReturn:
-    """Reports a fault of the first lane of the mask `bad`, and raises `BadLanes`."""
+    """Reports a fault of the first lane in the mask `bad`, and raises `BadLanes` for all of them."""
     g.launch.report(kind, message, g, int(np.argmax(bad)), site)
     raise BadLanes(bad)
 
@@ -84,10 +86,10 @@ def check_alignment(offsets: Any, size: int, g: Any, site: Site) -> None:
 
 
 class GlobalSpace(Space):
-    """Device memory and constants. An address minus GLOBAL_WINDOW is the offset in the flat array."""
+    """Device memory and constants. An address minus GLOBAL_WINDOW is an offset in the flat array `data`."""
 
     def __init__(self, memory: Memory, shadow: Shadow | None, written: set[int]):
-        """`written` has the start addresses of the allocations that stores of the program may reach."""
+        """`written` has the start addresses of the allocations that the program's stores may reach."""
         super().__init__(memory.data, shadow)
         self.memory = memory
         self.ends = np.array([one.end for one in memory.allocations], np.int64) - GLOBAL_WINDOW
@@ -112,8 +114,8 @@ class GlobalSpace(Space):
         first, last = int(offsets[0]), int(offsets[-1])
         if last - first == (n - 1) * size and n > 1 and first % size == 0:
             start = first // size
-            # In the usual case the lanes are adjacent. One comparison of all offsets with a ramp shows this. Then the
-            # first and the last offset decide alignment and bounds.
+            # In the usual case the lanes' addresses are adjacent, which one comparison with a ramp shows. Then only the
+            # first and the last offset need a check of alignment and bounds.
             ramp = RAMP[:n] * size
             ramp += first
             if np.array_equal(ramp, offsets):
@@ -135,10 +137,10 @@ class GlobalSpace(Space):
         return place
 
     def check_bounds(self, offsets: Any, low: int, high: int, size: int, g: Any, site: Site, write: bool) -> bool:
-        """Reports lanes outside of all allocations. Returns True if all lanes access one allocation that no store
-        reaches."""
-        # In the usual case all lanes are in one allocation. Then a lookup of the lowest and the highest address is
-        # enough.
+        """Reports lanes whose access is outside all allocations, or writes read-only memory. Returns True if all lanes
+        access one allocation that no store reaches."""
+        # In the usual case all lanes access one allocation, and its bounds are compared only with the lowest and the
+        # highest address.
         index = int(np.searchsorted(self.starts, low, "right")) - 1
         if index >= 0 and high + size <= self.ends[index] and not (write and self.read_only[index]):
             if write:
@@ -153,9 +155,9 @@ class GlobalSpace(Space):
             address = int(offsets[lane]) + GLOBAL_WINDOW
             verb = "writes" if write else "reads"
             inside = which[lane] >= 0 and offsets[lane] + size <= self.ends[which[lane]]
-            # If the address is computed from the pointer of one allocation alone, the report names this allocation,
-            # however far away the address is. A store 3.9 MB past the end of an array was once reported as past the end
-            # of the parameters.
+            # If the address is computed from only one allocation's pointer, the report names this allocation, however
+            # far away the address is. A store 3.9 MB past the end of an array was once reported as past the end of the
+            # parameters.
             reason = "read-only memory" if inside else self.memory.nearest(address, g.launch.meant_by(site))
             message = f"{verb} {size} bytes at global address {address & (1 << 64) - 1:#x}: {reason}"
             refuse(Kind.OUT_OF_BOUNDS, message, g, bad, site)
@@ -180,8 +182,8 @@ class GlobalSpace(Space):
         self.add_sectors(int(offsets[0]), counters, found, distinct, write)
 
     def add_sectors(self, first: int, counters: Counters, found: int, distinct: int, write: bool) -> None:
-        """Adds sectors and distinct bytes to two counters: those of the instruction, and those of the allocation that
-        the instruction's first lane accesses."""
+        """Adds sectors and distinct bytes to the counters of the instruction, and to those of the allocation that the
+        first lane accesses."""
         for each in (counters, self.counters_at(first)):
             if write:
                 each.global_store_sectors += found
@@ -195,7 +197,7 @@ class GlobalSpace(Space):
         return self.counters.setdefault(index, Counters())
 
     def counted(self) -> dict[str, Counters]:
-        """The sector counts of each allocation, by the allocation's name."""
+        """Returns the sector counts of each allocation, by the allocation's name."""
         out: dict[str, Counters] = {}
         for index, found in self.counters.items():
             found.settle()
@@ -208,21 +210,21 @@ class GlobalSpace(Space):
         for each in (counters, self.counters_at(int(index[0]) * size)):
             each.global_atomic_sectors += found
             each.global_atomic_bytes += distinct
-        # Operations on one address take turns during the whole launch, so they are counted by address.
+        # Atomic operations on one address take turns during the whole launch, so they are counted by address.
         turns = self.turns.get(site.number)
         if turns is None:
             turns = self.turns[site.number] = np.zeros(len(self.data) // size, np.uint32)
         np.add.at(turns, index, np.uint32(1))
 
     def waits(self, number: int) -> int:
-        """Number of an instruction's operations that had to wait for other operations. Only the address with the most
-        operations counts."""
+        """Returns how many operations of an atomic instruction had to wait for others: the number of operations at its
+        most used address, minus one."""
         turns = self.turns.get(number)
         return 0 if turns is None else int(turns.max()) - 1
 
 
 class SharedSpace(Space):
-    """The shared memory of a wave's blocks. Block `slot` has `arena` bytes, which begin at slot * arena."""
+    """The shared memory of a wave's blocks. Block `slot` has `arena` bytes, from the offset slot * arena on."""
 
     def __init__(self, slots: int, arena: int, start: int, end: int, cluster: int, shadow: Shadow):
         super().__init__(np.zeros(slots * arena, np.uint8), shadow)
@@ -279,14 +281,14 @@ class SharedSpace(Space):
         self.count(offsets, size, g, counters)
         distinct = g.launch.patterns.wavefronts(g, offsets, size)[0]
         passes = atomic_wavefronts(g.by_warp(offsets), size)
-        # Lanes take turns at one word. These turns are not bank conflicts, since no other placement in the banks would
-        # avoid them.
+        # Lanes that access one word take turns. This is not a bank conflict, since no other placement in the banks
+        # would avoid it.
         counters.shared_wavefronts += passes - distinct
         counters.atomic_waits += passes - distinct
 
     def count_lines(self, offsets: Any, lines: Any, size: int, g: Any, counters: Counters) -> None:
-        """A copy may take more passes than another access to the same offsets. The function adds these extra passes.
-        `lines` are the lines of global memory that the lanes read. One pass writes bytes of one line only."""
+        """Adds the passes that a copy needs beyond those of an ordinary access to the same offsets. `lines` are the
+        lines of global memory that the lanes read. A copy writes bytes of only one line in a pass."""
         rows, by_warp = g.by_warp(offsets), g.by_warp(lines)
         phases = by_warp.reshape(-1, phase_lanes(size))
         if not (phases == phases[:, :1]).all():
@@ -294,7 +296,7 @@ class SharedSpace(Space):
 
 
 class LocalSpace(Space):
-    """The local memory of each thread. Thread t of the wave has `bytes` bytes, which begin at t * bytes."""
+    """The local memory of each thread. Thread t of the wave has `bytes` bytes, from the offset t * bytes on."""
 
     def __init__(self, lanes: int, size: int, shadow: Shadow):
         super().__init__(np.zeros(lanes * size, np.uint8), shadow)
@@ -315,8 +317,8 @@ class LocalSpace(Space):
 
 
 class PatternCache:
-    """A cache of wavefront counts by address pattern. The same patterns return in other blocks and in other iterations
-    of a loop."""
+    """Caches the number of wavefronts of each address pattern. The same patterns occur again in other blocks and in
+    other iterations of a loop."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[int, bytes], tuple[int, int]] = {}
@@ -342,10 +344,12 @@ class PatternCache:
         return known
 
     def more_of_copies(self, rows: Any, lines: Any, size: int) -> int:
-        """How many more passes a copy takes than another access to the same rows. Only the distances between the lines
-        of global memory matter, so that a loop along these lines has one or two patterns. In the tests of matrix
-        products that divide their iterations among several blocks, this function once took 13 % of the time. With the
-        cache it takes 7 %."""
+        """Returns how many more passes a copy takes than an ordinary access to the same rows.
+
+        Only the distances between the lines of global memory matter, so a loop over lines has only one or two patterns.
+        In tests of matrix products whose iterations several blocks share, this took 13 % of the time without the cache,
+        and 7 % with it.
+        """
         near = np.where(lines < 0, 1, lines - lines.max())
         key = (size, rows.tobytes(), near.tobytes())
         known = self.copies.get(key)

@@ -1,13 +1,12 @@
-"""Launches that do not end: which words their loops poll, and whether any thread can still change these words.
+"""Detects launches that never end. Names the words that their loops poll, and the stores that could change these words.
 
-The emulator is deterministic. Suppose that every thread that can run has repeated its loop often. Suppose also that the
-registers at the loop's head are the same each time, and that no write has changed memory. Then the threads repeat their
-loops for ever, which is a deadlock. Such a deadlock is found after some hundred iterations (0.1 s) instead of at the
-time limit (300 s).
+The emulator is deterministic. Suppose that all threads that can run are in loops. At each loop's head the registers
+have been the same for several iterations, and no write has changed memory. Then the loops never end, which is a
+deadlock. It is found after some hundred iterations (0.1 s), and not only at the time limit (300 s).
 
-A program that polls no memory is checked from time to time while it runs. If registers and memory return to an earlier
-state, the loop never ends, however long it is. If a program reads a clock, or if its threads meet at mbarriers, its
-state also changes by other means. Only the limits of time and instructions end such a program.
+A program that polls no memory is checked from time to time while it runs. If its registers and memory return to an
+earlier state, it never ends, however long its loop is. A program that reads a clock, or whose threads meet at
+mbarriers, has further state. Such a program is ended only by the limits of time and instructions.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from .reader import PtxInstruction
 from .shadow import SpacePlace
 from .spaces import Space
 
-# Number of rotations without a change after which a deadlock is reported. In a rotation, each wave has one turn. All
-# late writes (`delays.py`) have been seen after the first of these rotations.
+# Number of rotations without a change after which a deadlock is reported. In a rotation, each wave has one turn.
+# Delayed writes (`delays.py`) are visible after the first of these rotations.
 ROTATIONS = 3
 # Number of steps of a wave between two looks at its state. A look takes as long as a few steps. 2,520 is a multiple of
-# all numbers up to ten, so a cycle of up to ten steps is in the same state at each look.
+# all numbers up to ten, so a cycle of up to ten steps always shows the same state.
 LOOK = 2520
 MOST_NAMED = 3  # the most words and lines that a report names
 
 
 @dataclass(slots=True)
 class Poll:
-    """The latest strong read by one instruction of a loop. `spent` is the number of instructions that the launch had
-    run before the read."""
+    """The latest strong read by an instruction in a loop. `spent` is the number of instructions that the launch had run
+    by then."""
 
     site: Site
     place: SpacePlace
@@ -43,12 +42,12 @@ class Poll:
 
 
 class Spins:
-    """Finds the words that the loops of a launch poll, and how long the launch has not changed."""
+    """Records which words the loops of a launch poll, and for how long the launch's state has not changed."""
 
     def __init__(self, launch: Any):
         self.launch = launch
         self.polls: dict[int, Poll] = {}
-        self.marks = [0, 0]  # numbers of instructions run before the second last and the last rotation
+        self.marks = [0, 0]  # instructions run by the end of the last two rotations
         self.registers: list[Any] = []
         self.written: list[int] = []
         self.rotations = 0
@@ -58,19 +57,19 @@ class Spins:
 
     @property
     def is_decidable(self) -> bool:
-        """Whether a standstill can be proved. With mbarriers it can be proved only in a rehearsal, where the phases are
-        part of the state."""
+        """Whether the emulator can prove that a program stands still. A program with mbarriers can be decided only in a
+        rehearsal, where the phases are part of the state."""
         program = self.launch.program
         return not program.reads_clocks and (self.launch.rehearses or not program.has_mbarriers)
 
     def read(self, site: Site, place: SpacePlace, memory: Space, g: Any) -> None:
-        """Notes a strong read, or an atomic operation whose result is used."""
+        """Records a strong read, or an atomic operation whose result is used, if it is in a loop."""
         if site.in_loop and place.lanes:
             self.polls[site.number] = Poll(site, place, memory, g, self.launch.spent)
 
     def rotated(self, active: list[Any]) -> bool:
-        """Notes that all waves have had their turn. Returns whether it is certain that the waves repeat their loops for
-        ever."""
+        """Records that each wave has had a turn. Returns whether it is certain that the waves repeat their loops
+        forever."""
         self.marks = [self.marks[1], self.launch.spent]
         if not self.is_decidable or not self.asks:
             return False
@@ -80,8 +79,8 @@ class Spins:
         return self.stands(is_same)
 
     def stands(self, is_same: bool) -> bool:
-        """Whether registers and memory have been unchanged for long enough. `is_same` states that the registers are
-        unchanged now."""
+        """Returns whether registers and memory have been unchanged for `ROTATIONS` calls. `is_same` states whether the
+        registers are unchanged since the last call."""
         spaces = self.launch.all_spaces()
         written = [space.changes for space in spaces]
         # Comparing each write with the old value costs time. So it is done only in launches that seem to stand still.
@@ -92,9 +91,12 @@ class Spins:
         return self.rotations >= ROTATIONS
 
     def stepped(self, wave: Any) -> bool:
-        """Notes a step of a wave, in a program that polls no memory. Returns whether it is certain that the wave goes
-        on for ever. Later states are compared with one kept state. Each kept state serves twice as many looks as the
-        one before, so that a cycle of any length is found (after Brent 1980)."""
+        """Counts a step of a wave, in a program that polls no memory. Returns whether it is certain that the wave never
+        ends.
+
+        Each new state is compared with one kept state. The kept state is replaced after 1, 2, 4, 8, … looks, so that a
+        cycle of any length is found (after Brent 1980).
+        """
         self.steps += 1
         if self.steps % LOOK or self.asks or not self.is_decidable:
             return False
@@ -108,14 +110,14 @@ class Spins:
         return self.stands(is_same)
 
     def current(self) -> list[Poll]:
-        """The reads of the loops that run now."""
+        """Returns the reads of the loops that are running now."""
         # A loop that the threads left before the last two rotations no longer polls.
         found = [poll for poll in self.polls.values() if poll.spent >= self.marks[0]]
         return sorted(found, key=lambda poll: poll.site.number)
 
     def described(self, poll: Poll) -> str:
-        """A text about the word that a poll reads. It has the word's value, its last writer, and the lines that could
-        change it."""
+        """Returns a text about the word that a loop polls: its value, its last writer, and the lines that could change
+        it."""
         launch, size = self.launch, poll.place.size
         unit = poll.place.start if poll.place.index is None else int(poll.place.index[0])
         value = int.from_bytes(poll.memory.data[unit * size : unit * size + size].tobytes(), "little")
@@ -135,7 +137,7 @@ class Spins:
         )
 
     def text(self, waiting: int) -> str:
-        """A text that states what the loops wait for. `waiting` is the number of blocks that have not started."""
+        """Returns a text about what the loops wait for. `waiting` is the number of blocks that have not started."""
         polls = self.current()
         if not polls:
             return "no loop that runs reads what another thread may write: its condition stays true"
@@ -151,6 +153,6 @@ class Spins:
 
 
 def places_of(sites: list[PtxInstruction]) -> str:
-    """The lines of these instructions. Each line is named once."""
+    """Returns a text with the source lines of these instructions, each line once."""
     found = list(dict.fromkeys(f"{site.location or f'PTX line {site.ptx_line}'}" for site in sites))
     return ", ".join(found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")

@@ -1,4 +1,4 @@
-"""The stamps of accesses (time, thread, level, instruction), and the clock of a launch."""
+"""Stamps of accesses, and the clock of a launch. A stamp has a time, a thread, a level and an instruction."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ SITE_BITS, THREAD_BITS, LEVEL_BITS, TIME_BITS = 12, 28, 2, 22
 THREAD_SHIFT, LEVEL_SHIFT, TIME_SHIFT = SITE_BITS, SITE_BITS + THREAD_BITS, SITE_BITS + THREAD_BITS + LEVEL_BITS
 SITE_MASK, THREAD_MASK, LEVEL_MASK = (1 << SITE_BITS) - 1, (1 << THREAD_BITS) - 1, (1 << LEVEL_BITS) - 1
 LAST_TIME = (1 << TIME_BITS) - 1
-# No access has this time. If thread A knows thread B up to this time, A knows that B's block has begun.
+# No access has this time. If thread A knows the accesses of thread B up to this time, A only knows that B's block has
+# begun.
 BEGUN = 1
-# A copy in flight has the last time and the widest level. So it is ordered before nothing, not even before later
-# accesses of its own thread.
+# A copy in flight has the last time and the widest level. So no access is ordered after it, not even a later access of
+# its own thread.
 IN_FLIGHT = U(LAST_TIME << TIME_SHIFT | LEVEL_MASK << LEVEL_SHIFT)
 OWNER = U((LEVEL_MASK << THREAD_BITS | THREAD_MASK) << THREAD_SHIFT)  # the bits of the thread and the level
-# Levels of a stamp. A stamp stands for one thread, or for several threads of one warp, of one block, or of several
+# Levels of a stamp. A stamp stands for accesses of one thread, or of several threads of one warp, one block, or several
 # blocks.
 ONE, WARP, BLOCK, GRID = range(4)
 
@@ -43,20 +44,21 @@ def without_level(stamps: Any) -> Any:
 
 
 class Clock:
-    """The time of a launch, which its waves share. For each address, the clock also has the knowledge that the last
-    strong write has published."""
+    """The time of a launch, shared by its waves. `published` has, for each address, what the last strong write has
+    published."""
 
     def __init__(self, blocks: int, exists: Any) -> None:
-        """`exists` states which threads of a block exist. The block is rounded up to whole warps."""
+        """`blocks` is the number of blocks. `exists` states which threads of a block exist, since a block is rounded up
+        to whole warps."""
         self.now = BEGUN + 1
         self.nothing = Knowledge(np.zeros(blocks, np.int64), {}, {})
-        # A row of clocks where nothing is known of a block's threads. Threads that do not exist count as known up to
-        # the last time, so that the minimum over a warp or block leaves them out.
+        # The row of a vector clock if nothing is known about a block's threads. Threads that do not exist have the last
+        # time, so that they never are the minimum of a warp or block.
         self.blank = np.where(exists, 0, 0xFFFFFFFF).astype(np.uint32)
         self.published: dict[int, Published] = {}
 
     def tick(self) -> int:
-        """Counts a synchronisation event. Returns the time up to which all accesses are before the event."""
+        """Counts a synchronisation event. Returns its time: all accesses up to this time are before the event."""
         before = self.now
         self.now += 1
         if self.now >= LAST_TIME:

@@ -1,4 +1,4 @@
-"""The facts about an instruction that the search for undefined bits uses."""
+"""What the search for undefined bits must know about an instruction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .reader import PtxInstruction
 class RegisterStep:
     """The effect of an instruction on registers. `at` is its position among the operations of a segment.
 
-    Each instruction has such a step. Most steps are needed only for `uses` and `writes`, so the other facts are
+    Each instruction has such a step. Most steps are needed only for `uses` and `writes`, so the other properties are
     computed on demand.
     """
 
@@ -21,7 +21,7 @@ class RegisterStep:
     ins: PtxInstruction
     site: Site
     effect: bool
-    uses: tuple[str, ...]  # registers that it reads, without the guard
+    uses: tuple[str, ...]  # the registers that it reads, except the guard
     writes: tuple[str, ...]
     guard: str | None
     negated: bool
@@ -30,13 +30,14 @@ class RegisterStep:
 
     @cached_property
     def entries(self) -> dict[str, int]:
-        """The entry through which the instruction reads each register."""
+        """For each register that the instruction reads, the entry through which it reads the register (see
+        `code.py`)."""
         found = ((self.code.entries[number], number) for number in self.record.entries)
         return {entry.name: number for entry, number in found if entry.kind in {"register", "special"}}
 
     @property
     def known(self) -> dict[str, int]:
-        """The values of the source registers that only ever contain one constant."""
+        """The values of those source registers that always contain one constant."""
         return {name: self.code.known[name][0] for name in self.uses if name in self.code.known}
 
     @property

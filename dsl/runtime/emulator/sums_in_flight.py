@@ -1,10 +1,10 @@
-"""Checks the registers of wgmma products in flight. The check follows all paths through the text, and finds accesses
-that PTX forbids.
+"""Checks the registers of wgmma products in flight. Follows all paths through the text, and finds accesses that PTX
+forbids.
 
 The rules are in PTX ISA, "wgmma.fence" and "wgmma.mma_async". A product is in flight from its issue until a
-`wgmma.wait_group` that covers its group. During this time only products of the same shape may access its accumulators,
-and no instruction may write its A registers. A `wgmma.fence` must come between any other access to a register and a
-product that uses the register. ptxas does not refuse a violation but adds waits (C7514). Here a violation is an
+`wgmma.wait_group` that covers its group. Meanwhile only products of the same shape may access its accumulators, and no
+instruction may write its A registers. If any other instruction has accessed a register of a product, a `wgmma.fence`
+must come between this access and the product. ptxas accepts violations and adds waits (C7514). The emulator raises an
 error.
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 
 from .findings import PtxError
 
-# The age of a product whose group is not committed yet. The age of any other product is the number of groups that were
-# committed after its group.
+# The age of a product whose group is not committed yet. Otherwise the age is the number of groups committed after the
+# product's group.
 OPEN = -1
-# Ages stop here, so that a loop that never waits has finitely many states.
+# Ages do not grow beyond this, so that a loop that never waits has finitely many states.
 OLDEST = 64
-# The role of a register that products use differently on two paths. No instruction may access it until a wait covers
-# these products.
+# The role of a register that has two roles, on two paths to an instruction. No instruction may access it until a wait
+# covers the products.
 EITHER = "either"
 
 
@@ -40,11 +40,11 @@ class WarpgroupStep:
 
 @dataclass
 class FlyingSums:
-    """The facts that hold before an instruction, on at least one path to the instruction.
+    """The state before an instruction: all that may hold on some path to the instruction.
 
-    `flying` has the age and the role of each register of a product in flight. The role is a shape, `A` or EITHER.
-    `touched` has those of the products' registers that instructions other than wgmma have accessed since the last
-    fence. `fenced` states whether there was a fence.
+    `flying` has the age and the role of each register of a product in flight. The role is the product's shape for an
+    accumulator, "A", or EITHER. `touched` has the registers of products that other instructions than wgmma have
+    accessed since the last fence. `fenced` is true if there was a fence on every path.
     """
 
     flying: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -55,11 +55,11 @@ class FlyingSums:
         return FlyingSums(dict(self.flying), set(self.touched), self.fenced)
 
     def joined(self, other: FlyingSums) -> bool:
-        """Adds the facts of another path. Returns whether this changed anything."""
+        """Adds the state of another path. Returns whether this changed anything."""
         before = self.copy()
         for name, (age, role) in other.flying.items():
             known_age, known_role = self.flying.get(name, (age, role))
-            # The younger age is kept, as a wait must cover both paths.
+            # The lower age is kept, since a wait must cover the products of both paths.
             self.flying[name] = min(age, known_age), role if role == known_role else EITHER
         self.touched |= other.touched
         self.fenced &= other.fenced
@@ -67,7 +67,7 @@ class FlyingSums:
 
 
 def check_sums(segments: list[Any], start: int) -> None:
-    """Raises PtxError at an instruction that makes a forbidden access to a register of a product in flight."""
+    """Raises PtxError at an instruction that illegally accesses a register of a product in flight."""
     names = {
         name
         for segment in segments
@@ -94,7 +94,7 @@ def check_sums(segments: list[Any], start: int) -> None:
 
 
 def step(state: FlyingSums, record: Any, site: Any, names: set[str]) -> None:
-    """Applies an instruction to a state. Raises PtxError for a forbidden access."""
+    """Applies one instruction to the state. Raises PtxError for a forbidden access."""
 
     def refuse(name: str, why: str) -> PtxError:
         return PtxError(f"{name} {why} in `{site.text}`", site.ptx_line)
@@ -103,7 +103,7 @@ def step(state: FlyingSums, record: Any, site: Any, names: set[str]) -> None:
     if product is None:
         touched = names & {*record.uses, *record.reads, *record.writes}
         for name in touched & state.flying.keys():
-            # Registers of A may be read meanwhile, as the product only reads them.
+            # The registers of A may be read, since the product only reads them.
             if state.flying[name][1] != "A" or name in record.writes:
                 raise refuse(name, "belongs to a product in flight: a wgmma.wait_group must stand before its use")
         state.touched |= touched
@@ -129,6 +129,6 @@ def multiply(state: FlyingSums, product: WarpgroupStep, refuse: Any) -> None:
 
 
 def each_register(product: WarpgroupStep) -> Iterable[tuple[str, str]]:
-    """The name and the role of each register of a product. The role of an accumulator is the shape of its product."""
+    """Yields the name and the role of each register of a product."""
     yield from ((name, product.shape) for name in product.sums)
     yield from ((name, "A") for name in product.fragments)

@@ -1,17 +1,17 @@
 """TMA copies of boxes between tensors in global memory and shared memory (PTX ISA, "cp.async.bulk.tensor").
 
 One thread starts the copy of a whole TMA box. A copy into shared memory is in flight until its bytes complete a phase
-of its mbarrier. The bytes arrive as late as possible: when some thread looks at the mbarrier. With a seed, some copies
-arrive at once. A copy out of shared memory belongs to a bulk group of its thread. Copies in either direction read and
-write through the asynchronous proxy.
+of its mbarrier. The emulator lets the bytes arrive as late as possible, when some thread looks at the mbarrier. In a
+launch with a random seed, some copies arrive at once. A copy out of shared memory belongs to a bulk group of its
+thread. Copies in both directions read and write through the asynchronous proxy.
 
-A TMA box consists of rows of whole 16-byte pieces, one after another. A swizzle moves pieces within 128 bytes. So a box
-that begins at a multiple of 128 fills one contiguous range of shared memory.
+In shared memory, a TMA box is a sequence of rows, each a whole number of 16-byte pieces. A swizzle moves pieces within
+128 bytes. So a box that begins at a multiple of 128 fills one contiguous range of shared memory.
 
-Copies into shared memory are cut at the array's edges, to the byte. Copies and reductions out of shared memory consist
-of whole pieces. If the rows of the array end inside a piece, a device also writes the rest of the piece. No manual
-states this. All of 1,672 reductions tried on an H200 wrote the rest (driver 580.159.04), and an H100 overwrote 420
-elements beside a view. The emulator reports such copies.
+Copies into shared memory are cut exactly at the array's edges. Copies and reductions out of shared memory write whole
+pieces. If a row of the array ends inside a piece, a device also writes the rest of the piece. No manual states this,
+but all of 1,672 reductions tried on an H200 did so (driver 580.159.04), and an H100 overwrote 420 elements beside a
+view. The emulator reports such copies.
 
 Each row of an im2col copy is a pixel. The pixels run through the map's window, in one image after another (PTX ISA,
 "im2col mode").
@@ -46,14 +46,14 @@ ALIGNMENT = 128
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a TMA box that lies in the array. `sizes` has the number of elements of this part along each axis.
-    `before` has the number of elements that are cut off along each axis because they lie before the array."""
+    """The part of a TMA box that is inside the array. `sizes` has the number of elements along each axis. `before` has
+    the number of elements that are cut off along each axis at negative coordinates."""
 
     placed: PlacedMap
     first: int  # offset of the first element in global memory
     sizes: tuple[int, ...]
     before: tuple[int, ...]
-    beyond: int = 0  # bytes of each row that lie past the end of the array's row
+    beyond: int = 0  # bytes of each row that are past the end of the array's row
 
     @property
     def is_empty(self) -> bool:
@@ -65,38 +65,39 @@ class Box:
 
     @property
     def last(self) -> int:
-        """Offset in global memory just past the last byte of the box."""
+        """The offset in global memory just past the box's last byte."""
         outer = zip(self.sizes[1:], self.placed.strides[1:], strict=True)
         return self.first + self.row_bytes + sum((size - 1) * stride for size, stride in outer)
 
     def rows(self) -> Any:
-        """Offsets of the box's rows in global memory."""
+        """Returns the offsets of the box's rows in global memory."""
         at = np.array([self.first], np.int64)
         for size, stride in zip(self.sizes[1:], self.placed.strides[1:], strict=True):
             at = (np.arange(size)[:, None] * stride + at[None, :]).reshape(-1)
         return at
 
     def seen_in(self, data: Any) -> Any:
-        """A view of the box's bytes in global memory. The outermost axis comes first, and each row is an array of
-        bytes."""
+        """Returns a view of the box's bytes in global memory. The outermost axis comes first, and each row is an array
+        of bytes."""
         shape = (*self.sizes[:0:-1], self.row_bytes)
         strides = (*self.placed.strides[:0:-1], 1)
         return np.lib.stride_tricks.as_strided(data[self.first :], shape, strides)
 
     def put_into(self, data: Any, source: Any) -> None:
-        """Copies the box's bytes from global memory into `data`, the bytes of the whole TMA box."""
+        """Copies the box's bytes from global memory (`source`) to `data`, the bytes of the whole TMA box."""
         self.seen_in_box(data)[...] = self.seen_in(source)
 
     def put_out(self, target: Any, data: Any) -> None:
-        """Copies the box's bytes from `data`, the bytes of the whole TMA box, to global memory."""
+        """Copies the box's bytes from `data`, the bytes of the whole TMA box, to global memory (`target`)."""
         self.seen_in(target)[...] = self.seen_in_box(data)
 
     def taken_from(self, data: Any) -> Any:
-        """The box's bytes as an array [rows, bytes], with the rows in the order of `rows`."""
+        """Returns the box's bytes as an array [rows, bytes], in the same order as `rows`."""
         return self.seen_in_box(data).reshape(-1, self.row_bytes)
 
     def seen_in_box(self, data: Any) -> Any:
-        """Like `seen_in`, but a view of `data`, which has the bytes of the whole TMA box, row after row."""
+        """Returns a view of the box's bytes in `data`, the bytes of the whole TMA box. The view has the axes of
+        `seen_in`."""
         size = self.placed.map.element_bytes
         whole = data.reshape(*self.placed.map.box[:0:-1], self.placed.map.box[0] * size)
         cuts = [slice(low, low + count) for low, count in zip(self.before[:0:-1], self.sizes[:0:-1], strict=True)]
@@ -104,8 +105,11 @@ class Box:
 
 
 def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
-    """The TMA box whose first element has the coordinates `corner`, which may be negative. With `pieces`, a box that is
-    copied out includes the rest of the 16-byte piece in which a row of the array ends."""
+    """Returns the TMA box whose first element has the coordinates `corner`, which may be negative.
+
+    `pieces` is true for a copy out of shared memory. If a row of the array ends inside a 16-byte piece, the box then
+    includes the rest of the piece.
+    """
     low = [min(max(0, -at), box) for at, box in zip(corner, placed.map.box, strict=True)]
     high = [
         max(min(box, extent - at), first)
@@ -124,21 +128,21 @@ def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
 
 
 def within(box: Box) -> Box:
-    """The part of a TMA box that lies in the array. This part excludes the bytes past the end of the array's rows."""
+    """Returns the box without the bytes past the end of the array's rows."""
     columns, *rest = box.sizes
     return replace(box, sizes=(columns - box.beyond // box.placed.map.element_bytes, *rest), beyond=0)
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """The part of an im2col box that lies in the array. It has some of the box's pixels, and the same channels of each
+    """The part of an im2col box that is inside the array: some of the box's pixels, with the same channels of each
     pixel."""
 
     placed: PlacedMap
     numbers: Any  # the pixels' numbers in the box
     starts: Any  # the offset in global memory of each pixel's first channel
     channels: int
-    before: int  # channels of the box that lie before the array's first channel
+    before: int  # channels of the box that are before the array's first channel
 
     @property
     def is_empty(self) -> bool:
@@ -154,38 +158,38 @@ class Pixels:
 
     @cached_property
     def last(self) -> int:
-        """Offset in global memory just past the last byte of the box."""
+        """The offset in global memory just past the box's last byte."""
         return int(self.starts.max()) + self.row_bytes
 
     def rows(self) -> Any:
-        """Offsets of the box's rows in global memory."""
+        """Returns the offsets of the pixels in global memory."""
         return self.starts
 
     def put_into(self, data: Any, source: Any) -> None:
-        """Copies the pixels' bytes from global memory into `data`, the bytes of the whole box."""
+        """Copies the pixels' bytes from global memory (`source`) to `data`, the bytes of the whole box."""
         rows = np.lib.stride_tricks.as_strided(source, (len(source) - self.row_bytes + 1, self.row_bytes), (1, 1))
         self.seen_in_box(data)[self.numbers] = rows[self.starts]
 
     def put_out(self, target: Any, data: Any) -> None:
-        """Copies the pixels' bytes from `data`, the bytes of the whole box, to global memory."""
+        """Copies the pixels' bytes from `data`, the bytes of the whole box, to global memory (`target`)."""
         target[self.starts[:, None] + np.arange(self.row_bytes)] = self.taken_from(data)
 
     def taken_from(self, data: Any) -> Any:
-        """The pixels' bytes as an array [rows, bytes], with the rows in the order of `rows`."""
+        """Returns the pixels' bytes as an array [rows, bytes], in the same order as `rows`."""
         return self.seen_in_box(data)[self.numbers]
 
     def seen_in_box(self, data: Any) -> Any:
-        """A view of the channels' bytes of all pixels in `data`, the bytes of the whole box."""
+        """Returns a view of the copied channels of all pixels in `data`, the bytes of the whole box."""
         box, size = self.placed.map.box, self.placed.map.element_bytes
         first = self.before * size
         return data.reshape(box[1], box[0] * size)[:, first : first + self.row_bytes]
 
 
 def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixels:
-    """The im2col box whose first base pixel has the coordinates `corner`. This pixel lies in the window.
+    """Returns the im2col box whose first base pixel has the coordinates `corner`, in the map's window.
 
-    Base pixels are numbered in the order of the copy, innermost spatial axis first. For each base pixel the copy reads
-    the pixel that lies `offsets` away.
+    Base pixels are numbered in the order of the copy, innermost spatial axis first. For each base pixel, the copy reads
+    the pixel at a distance of `offsets` from it.
     """
     map, window = placed.map, placed.map.window
     assert window is not None
@@ -212,16 +216,16 @@ def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixel
 
 
 def pieces(placed: PlacedMap, start: int) -> Any:
-    """The positions of a TMA box's 16-byte pieces in shared memory, in units of 16 bytes. The box begins at address
-    `start` of shared memory."""
+    """Returns the positions in shared memory of a TMA box's 16-byte pieces, in units of 16 bytes. The box begins at the
+    shared address `start`."""
     found = start // UNIT + np.arange(placed.box_bytes // UNIT)
-    # The swizzle XORs the address bits from 7 on into the bits from 4 on. So the swizzle depends on the address, not on
-    # the box.
+    # The swizzle XORs the address bits from 7 on into the bits from 4 on. So it depends on the address and not on the
+    # box.
     return found ^ (found >> 3 & (1 << placed.swizzle_bits) - 1)
 
 
 class TensorLoads:
-    """TMA copies into the shared memory of a wave."""
+    """Starts the TMA copies into the shared memory of a wave."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -229,18 +233,18 @@ class TensorLoads:
     def start(
         self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: Any, map_at: int | None = None
     ) -> None:
-        """Starts a copy of each lane's TMA box into shared memory. `starts` has the offset of each lane's destination
+        """Starts a copy of each lane's TMA box into shared memory. `starts` has each lane's destination, as an offset
         in the wave's shared memory.
 
-        `keys` are the lanes' mbarriers. `map_at` is the offset of the map if the map lies in writable memory, else
-        None.
+        `keys` has the key of each lane's mbarrier. `map_at` is the offset of the tensor map if it is in writable
+        memory, else None.
         """
         wave, memory = self.wave, self.wave.spaces["shared"]
         place = shared_place(starts, boxes[0].placed.box_bytes)
-        # Each piece of the destination is a lane of its own for the shadow memory.
+        # For the shadow memory, each unit of the destination is a separate lane.
         rows = g.repeated(place.lanes // g.n)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes", overwrites=True)
-        # A pipeline stage that another block's arrival has released is free for copies, but not for other accesses.
+        # An arrival from another block may release a pipeline stage for copies only, and not for other accesses.
         with wave.ordering.of_copies():
             memory.shadow.start_copy(place, rows, site, by_proxy=True)
         numbers = wave.copies.made + 1 + np.arange(g.n)
@@ -260,10 +264,11 @@ class TensorLoads:
 
 
 class SourceReading:
-    """A copy's reads of global memory. While the copy is in flight, nobody may write this memory."""
+    """What a copy reads in global memory: its box and its tensor map. No thread may write this memory while the copy is
+    in flight."""
 
     def __init__(self, part: Any, site: Site, box: Box | Pixels | None, map_at: int | None = None):
-        """`box` is None for a copy out of shared memory. `map_at` is the offset of the map if the map lies in writable
+        """`box` is None for a copy out of shared memory. `map_at` is the offset of the tensor map if it is in writable
         memory, else None."""
         self.operation: Operation | None = None
         self.device = device = part.wave.spaces["global"]
@@ -300,8 +305,8 @@ class SourceReading:
 
 @dataclass
 class TensorLoad:
-    """A copy in flight of one TMA box into shared memory. `part` is a group with only the copy's thread. `units` are
-    the granules of the copy's destination."""
+    """One TMA box that is being copied into shared memory. `part` is a group of only the thread that started the copy.
+    `units` has the granules of the destination."""
 
     wave: Any
     part: Any
@@ -318,17 +323,17 @@ class TensorLoad:
         return self.box.placed.box_bytes
 
     def land(self, landing: Landing) -> None:
-        """Writes the copy's bytes. They have arrived for threads that wait for the phase of `landing`."""
+        """Writes the copy's bytes to shared memory. The copy is then complete for threads that wait for the phase of
+        `landing`."""
         memory = self.wave.spaces["shared"]
         data = np.zeros(self.bytes, np.uint8)
-        # Global memory is read now and not at the issue, so that the copy includes a write in between, as on a device.
-        # Elements outside the array are 0 and count as bytes.
+        # Global memory is read now and not at the issue, so that a write in between changes what is copied, as on a
+        # device. Elements outside the array are copied as 0.
         if not self.box.is_empty:
             self.box.put_into(data, self.wave.spaces["global"].data)
         self.source.end()
         landings = landings_of(memory, self.wave)
-        # Another write to the destination is reported when it happens. If the run goes on, the record of that write
-        # stays.
+        # If another write to the destination has come in between, it has been reported, and its record is kept.
         target = pieces(self.box.placed, self.start)
         memory.data.reshape(-1, UNIT)[target] = data.reshape(-1, UNIT)
         memory.changes += 1
@@ -337,15 +342,15 @@ class TensorLoad:
 
 @dataclass
 class OperationOut(Operation):
-    """A copy out of shared memory. `map` is the copy's read of its map, if the map lies in writable memory. `reduction`
-    is None for a plain copy."""
+    """A copy out of shared memory. `map` is its read of the tensor map, if the map is in writable memory. `reduction`
+    is None for a copy that does not reduce."""
 
     map: SourceReading | None = None
     reduction: ReductionInFlight | None = None
 
 
 class TensorStores(Copies):
-    """TMA copies out of the shared memory of a wave. Each copy is a separate operation. Groups are counted for each
+    """Starts the TMA copies out of the shared memory of a wave. Each copy is an operation of its own, in a group of its
     thread."""
 
     def store(
@@ -357,15 +362,15 @@ class TensorStores(Copies):
         reduction: BulkReduction | None = None,
         map_at: int | None = None,
     ) -> None:
-        """Starts a copy for each lane. A copy reads the lane's TMA box in shared memory, at the offset that `starts`
-        has for the lane. It writes the box to global memory, where the map specifies. With a reduction, each element
-        there is combined with an element of the box."""
+        """Starts a copy for each lane from shared memory to global memory. `starts` has the offset of each lane's TMA
+        box in shared memory, and `boxes` has the destinations. With a reduction, elements in global memory are combined
+        with those of the box."""
         memory = self.wave.spaces["shared"]
         place = shared_place(starts, boxes[0].placed.box_bytes)
         each = place.lanes // g.n
         rows = g.repeated(each)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy reads")
-        # The read is recorded when a thread waits for it. Until then `sources` forbids writes.
+        # The read is recorded when its thread waits for it. Until then `Shadow.sources` forbids writes.
         memory.shadow.access(PLAIN_READ, place, rows, site, record=False)
         for lane in range(g.n):
             part = g.part(np.array([lane]))
@@ -389,8 +394,8 @@ class TensorStores(Copies):
             end = box.placed.map.extents[0] * box.placed.map.element_bytes
             message = f"a tensor copy {does} {box.beyond} bytes past the array's rows of {end}: it goes out in whole "
             part.launch.report(Kind.OUT_OF_BOUNDS, f"{message}{UNIT} bytes", part, 0, site)
-            # The 16-byte piece in which a row ends lies partly outside of the allocation. After the report, the run
-            # goes on with the part of the box that lies in the array.
+            # The 16-byte piece in which a row ends is partly outside the allocation. After the report, the run
+            # continues with the part of the box that is inside the array.
             if not lies_in_one(device, box):
                 box = within(box)
         if not box.is_empty:
@@ -419,8 +424,8 @@ class TensorStores(Copies):
         self.begin(OperationOut(*out, SourceReading(part, site, None, map_at), pending))
 
     def wait_for_reads(self, g: Any, allowed: int) -> None:
-        """Executes `wait_group.read`. All groups but the latest `allowed` have then read their source memory. Threads
-        that are ordered after this wait may overwrite this memory."""
+        """Executes `wait_group.read`: all but the `allowed` latest groups have then read their shared memory. Threads
+        that are ordered after this wait may overwrite it."""
         index = g.index()
         for operation in self.pending:
             where = np.flatnonzero(index == operation.threads[0])
@@ -449,8 +454,8 @@ class TensorStores(Copies):
             shadow.reductions.complete(operation.reduction, target, lanes, operation.site)
 
     def end(self) -> None:
-        """At the end of the wave, reports copies that still read shared memory, since this memory ends with its
-        block."""
+        """At the end of the wave, reports copies that still read shared memory, since a block's shared memory ends with
+        the block."""
         for operation in self.pending:
             if operation.sources:
                 message = "the block may end before this copy has read its shared memory: cp.async.bulk.wait_group.read"
@@ -464,7 +469,7 @@ class TensorStores(Copies):
 def start_reduction(
     memory: Space, place: SpacePlace, g: Any, site: Site, reduction: BulkReduction, by_proxy: bool = True
 ) -> ReductionInFlight:
-    """Begins a reduction by these lanes. Checks first that the destination is free."""
+    """Checks the destination of a reduction by these lanes, then begins the reduction."""
     shadow = memory.shadow
     if shadow.reductions is None:
         shadow.reductions = ReductionsInFlight(shadow)
@@ -474,32 +479,33 @@ def start_reduction(
 
 
 def map_place(offset: int) -> SpacePlace:
-    """The place of a tensor map in global memory."""
+    """Returns the place of the tensor map at `offset` in global memory."""
     return SpacePlace(MAP_ALIGNMENT, BYTES // MAP_ALIGNMENT, offset // MAP_ALIGNMENT)
 
 
 def count_sectors(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> None:
-    """Counts the sectors of 32 bytes that the rows of a TMA box touch. A sector that two rows touch counts twice. The
-    bytes of the rows are counted, too, since the least possible number of sectors depends on them."""
+    """Counts the 32-byte sectors that the rows of a TMA box touch. A sector that two rows touch counts twice. The rows'
+    bytes are counted, too, to show the least possible number of sectors."""
     rows = box.rows()
     found = int((((rows + box.row_bytes - 1) >> 5) - (rows >> 5) + 1).sum())
     device.add_sectors(box.first, part.launch.counters_of(site), found, len(rows) * box.row_bytes, write)
 
 
 def can_be_written(device: GlobalSpace, box: Box | Pixels) -> bool:
-    """Whether a store of the program can reach the array of the TMA box."""
+    """Returns whether a store of the program can reach the allocation that contains the TMA box."""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     return not device.unwritten[index]
 
 
 def lies_in_one(device: GlobalSpace, box: Box | Pixels) -> bool:
-    """Whether a TMA box lies in one allocation."""
+    """Returns whether a TMA box is inside one allocation."""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     return index >= 0 and bool(box.last <= device.ends[index])
 
 
 def is_allocated(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> bool:
-    """Reports a TMA box that does not lie in one allocation. Returns whether it lies in one."""
+    """Reports a TMA box that is not inside one allocation, or that writes read-only memory. Returns whether the access
+    is legal."""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     if lies_in_one(device, box) and not (write and device.read_only[index]):
         if write:
@@ -516,10 +522,9 @@ def is_allocated(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, 
 
 
 def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
-    """The place of a TMA box in global memory. Its units are as large as the rows of the box allow."""
+    """Returns the place of a TMA box in global memory. Its units are as large as the rows of the box allow."""
     rows = box.rows()
-    # The lowest set bit of all offsets and of the row's length gives the largest unit into which all rows can be
-    # divided.
+    # The lowest bit that is set in any offset or in the row's length is the largest unit that divides all rows.
     mixed = int(np.bitwise_or.reduce(rows)) | box.row_bytes | UNIT
     size = max(mixed & -mixed, device.shadow.granule)
     units = rows[:, None] // size + np.arange(-(-box.row_bytes // size))
@@ -527,8 +532,8 @@ def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
 
 
 def shared_place(starts: Any, count: int) -> SpacePlace:
-    """The place of TMA boxes of `count` bytes at the offsets `starts`, as an array [lanes · rows]. The units have 128
-    bytes, or 16 if an offset is no multiple of 128 (copies without a map)."""
+    """Returns the place of TMA boxes of `count` bytes at the offsets `starts`, as an array [lanes · rows]. A unit has
+    128 bytes, or 16 bytes if an offset or `count` is no multiple of 128 (copies without a map)."""
     size = ALIGNMENT if count % ALIGNMENT == 0 and not (starts % ALIGNMENT).any() else UNIT
     rows = (starts // size)[:, None] + np.arange(count // size)
     return SpacePlace(size, rows.size, 0, rows.reshape(-1))

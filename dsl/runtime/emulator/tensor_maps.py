@@ -1,8 +1,7 @@
-"""Tensor maps as the emulator reads them. A map is the emulator's own struct of 128 bytes, which begins with a magic
-word.
+"""The emulator's own tensor maps. A map is a struct of 128 bytes that begins with a magic word.
 
-A driver's map is opaque, so the emulator cannot read it. The limits are those of the CUDA driver API
-("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") and of the PTX ISA ("Tensors").
+The format of a driver's map is not public, so the emulator cannot read such a map. The limits of a map are those of the
+CUDA driver API ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") and of the PTX ISA ("Tensors").
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ MOST_SPATIAL = MOST_AXES - 2
 LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBBB")
 # In a map with a window (im2col), these fields follow `LAYOUT`: lower corners, upper corners, steps.
 WINDOW = struct.Struct(f"<{MOST_SPATIAL}h{MOST_SPATIAL}h{MOST_SPATIAL}B")
-# In any other map, these fields follow `LAYOUT`: for each axis, the step between two elements that a copy takes.
+# In any other map, these fields follow `LAYOUT`: for each axis, the distance between two copied elements.
 STEPS = struct.Struct(f"<{MOST_AXES}B")
 # Element types in the numbering of `tensormap.replace` (PTX ISA, "Tensormap new_val validity").
 TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz")
-# The element type for each element size, if the map states no type.
+# For each element size, the type that is encoded if the map states none.
 BITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 SWIZZLES = (0, 32, 64, 128)
-# For elements without a type, this flag is added to their size.
+# If an element has no type, the type's byte contains the element size with this flag.
 NO_TYPE = 1 << 7
 INTERLEAVE_SHIFT, FILL_SHIFT = 1, 3
 # Addresses, strides and rows of a TMA box are multiples of this many bytes.
@@ -38,8 +37,8 @@ UNIT = 16
 MOST_BOX = 256
 # The most pixels of an im2col box. For a tiled box, MOST_BOX is the limit of each axis.
 MOST_PIXELS = 1024
-# For each number of axes of a map with a window, the number of bits of a corner, including its sign. The unsigned
-# offsets of an instruction have as many bits.
+# The number of bits of a window's corner, including the sign, for each number of axes. The unsigned offsets of an
+# instruction have as many bits.
 CORNER_BITS = {3: 16, 4: 8, 5: 5}
 MOST_STEP = 8
 MOST_STRIDE = 1 << 40
@@ -48,7 +47,7 @@ MOST_EXTENT = 1 << 32
 
 @dataclass(frozen=True)
 class DecodedWindow:
-    """The corners and steps of a window, as they are encoded."""
+    """The corners and the steps of an im2col window, with the values that the map contains."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
@@ -57,11 +56,10 @@ class DecodedWindow:
 
 @dataclass(frozen=True)
 class DecodedMap:
-    """The fields of a map. `extents` and `box` list the innermost axis first. `strides` are in bytes, from axis 1 on.
-    The box of a map with a window is (channels, pixels).
+    """The fields of a tensor map. `extents` and `box` list the innermost axis first. `strides` are in bytes, from axis
+    1 on. The box of a map with an im2col window is (channels, pixels).
 
-    The usual `steps` are one, the usual `interleave` is none, and the usual `fill` is zeros. Only `tensormap.replace`
-    sets other values.
+    Usually `steps` are 1, `interleave` is none and `fill` is zeros. Only `tensormap.replace` sets other values.
     """
 
     element_bytes: int
@@ -77,12 +75,13 @@ class DecodedMap:
 
 
 class NoMap(Exception):
-    """The reason why the emulator cannot read bytes as a map, or why no device accepts the map."""
+    """Raised for bytes that are no map of the emulator, and for a map that no device accepts. The message states the
+    reason."""
 
 
 @dataclass(frozen=True)
 class PlacedMap:
-    """A map, and the address of its array."""
+    """A tensor map and the address of its array."""
 
     map: DecodedMap
     address: int
@@ -93,7 +92,7 @@ class PlacedMap:
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """Distance in bytes between adjacent elements, for each axis."""
+        """The distance in bytes between adjacent elements along each axis."""
         return (self.map.element_bytes, *self.map.strides)
 
     @cached_property
@@ -102,13 +101,13 @@ class PlacedMap:
 
     @property
     def swizzle_bits(self) -> int:
-        """Number of address bits that the swizzle changes."""
+        """The number of address bits that the swizzle changes."""
         return (self.map.swizzle // UNIT).bit_length() - 1 if self.map.swizzle else 0
 
 
 @dataclass(frozen=True)
 class TensorMapArgument:
-    """An argument of a launch: the map of an array in device memory (see `encode`)."""
+    """A kernel argument: the tensor map of an array in device memory (see `encode`)."""
 
     map: Any
     pointer: DevicePointer
@@ -122,8 +121,8 @@ class TensorMapArgument:
 
 
 def encode(tensor_map: Any, address: int) -> bytes:
-    """The 128 bytes of a kernel argument: the map of the array at `address`. `tensor_map` has the first fields of a
-    `DecodedMap`, up to `type`."""
+    """Returns the 128 bytes of a kernel argument: the tensor map of the array at `address`. `tensor_map` has the fields
+    of a `DecodedMap` up to `type`."""
     rank = len(tensor_map.extents)
     if not 1 <= rank <= MOST_AXES:
         raise ValueError(f"a tensor map has 1 to {MOST_AXES} axes, not {rank}")
@@ -162,10 +161,11 @@ def bytes_of_type(name: str) -> int:
 
 
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
-    """A map after `tensormap.replace`. Raises NoMap for bytes that are no map, and for a map with a window.
+    """Returns the map after a `tensormap.replace`. Raises NoMap for bytes that are no map, and for a map with an im2col
+    window.
 
-    `value` is the unsigned value of the instruction. It is not checked: if no device accepts it, the
-    instruction that uses the map reports the error.
+    `value` is the unsigned value of the instruction. It is not checked here. A value that no device accepts is reported
+    by the instruction that uses the map.
     """
     numbers, rest = list(LAYOUT.unpack(data[: LAYOUT.size])), bytearray(data[LAYOUT.size :])
     if numbers[0] != MAGIC:
@@ -196,10 +196,10 @@ def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
 
 
 def element_sizes(image: bytes) -> set[int]:
-    """The element sizes in bytes of all maps that `image` contains. Maps lie at multiples of 64."""
+    """Returns the element sizes in bytes of all maps in `image`. Maps are at multiples of 64."""
     sizes, at = set(), image.find(MAGIC)
     while at >= 0:
-        # A map lies at a multiple of 64. Elsewhere the magic word occurs by chance.
+        # At other positions the magic word is there by chance.
         if at % ALIGNMENT == 0:
             sizes.add(element_bytes_of(image[at : at + BYTES]))
         at = image.find(MAGIC, at + 1)
@@ -207,7 +207,7 @@ def element_sizes(image: bytes) -> set[int]:
 
 
 def element_bytes_of(data: bytes) -> int:
-    """The element size of a map that a device accepts. It is 0 for other bytes."""
+    """Returns the element size in bytes of a map that the emulator accepts, and 0 for other bytes."""
     try:
         return decode(data).map.element_bytes
     except NoMap:
@@ -216,7 +216,8 @@ def element_bytes_of(data: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def decode(data: bytes) -> PlacedMap:
-    """The map that `encode` has written. Raises NoMap for other bytes, and for a map that no device accepts."""
+    """Decodes a map that `encode` has written. Raises NoMap for other bytes, and for a map that devices or the emulator
+    do not accept."""
     if len(data) != BYTES or not data.startswith(MAGIC):
         raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
     fields = LAYOUT.unpack(data[: LAYOUT.size])
@@ -241,8 +242,8 @@ def decode(data: bytes) -> PlacedMap:
 
 
 def unknown_of(found: DecodedMap) -> str:
-    """The reason why the emulator refuses a map that a device accepts. The text is empty if the emulator accepts the
-    map. The step of axis 0 matters only with an interleaved layout (CUDA driver API, "cuTensorMapEncodeTiled")."""
+    """Returns the reason why the emulator refuses a map that a device accepts, or an empty text. The step of axis 0
+    matters only with an interleaved layout (CUDA driver API, "cuTensorMapEncodeTiled")."""
     if found.interleave:
         return f"a layout of {16 * found.interleave} bytes interleaved"
     # The CUDA driver ignores the element stride of axis 0 without interleaving.
@@ -258,7 +259,7 @@ def decoded_window(data: bytes, rank: int) -> DecodedWindow:
 
 
 def fault_of(tensor_map: DecodedMap, address: int) -> str:
-    """The reason why a device refuses a map. The text is empty if a device accepts the map."""
+    """Returns the reason why a device refuses a map, or an empty text if a device accepts it."""
     row = tensor_map.box[0] * tensor_map.element_bytes
     if tensor_map.element_bytes not in (1, 2, 4, 8):
         return f"elements have 1, 2, 4 or 8 bytes, not {tensor_map.element_bytes}"
@@ -288,7 +289,7 @@ def fault_of(tensor_map: DecodedMap, address: int) -> str:
 
 
 def window_fault(tensor_map: DecodedMap, window: DecodedWindow) -> str:
-    """The reason why a device refuses a map with a window. The text is empty if a device accepts the map."""
+    """Returns the reason why a device refuses a map with an im2col window, or an empty text if a device accepts it."""
     rank, (channels, pixels) = len(tensor_map.extents), tensor_map.box
     if rank not in CORNER_BITS:
         return f"a map with a window has 3 to 5 axes, not {rank}"

@@ -1,20 +1,19 @@
-"""Finds registers that nobody wrote and whose value matters.
+"""Finds registers that are used without having been written, if this matters.
 
-Compilers leave undefined values where they do not matter. A register may be set on one path only and used on that path
-only. It may be copied and never used. It may be a part of a wider register whose other part is used. So reading an
-unwritten register is no fault. The results that are computed from such a register are undefined, too, bit by bit
-(`undefined_bits.py`). It is a fault if an undefined bit is stored, decides a branch or the guard of a store, or is part
-of an address or a barrier. It is also a fault if such a bit is an operand of an instruction that exchanges data between
-threads.
+Compilers leave values undefined if the values do not matter. A register may be set and used on one path only. It may be
+copied and never used. It may be a part of a wider register whose other part is used. So reading an unwritten register
+is no fault. Results that are computed from such a register are undefined, too, bit by bit (`undefined_bits.py`).
 
-The result of an integer division by 0 is undefined as well. But masked lanes may divide by 0 without anybody using the
-results. So a launch first runs without tracking such results. If the launch has divided by 0, it runs again and tracks
-these results (`divisions`).
+An undefined bit is a fault if it is stored, or decides a branch or the guard of a store. It is a fault in an address
+and in a barrier's operand. It is also a fault as an operand of an instruction that exchanges data between threads.
 
-A register cannot be undefined if it is assigned on every path to each of its uses. If there are other registers, the
-wave keeps a table for them. For each thread the table has the undefined bits of these registers, and the unwritten
-register that these bits come from (0: none). Before each instruction that uses such a register, an extra operation
-propagates or checks these bits.
+The result of an integer division by 0 is undefined as well. But masked lanes may divide by 0 and ignore the result. So
+a launch first runs without tracking such results. If a division by 0 has occurred, the launch runs again and tracks
+them (`divisions`).
+
+A register is always defined if every path to each of its uses assigns it. For all other registers, the wave has a
+table. The table has each thread's undefined bits, and the number of the unwritten register that they come from (0:
+none). Before each instruction that uses such a register, an extra operation propagates or checks the bits.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ def step_of(code: Code, record: Record, ins: PtxInstruction, site: Site, effect:
 
 
 def register_bits(code: Code, name: str) -> int:
-    """Number of bits of a register. A predicate has one bit. A value that a call passes counts as the widest
-    register."""
+    """Returns the number of bits of a register. A predicate has one bit. A value that a call passes in memory counts as
+    64 bits."""
     size = 8 if name[0] == "[" else code.bytes_of(name)
     return 1 if size == 1 else 8 * size
 
 
 def passed_variable(code: Code, ins: PtxInstruction) -> str:
-    """A name for the memory location through which a call passes a value, with the value's type. The location is
-    tracked like a register. The name is empty if the instruction accesses no such location."""
+    """Returns a name for the memory location through which a call passes a value, such as `[name+0] 32`. The location
+    is tracked like a register. The name is empty if the instruction accesses no such location."""
     address = ins.operands[0 if ins.opcode[0] == "st" else 1] if len(ins.operands) == 2 else None
     if "param" not in ins.opcode[1] or not isinstance(address, PtxAddress):
         return ""
@@ -72,23 +71,26 @@ def passed_variable(code: Code, ins: PtxInstruction) -> str:
 
 
 def uses_of(ins: PtxInstruction, name: str) -> bool:
-    """Whether the register is one of the source operands."""
+    """Returns whether the register is one of the source operands."""
     return any(name_of(operand) == name for operand in ins.operands[1:])
 
 
 @dataclass
 class UndefinedTable:
-    """The undefined bits of each register and thread, and the register (numbered from 1) that they come from.
-    `in_warps` states for each register and warp whether any thread has undefined bits. Mostly no thread has any, and
-    then an instruction checks only `in_warps`. This shortcut reduced the time of attention by TMA (512 queries, 4
-    heads) from 0.385 to 0.245 s."""
+    """The undefined bits of each tracked register and thread. `origins` has the number of the unwritten register that
+    they come from, counted from 1.
+
+    `in_warps` has a bool for each register and warp: does any thread have undefined bits? In most cases no thread does,
+    and an instruction checks only `in_warps`. This reduced the time of attention with TMA (512 queries, 4 heads) from
+    0.385 to 0.245 s.
+    """
 
     bits: Any
     origins: Any
     in_warps: Any
 
     def is_known(self, rows: Any, g: Any) -> bool:
-        """Whether these registers have no undefined bits in any thread of the group's warps."""
+        """Returns whether these registers have no undefined bits in any thread of the group's warps."""
         if g.threads is None:
             return not self.in_warps[rows].any()
         return not self.in_warps[rows[:, None], g.warp_rows[0]].any()
@@ -101,7 +103,7 @@ class UndefinedTable:
 
 
 class Undefined:
-    """The registers of a program that may be undefined where they are used. `names` has them in the order of the
+    """The registers of a program that may be undefined when they are used. `names` has their names, in the order of the
     table's rows."""
 
     def __init__(self, segments: list[Any], start: int, code: Code, divisions: bool = False):
@@ -116,7 +118,7 @@ class Undefined:
                 self.instrument(segment)
 
     def table(self, lanes: int) -> UndefinedTable:
-        """The table at the start, when no thread has written any of these registers."""
+        """Returns the table at the start of a wave, when no register has been written."""
         origins = np.arange(1, len(self.names) + 1, dtype=ORIGIN)
         bits, of = (np.repeat(column[:, None], lanes, axis=1) for column in (self.ones, origins))
         return UndefinedTable(bits, of, np.ones((len(self.names), lanes // 32), bool))
@@ -124,21 +126,22 @@ class Undefined:
     # Which registers
 
     def suspects(self, start: int) -> set[str]:
-        """The registers that some path uses without having assigned them. These are the registers that are live at the
-        start."""
+        """Returns the registers that may be used before they are assigned. These are the registers that are live at the
+        start of the program."""
 
         def access(step: RegisterStep) -> tuple[tuple[str, ...], tuple[str, ...]]:
-            # A guarded write may not happen, so it does not count as a write.
+            # A guarded write may not be executed, so it does not count as a write.
             return (step.uses, step.writes) if step.guard is None else ((*step.uses, step.guard), ())
 
         exposed, assigned = exposed_and_written(map(access, segment.steps) for segment in self.segments)
         living = Living(exposed, assigned, [segment.end.targets for segment in self.segments])
         found = living.names_in(living.at_starts[start])
-        # If a call's memory location is written with one type and read with another, only the shadow memory checks it.
+        # A memory location that passes a value is not tracked if it is written with one type and read with another.
+        # Then only the shadow memory checks it.
         return {name for name in found if name[0] != "[" or name in self.passed}
 
     def reached(self, suspects: set[str]) -> set[str]:
-        """These registers, and all registers that are computed from them."""
+        """Returns these registers, and all registers that are computed from them."""
         if not suspects:
             return suspects
         flows: dict[str, set[str]] = {}
@@ -165,8 +168,8 @@ class Undefined:
             op = self.operation(step)
             if op is None:
                 continue
-            # If the threads of a barrier arrive in several groups, the segment's operations do not run. So the added
-            # operations run on arrival.
+            # The operations of a barrier's segment do not run if its threads arrive in several groups. So the added
+            # operations run at the arrival.
             if segment.sync == "barrier":
                 segment.arrival.append(op)
             else:
@@ -184,8 +187,7 @@ class Undefined:
         segment.ops, segment.places = ops, places
 
     def operation(self, step: RegisterStep) -> Op | None:
-        """The operation that runs before the instruction. None if the instruction uses none of the tracked
-        registers."""
+        """Returns the operation to run before the instruction, or None if the instruction uses no tracked register."""
         rows = [self.row[name] for name in dict.fromkeys(step.uses) if name in self.row]
         targets = [name for name in step.writes if name in self.row]
         if not rows and not targets and step.guard not in self.row:
@@ -193,12 +195,13 @@ class Undefined:
         return self.built(step, self.matter(step), targets)
 
     def matter(self, step: RegisterStep) -> dict[str, int]:
-        """The registers that must be defined for the instruction, each with a mask of the bits that must be defined."""
+        """Returns the registers that must be defined for this instruction, each with a mask of the bits that must be
+        defined."""
         if not step.effect:
             return {}
         names = step.uses
-        # The first product of a loop nest has unwritten accumulators, and a constant 0 as the operand that states
-        # whether to add them.
+        # The first wgmma of a loop nest has unwritten accumulators. Its operand scale-d is the constant 0, so they are
+        # not read.
         if adds_never(step.ins):
             names = tuple(each for each in names if each not in sums_of(step.ins))
         if passes_on(step):
@@ -207,7 +210,8 @@ class Undefined:
         return {name: looked_at(step.ins, name) for name in names if name in self.row}
 
     def mask_check(self, segment: Any, step: RegisterStep) -> Op | None:
-        """A check of the member mask. The mask decides which lanes wait for each other before the instruction runs."""
+        """Returns an operation that checks the member mask of a warp instruction. It must run before the lanes of the
+        mask wait for each other."""
         name = segment.mask_name
         return self.built(step, {name: ones(32)}, []) if name in self.row else None
 
@@ -265,7 +269,7 @@ class Undefined:
         return run
 
     def settle(self, table: UndefinedTable, row: Any, at: Any, reported: Any) -> None:
-        """Marks reported bits as written."""
+        """Marks undefined bits that have been reported as written."""
         for column in (table.bits, table.origins):
             kept = np.array(column[row, at])
             kept[reported] = 0
@@ -287,7 +291,7 @@ class Undefined:
         g.launch.report(Kind.UNINITIALISED, message, g, lane, site)
 
     def divided(self, step: RegisterStep, through: Transfer, names: tuple[str, ...]) -> Flow:
-        """The flow of a division (see `flow`). The quotient is also undefined if the divisor is 0."""
+        """Returns the flow of a division (see `flow`). The quotient is also undefined if the divisor is 0."""
         divisor, origin = divisor_of(step), max(self.row[name] for name in step.writes) + 1
         assert divisor is not None
 
@@ -303,8 +307,8 @@ class Undefined:
     # How values go through instructions
 
     def flow(self, step: RegisterStep) -> Flow:
-        """The *flow* of an instruction: a function that returns the undefined bits of the instruction's results, and
-        the register that they come from."""
+        """Returns the *flow* of an instruction: a function that computes the undefined bits of the results, and the
+        unwritten register that they come from."""
         if step.ins.opcode[0] == "shfl":
             return shuffled(step)
         names = tuple(name for name in dict.fromkeys(step.uses) if name in self.row)
@@ -321,27 +325,27 @@ class Undefined:
 
 
 def quotients(segments: Iterable[Any]) -> dict[str, Site]:
-    """The registers that may contain the result of an integer division by 0, each with the site of one such
+    """Returns the registers that may contain the result of an integer division by 0. Each has the site of one such
     division."""
     steps = (step for segment in segments for step in segment.steps if is_division(step))
     return {name: step.site for step in steps for name in step.writes}
 
 
 def is_division(step: RegisterStep) -> bool:
-    """Whether the instruction divides integers by a divisor that is not a constant in the text."""
+    """Returns whether the instruction divides integers by a divisor that is not a constant."""
     is_integer = step.ins.opcode[0] in ("div", "rem") and step.ins.opcode[-1][0] in "su"
     return is_integer and divisor_of(step) is not None
 
 
 def divisor_of(step: RegisterStep) -> int | None:
-    """The entry of the divisor. None if the divisor is no register, or if its register always contains a nonzero
-    constant."""
+    """Returns the entry of the divisor. Returns None if the divisor is a constant, or a register that always contains
+    one nonzero constant."""
     name = name_of(step.ins.operands[2]) if not isinstance(step.ins.operands[2], Integer) else ""
     return None if step.known.get(name) else step.entries.get(name)
 
 
 class Reading:
-    """The table for the threads of a group."""
+    """Reads the table for the threads of one group."""
 
     def __init__(self, undefined: Undefined, table: UndefinedTable, at: Any):
         self.row, self.table, self.at = undefined.row, table, at
@@ -365,40 +369,41 @@ Flow = Callable[[Values, Any, Reading], tuple[Masks, Any]]
 
 
 def passes_on(step: RegisterStep) -> bool:
-    """Whether the instruction only computes. Loads, and instructions of several threads, check their operands
-    instead."""
+    """Returns whether undefined operands only make the results undefined, and are no fault. This holds for instructions
+    that only compute, and for `shfl`."""
     return not step.effect or step.ins.opcode[0] in WARP_WIDE | {"shfl"}
 
 
 def matters_for(ins: PtxInstruction) -> int | None:
-    """Number of lanes of each warp, from lane 0 on, whose addresses an instruction uses. None for all lanes."""
+    """Returns how many lanes of each warp give an address to the instruction, counted from lane 0. Returns None for all
+    lanes."""
     if ins.opcode[0] == "ldmatrix":
         return 8 * int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
     return None
 
 
 def sums_of(ins: PtxInstruction) -> tuple[str, ...]:
-    """The registers that an instruction reads only if its fourth operand is true. These are the accumulators of
-    `wgmma.mma_async`."""
+    """Returns the accumulators of a `wgmma.mma_async`, which it reads only if its fourth operand, scale-d, is true."""
     if ins.opcode[:2] != ("wgmma", "mma_async"):
         return ()
     return tuple(name_of(item) for item in vector_items(ins.operands[0]))
 
 
 def adds_never(ins: PtxInstruction) -> bool:
-    """Whether the operand that makes `wgmma` add its accumulators is the constant 0. Triton writes the constant."""
+    """Returns whether the scale-d of a `wgmma` is the constant 0, so that the accumulators are not read. Triton uses
+    this."""
     return bool(sums_of(ins)) and isinstance(ins.operands[3], Integer) and not ins.operands[3].value
 
 
 def adds_where(step: RegisterStep) -> tuple[int | None, bool]:
-    """The entry of the operand that makes `wgmma` add its accumulators, and whether it is negated. The entry is None
-    for a constant."""
+    """Returns the entry of the `wgmma` operand scale-d, and whether the operand is negated. The entry is None for a
+    constant."""
     operand = step.ins.operands[3]
     return step.entries.get(name_of(operand)), isinstance(operand, Not)
 
 
 def purpose(ins: PtxInstruction) -> str:
-    """A text that states how the instruction uses a value that must be defined. The word `by` can follow the text."""
+    """Returns a text about how the instruction uses a value that must be defined. The caller appends "by …"."""
     root = ins.opcode[0]
     if root in {"bra", "brx", "exit", "ret"}:
         return "control flow is decided"
@@ -410,8 +415,8 @@ def purpose(ins: PtxInstruction) -> str:
 
 
 def over_warps(names: tuple[str, ...]) -> Flow:
-    """A flow (see `Undefined.flow`) for instructions of a whole warp. If any lane has an undefined bit, the results of
-    all lanes are undefined."""
+    """Returns a flow (see `Undefined.flow`) for instructions of a whole warp. If an operand of any lane has an
+    undefined bit, the results of all lanes are undefined."""
 
     def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
         _, rows = g.warp_rows
@@ -423,10 +428,10 @@ def over_warps(names: tuple[str, ...]) -> Flow:
 
 
 def shuffled(step: RegisterStep) -> Flow:
-    """A flow (see `Undefined.flow`) where each lane gets the undefined bits of its source lane."""
+    """Returns a flow (see `Undefined.flow`) in which each lane gets the undefined bits of its source lane."""
     ins = step.ins
     mode, source, b, c = ins.opcode[2], name_of(ins.operands[1]), ins.operands[2], ins.operands[3]
-    # the predicate, which states whether the lane is in range, is defined
+    # the second destination, the predicate, is always defined
     target = getattr(ins.operands[0], "first", ins.operands[0])
 
     def value(operand: Operand, v: Values, g: Any) -> Any:

@@ -1,15 +1,17 @@
-"""Computes the undefined bits of a result from the undefined bits of the operands. A function that does so is a
-*transfer*.
+"""Computes which bits of a result are undefined, from the undefined bits of the operands. A function that computes this
+for one instruction is a *transfer*.
 
 Compilers put a value into a part of a register and leave the rest undefined. The part may be a word of a pair, a half
-of a register, or the bits that a mask keeps. So each bit is tracked separately. Moves, selections, logic, shifts, bit
-fields, byte permutations and integer conversions are tracked exactly. A bit of a sum is undefined if an operand's bit
-or the carry into the bit is undefined. In products all bits from the lowest undefined bit on are undefined.
-Comparisons, minima and maxima are defined if the result is the same for all values of the undefined bits. For all other
-instructions, the whole result is undefined if any bit of an operand is undefined.
+of a register, or the bits that a mask keeps. So each bit is tracked separately:
 
-If an undefined bit appears in two operands, it counts as two independent bits. The exception is a logic instruction or
-a `sub` whose operands are the same register.
+- Moves, selections, logic, shifts, bit fields, byte permutations and integer conversions are tracked exactly.
+- A bit of a sum is undefined if an operand's bit or the carry into the bit is undefined.
+- In products all bits from the lowest undefined bit on are undefined.
+- Comparisons, minima and maxima are defined if the result is the same for all values of the undefined bits.
+- Otherwise an undefined bit of any operand makes the whole result undefined.
+
+An undefined bit that occurs in two operands counts as two independent bits. But logic instructions and `sub` treat
+equal registers as one value: `xor r, r` is 0.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ from .step import RegisterStep
 
 Bits = np.uint64
 ALL = (1 << 64) - 1
-Masks = dict[str, Any]  # the undefined bits of each destination; the key "" is for destinations that are not named
+Masks = dict[str, Any]  # the undefined bits of each destination; the key "" is for all other destinations
 MaskOf = Callable[[str], Any]  # the undefined bits of a register for the threads of the group
 Transfer = Callable[[Values, MaskOf], Masks]
 Source = Callable[[Values, MaskOf], tuple[Any, Any]]  # an operand's bits, and a mask of the undefined ones
-# Truth tables, as in lop3. The result for a, b, c is bit 4a + 2b + c. For two operands it is bit 2a + b, and for one
-# operand bit a.
+# Truth tables, as in lop3. The result for the operand bits a, b, c is bit 4a + 2b + c of the table. For two operands it
+# is bit 2a + b, and for one operand bit a.
 AND, OR, XOR, NOT, SELECT = 0b1000, 0b1110, 0b0110, 0b01, 0b11100100
 
 
@@ -59,8 +61,8 @@ def name_of(operand: Operand) -> str:
 
 
 def transfer(step: RegisterStep) -> Transfer:
-    """A function that returns the undefined bits of an instruction's results. The instruction has no effect beyond its
-    results."""
+    """Returns a function that computes the undefined bits of an instruction's results. The instruction must have no
+    effect except on registers."""
     row = ROWS.get(step.ins.opcode[0])
     if row is None and step.ins.opcode[-1] in PACKED:
         row = halves
@@ -72,7 +74,7 @@ def transfer(step: RegisterStep) -> Transfer:
 
 
 def bits_of(values: Any) -> Any:
-    """The bits of a frame entry, in a word of 64 bits for each lane."""
+    """Returns the bits of a frame entry, as a 64-bit word for each lane."""
     if values.dtype == np.bool_:
         return values.astype(Bits)
     values = np.ascontiguousarray(values)
@@ -82,8 +84,8 @@ def bits_of(values: Any) -> Any:
 
 
 def extended(bits: Any, width: int, signed: bool) -> Any:
-    """The low `width` bits, with zeros or the sign above them. If `bits` is a mask of undefined bits, the result is the
-    mask for the extended value."""
+    """Extends the low `width` bits to 64, with zeros or with copies of the sign bit. For a mask of undefined bits, the
+    result is the mask of the extended value."""
     bits = bits & Bits(ones(width))
     if signed and width < 64:
         bits = bits | (Bits(0) - (bits >> Bits(width - 1))) << Bits(width)
@@ -91,8 +93,8 @@ def extended(bits: Any, width: int, signed: bool) -> Any:
 
 
 def source(step: RegisterStep, operand: Operand, width: int) -> Source | None:
-    """A function that returns an operand's bits and its undefined bits. The result is None if the operand's value is
-    not known here."""
+    """Returns a function that returns an operand's value and its undefined bits. Returns None if the value cannot be
+    read here."""
     cut = Bits(ones(width))
     if isinstance(operand, Not):
         inner = source(step, operand.operand, width)
@@ -128,7 +130,7 @@ def sources(step: RegisterStep, operands: tuple[Operand, ...], *widths: int) -> 
 
 
 def mask_source(operand: Operand, width: int) -> Callable[[MaskOf], Any]:
-    """A function that returns only the undefined bits of an operand. It needs no value of the operand."""
+    """Returns a function that returns only the undefined bits of an operand, and not its value."""
     name, cut = name_of(operand), Bits(ones(width))
     return lambda of: of(name) & cut
 
@@ -145,7 +147,7 @@ def if_any(mask: Any, bits: int = ALL) -> Any:
 
 
 def whole(step: RegisterStep, width: int = 64) -> Transfer:
-    """A transfer where any undefined bit of an operand makes the whole result undefined."""
+    """Returns a transfer for which any undefined bit of an operand makes the whole result undefined."""
     names, cut = tuple(dict.fromkeys(step.uses)), Bits(ones(width))
     return lambda v, of: {"": if_any(union(of(name) & cut for name in names))}
 
@@ -169,7 +171,8 @@ def moved(step: RegisterStep) -> Transfer | None:
 
 
 def passed(step: RegisterStep) -> Transfer | None:
-    """The transfer of a value that a call passes through memory. The place in memory has a name like a register."""
+    """Returns the transfer of a load or store by which a call passes a value. Its memory location is tracked like a
+    register."""
     opcode = step.ins.opcode
     if any(word in opcode for word in ("v2", "v4", "v8")):
         return None
@@ -191,8 +194,7 @@ def logical(step: RegisterStep) -> Transfer | None:
 
 
 def by_table(table: int, operands: tuple[Operand, ...], given: list[Source] | None) -> Transfer | None:
-    """A transfer by a truth table. A result bit is undefined if the possible bits of the operands lead to both 0 and
-    1."""
+    """Returns a transfer by a truth table. A result bit is undefined if the possible operand bits give both 0 and 1."""
     if given is None:
         return None
     count = len(operands)
@@ -200,7 +202,7 @@ def by_table(table: int, operands: tuple[Operand, ...], given: list[Source] | No
     for line in range(1 << count):
         bits = tuple(line >> count - 1 - place & 1 for place in range(count))
         chosen: dict[Operand, int] = {}
-        # A register that is used for two operands has one value: `xor r, r` is 0, whatever r is.
+        # If two operands are the same register, they have the same value: `xor r, r` is 0, whatever r is.
         if all(chosen.setdefault(operand, bit) == bit for operand, bit in zip(operands, bits, strict=True)):
             lines.append((bits, table >> line & 1))
 
@@ -234,8 +236,8 @@ def selected(step: RegisterStep) -> Transfer | None:
 
 
 def rearranged(step: RegisterStep) -> Transfer | None:
-    """The transfer of an instruction that moves bits. Other operands decide how the bits move. The undefined bits move
-    in the same way if those operands are defined."""
+    """Returns the transfer of an instruction that moves bits, such as `shl`. If the operands that state how to move
+    them are defined, the undefined bits move in the same way."""
     ins = step.ins
     root, type_name = ins.opcode[0], ins.opcode[-1]
     if type_name in PACKED:
@@ -279,8 +281,8 @@ def converted(step: RegisterStep) -> Transfer | None:
 
 
 def converted_pair(step: RegisterStep, result: str, given: str) -> Transfer | None:
-    """The transfer of a conversion to two packed values. The sources are either two registers, where the first gives
-    the upper half, or one register with two packed values."""
+    """Returns the transfer of a conversion to two packed values. The source is one register with two packed values, or
+    two registers, of which the first gives the upper half."""
     half = 8 if result[0] == "e" else 16
     operands = step.ins.operands[1:]
     if given.endswith("x2"):
@@ -295,19 +297,20 @@ def converted_pair(step: RegisterStep, result: str, given: str) -> Transfer | No
 
 
 def by_parts(mask: Any, part: int, to: int) -> Any:
-    """The undefined bits of two packed results. Each result is undefined if any bit of its part in `mask` is set."""
+    """Returns the undefined bits of two packed results of `to` bits. Each is undefined if any bit of its part of
+    `mask`, `part` bits, is set."""
     return if_any(mask & Bits(ones(part)), ones(to)) | if_any(mask >> Bits(part) & Bits(ones(part)), ones(to) << to)
 
 
 def halves(step: RegisterStep) -> Transfer:
-    """The transfer of arithmetic on two independent halves."""
+    """Returns the transfer of arithmetic on two independent 16-bit halves."""
     names = tuple(dict.fromkeys(step.uses))
     return lambda v, of: {"": by_parts(union(map(of, names)), 16, 16)}
 
 
 def sum_mask(a: tuple[Any, Any], b: tuple[Any, Any], carry: int = 0) -> Any:
-    """The undefined bits of a sum. A bit is defined if both operand bits and the carry into it are defined. Comparing
-    the least and the largest sum shows which carries are defined."""
+    """Returns the undefined bits of a sum. A bit is defined if both operands' bits and the carry into it are defined.
+    The carries of the smallest and the largest possible sum show which carries are defined."""
     (x, m), (y, n) = a, b
     least, largest = (x & ~m, y & ~n), (x | m, y | n)
     first = (largest[0] + largest[1] + Bits(carry)) ^ largest[0] ^ largest[1]
@@ -343,13 +346,13 @@ def added(step: RegisterStep) -> Transfer | None:
 
 
 def from_lowest(mask: Any) -> Any:
-    """A mask of all bits from the lowest set bit of `mask` on."""
+    """Returns a mask of all bits from the lowest set bit of `mask` on."""
     return mask | (Bits(0) - mask)
 
 
 def multiplied(step: RegisterStep) -> Transfer | None:
-    """The transfer of a product. The lowest undefined bit moves up by the number of trailing zeros of the other factor.
-    All bits above it are undefined."""
+    """Returns the transfer of a product. A factor's lowest undefined bit is shifted left by the other factor's number
+    of trailing zeros. In the product, this bit and all higher bits are undefined."""
     ins = step.ins
     type_name = ins.opcode[-1]
     if type_name in PACKED:
@@ -376,10 +379,11 @@ Ends = tuple[Any, Any]
 
 
 def range_of(read: tuple[Any, Any], width: int, signed: bool) -> Ends:
-    """The least and the largest possible value, in unsigned order."""
+    """Returns the smallest and the largest possible value of an operand. Signed values are converted so that unsigned
+    comparison orders them."""
     value, mask = read
     if signed:
-        # With the sign bit flipped, signed numbers have the order of unsigned numbers.
+        # Signed numbers whose sign bit is flipped sort like unsigned numbers.
         value = value ^ Bits(1 << width - 1)
     return value & ~mask, value | mask
 
@@ -448,8 +452,8 @@ ROWS: dict[str, Callable[[RegisterStep], Transfer | None]] = {
 
 
 def looked_at(ins: PtxInstruction, name: str) -> int:
-    """The bits of a register that an instruction with an effect uses. For a data operand these are at most the bits of
-    its type."""
+    """Returns a mask of the bits of a register that an instruction with an effect uses. For data, these are at most the
+    bits of the instruction's type. For other operands, they are all bits."""
     root = ins.opcode[0]
     data = {"st": {1}, "red": {1}, "atom": {2, 3} if "cas" in ins.opcode else {2}}.get(root, set())
     for place, operand in enumerate(ins.operands):

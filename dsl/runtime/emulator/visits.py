@@ -1,14 +1,14 @@
-"""Checks accesses to the shared memory of other blocks of a cluster. Such a block must have begun and must not have
+"""Checks accesses to the shared memory of other blocks of a cluster. The other block must have begun and must not have
 ended.
 
-The blocks of a cluster start together. But before a thread accesses the memory of another block, the thread must know
-that this block has begun. It learns this from a barrier of the cluster, or from something that a thread of that block
-has done.
+The blocks of a cluster start together. But before a thread accesses another block's memory, it must know that the block
+has begun. A thread knows this after a barrier of the cluster, or after anything that orders an event of that block
+before the thread.
 
-A block ends when its last thread does. So each access to the block's memory must be ordered before something that a
-thread of the block does. Writes by copies to other blocks are not checked here: a thread that waits for a copy's bytes
-knows of the copy (`mbarriers.py`). But a copy also reads memory of its own block. So some thread of that block must
-know that the copy has arrived.
+A block ends when its last thread ends. So each access to the block's memory must be ordered before a later event in one
+of its threads. Writes by copies to other blocks need no check here, since a thread of that block waits for their bytes
+(`mbarriers.py`). But a copy also reads memory of its own block. So a thread of its own block must know that the copy
+has arrived.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from .stamps import BEGUN, TIME_SHIFT, U
 
 
 class Visits:
-    """The time and the instruction of each thread's last access to each other block. Threads are positions in the wave,
-    and blocks are ranks."""
+    """For each thread and each other block, the time and the instruction of the thread's last access to the block's
+    shared memory. Threads are positions in the wave, and blocks are ranks in the cluster."""
 
     def __init__(self, wave: Any):
         self.wave = wave
         self.times = np.zeros((wave.lanes if wave.cluster > 1 else 0, wave.cluster), np.int64)
         self.sites: dict[tuple[int, int], Site] = {}
-        self.begun = np.zeros(self.times.shape, bool)  # whether each thread knows that each block has begun
+        self.begun = np.zeros(self.times.shape, bool)  # by thread and block: has this already been checked?
         self.early: tuple[Any, int, Site] | None = None  # the first access to a block that may not have begun
         # for each copy to another block: the thread that started the copy, the instruction, and the arrival
         self.read: list[tuple[Any, Site, Landing]] = []
 
     def note(self, g: Any, slots: Any, site: Site) -> None:
-        """Notes that each lane accesses memory of the block in its entry of `slots`. This may be the lane's own
-        block."""
+        """Records that each lane accesses shared memory of the block in `slots`. This may be the lane's own block."""
         away = np.flatnonzero(slots != g.lane("slot"))
         if len(away):
             self.check_begun(g, slots, site)
@@ -47,8 +46,8 @@ class Visits:
             self.sites.update(dict.fromkeys(zip(threads.tolist(), ranks.tolist(), strict=True), site))
 
     def check_begun(self, g: Any, slots: Any, site: Site) -> None:
-        """Notes lanes that access another block without knowing that it has begun. `slots` has the block of each
-        lane."""
+        """Checks whether each lane knows that the block in `slots` has begun. The first lane that does not is reported
+        at the end of the wave."""
         away = np.flatnonzero(slots != g.lane("slot"))
         ranks = slots[away] % self.wave.cluster
         rest = ~self.begun[g.index()[away], ranks]
@@ -59,8 +58,8 @@ class Visits:
             self.begun[g.index()[lane], rank] = True
 
     def knows_of(self, g: Any, lane: int, slot: int) -> bool:
-        """Whether a lane of the group knows anything of the threads of a block. The least that it can know is that the
-        block has begun, which is time 1."""
+        """Returns whether a lane of the group knows of any event in the block `slot`. The earliest such event is the
+        block's start, at time 1."""
         wave = self.wave
         others = wave.lanes_at(slot * wave.block_lanes + np.flatnonzero(wave.exists[: wave.block_lanes]))
         stamps = others.lane("gid stamp") | U(BEGUN << TIME_SHIFT)
@@ -68,10 +67,12 @@ class Visits:
         return bool(wave.ordering.ordered(stamps, nowhere, g, np.full(others.n, lane)).any())
 
     def end(self) -> None:
-        """Reports at most one finding, at the end of the wave. The first check finds an access to a block that may not
-        have begun. The second check finds a copy whose arrival no thread of its own block knows. The third check finds
-        an access that no thread of the accessed block knows. These checks come last, since a race would be reported
-        earlier and is more informative."""
+        """Reports at most one fault, at the end of the wave, since a race would be reported earlier and is more
+        informative.
+
+        First, it looks for an access to a block that may not have begun. Second, for a copy whose arrival no thread of
+        its own block knows. Third, for an access that no thread of the accessed block knows.
+        """
         wave = self.wave
         if self.early is not None:
             part, rank, site = self.early

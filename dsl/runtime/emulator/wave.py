@@ -1,8 +1,8 @@
-"""A wave: the threads of many blocks that run together, and the order of their groups.
+"""A wave: the threads of many blocks, which the emulator runs together. Decides which threads run next.
 
-Each thread either has a basic block to run next, or waits. The program's basic blocks have an order. The groups of
-threads at the lowest basic block run first, merged into one group. So diverged threads meet again where their paths
-meet, and the emulator needs no reconvergence points.
+Each thread either has a basic block to run next, or waits. The program's basic blocks are numbered in a fixed order.
+The threads at the lowest numbered block run first, merged into one group. So diverged threads merge again where their
+paths meet, and the emulator needs no reconvergence points.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from .visits import Visits
 # Number of loop iterations after which a group lets the other groups of the wave run. This limit applies only to
 # programs whose loops may wait for other threads.
 BACK_EDGES = 64
-# The same number for a rehearsal (`forward.py`). A rehearsal mostly ends after this many iterations, because after 12
-# iterations a loop over 1, 2, 3, 4 or 6 words is back at its first word.
+# The same number for a rehearsal (`forward.py`). After 12 iterations, a loop that polls 1, 2, 3, 4 or 6 words in turn
+# is back at its first word, and the rehearsal mostly ends.
 FEW_BACK_EDGES = 12
-# In the shadow memory, a wave's shared memory begins at a multiple of 2^36. No wave has that much shared memory. So no
+# In the shadow memory, each wave's shared memory begins at another multiple of 2^36, and is smaller than that. So no
 # two waves of a launch have an address in common.
 SHARED_BASE_BITS = 36
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 class WaveRegisters:
-    """The registers of a wave. Each register has a row, and the frame has typed views of the rows. A later wave reuses
-    the registers."""
+    """The registers of a wave: one array for each register, with an element for each thread. `frame` has typed views of
+    these arrays. A later wave uses the same arrays again."""
 
     def __init__(self, launch: Any, lanes: int):
         program = launch.program
@@ -63,7 +63,8 @@ class WaveRegisters:
 
 
 class Wave:
-    """The threads of whole clusters. `blocks` has the linear numbers of the wave's blocks, cluster after cluster."""
+    """The threads of whole clusters. `blocks` has the linear numbers of the wave's blocks, one cluster after
+    another."""
 
     def __init__(self, launch: Any, blocks: Any):
         self.launch, self.program = launch, launch.program
@@ -75,7 +76,7 @@ class Wave:
         self.positions = np.arange(self.lanes)
         self.exists = np.tile(np.arange(self.block_lanes) < launch.threads, self.slots)
         self.live = self.exists.copy()
-        self.left_by = np.full(self.lanes, -1)  # the instruction where each thread has ended, or -1
+        self.left_by = np.full(self.lanes, -1)  # the site number of the instruction where each thread has ended, or -1
         self.constants: dict[str, Any] = {}
         program = self.program
         how = program.needs_clocks, program.names_narrow_scopes, program.reads_clocks
@@ -107,13 +108,12 @@ class Wave:
         # The base is negative, so that it is no address of global memory. It depends on the first block's number, so
         # that each wave has its own base.
         base = -(1 + int(self.blocks[0])) << SHARED_BASE_BITS
-        # Blocks of a cluster can access each other's shared memory. Then a block's barrier does not order all accesses
-        # to its memory.
+        # Blocks of a cluster can access each other's shared memory, and a block's barrier does not order such accesses.
         exact, private = self.program.has_chains, self.cluster == 1
         size = self.slots * arena
         shadow = Shadow("shared", size, granules["shared"], private, True, launch.report, base, exact)
-        # One lane of each warp arrives at an mbarrier to free a pipeline stage for its warp. With a single record of
-        # the whole block's reads, this would look like a race with the other warps.
+        # To free a pipeline stage, one lane of each warp arrives at an mbarrier. If one record had the reads of the
+        # whole block, this would look like a race with the other warps.
         shadow.by_warps = self.program.has_mbarriers
         self.spaces["shared"] = SharedSpace(self.slots, arena, start, end, self.cluster, shadow)
         if self.program.waits_for_memory:
@@ -131,11 +131,11 @@ class Wave:
         return frame
 
     def own_addresses(self, entry: OperandEntry) -> Any:
-        """The address of a variable in each thread's own block.
+        """Returns the address of a shared variable in each thread's own block.
 
-        In a cluster the address contains the block's rank, as on a device. If a wgmma descriptor keeps more than 18
-        bits of such an address, rank bits end up in the descriptor's next field. The compiler once had this fault. An
-        H100 showed the fault, but the emulator did not as long as all blocks had the same addresses.
+        In a cluster the address includes the block's rank, as on a device. This shows a fault that the compiler once
+        had: a wgmma descriptor kept more than 18 bits of the address, so bits of the rank entered its next field. An
+        H100 showed the fault. The emulator did not while all blocks had the same addresses.
         """
         name, offset = entry.name
         rank = self.constant("rank").astype(np.uint64) + np.uint64(1)
@@ -143,7 +143,8 @@ class Wave:
         return address.astype(DTYPES[entry.type])
 
     def constant(self, name: str) -> Any:
-        """Constants of each thread: gid, slot, warp, rank, and the special registers that differ between threads."""
+        """Returns a value for each thread that never changes: gid, slot, warp, rank, or a special register that differs
+        between threads."""
         found = self.constants.get(name)
         if found is None:
             found = self.constants[name] = self.computed_constant(name)
@@ -192,7 +193,7 @@ class Wave:
         return self.bits_of(self.live.reshape(-1, 32)[warps])
 
     def bits_of(self, table: Any) -> Any:
-        """Packs flags of shape [warps, 32] into one 32-bit word for each warp."""
+        """Packs bools of shape [warps, 32] into one 32-bit word for each warp."""
         return (table * LANE_BITS).sum(1, dtype=np.uint32)
 
     def live_counts(self) -> Any:
@@ -210,13 +211,13 @@ class Wave:
         for g in groups:
             here[g.index()] = True
         threads = np.flatnonzero(here)
-        # The merged group takes the lowest turn, so that it runs no later than any of its parts would. It takes the
+        # The merged group gets the lowest turn, so that it runs no later than any of its parts would. It gets the
         # largest count of back edges, so that it yields no later than any of its parts would.
         turn = min(g.turn for g in groups)
         return Group(self, None if len(threads) == self.lanes else threads, turn, max(g.back_edges for g in groups))
 
     def restrict(self, g: Group, positions: Any, segment: Segment) -> Group:
-        """A group of some lanes of `g`. `g` is still at the start of `segment`."""
+        """Returns a group of some lanes of `g`, at the start of `segment`."""
         g.write_back(segment.live_slots)
         return Group(self, g.index()[positions], g.turn, g.back_edges)
 
@@ -227,11 +228,11 @@ class Wave:
     # Running
 
     def step(self) -> bool:
-        """Runs the groups at the lowest segment once. Returns False when nothing is left to run."""
+        """Runs the threads at the lowest segment once. Returns False if nothing is left to run."""
         if not self.pending:
             return self.unblock()
-        # A group's turn decides first: a group that has spun in its loop runs after the groups that may end its wait.
-        # Then the program's order decides.
+        # The lowest turn runs first, then the lowest segment. So a group that has spun in a loop runs after the groups
+        # that may end its wait.
         number = min(self.pending, key=lambda each: (min(g.turn for g in self.pending[each]), each))
         segment = self.program.segments[number]
         g = self.merge(self.pending.pop(number), segment)
@@ -252,7 +253,7 @@ class Wave:
         if self.block_meetings.watched and not segment.only_leaves:
             self.block_meetings.check_watched(segment, g)
         values = g.frame(segment)
-        # The position of each instruction costs time, so it is tracked only in programs that read a clock.
+        # Tracking each instruction's position costs time, so this is done only in programs that read a clock.
         if self.time is None:
             for op in segment.ops:
                 op(values, g)
@@ -324,8 +325,8 @@ class Wave:
             self.move(segment, gone, end.targets[0])
 
     def report_divergence(self, g: Group, taken: Any, site: Site) -> None:
-        """Reports a `.uni` branch whose threads diverge. `.uni` promises that all threads of a warp that execute the
-        branch go the same way (PTX ISA "bra")."""
+        """Reports a `.uni` branch whose threads diverge. By `.uni`, the program promises that the branch does not
+        diverge within a warp (PTX ISA "bra")."""
         warps = g.index() >> 5
         first = np.flatnonzero(np.diff(warps, prepend=-1))
         own = np.searchsorted(warps[first], warps)
@@ -349,8 +350,8 @@ class Wave:
             self.move(segment, part, segment.end.targets[int(each)])
 
     def leave(self, g: Group, site: Site | None) -> None:
-        """Notes that these threads have exited. Barriers and `.sync` instructions that count the live threads are
-        checked again."""
+        """Records that these threads have exited. Then checks again the barriers and `.sync` instructions that may have
+        waited for them."""
         self.live[g.index()] = False
         if site is not None:
             self.left_by[g.index()] = site.number
@@ -361,12 +362,12 @@ class Wave:
         self.block_meetings.somebody_left()
 
     def unblock(self) -> bool:
-        """Handles a wave that has nothing to run. Either the wave has ended, or it is stuck. A stuck wave is
-        reported."""
+        """Handles a wave that has nothing to run: it has ended, or it is deadlocked. Reports a deadlock. Returns
+        False."""
         if self.block_meetings.anybody() or self.warp_meetings.parked:
-            # A lane at an mbarrier keeps the rest of its warp waiting, not the other way round. So threads at mbarriers
-            # are reported first. Otherwise the report would name warps without a warp role, which wait at a barrier,
-            # instead of the threads that wait for missing bytes.
+            # Threads at mbarriers are reported first, since a lane at an mbarrier keeps the rest of its warp waiting,
+            # not the other way round. Otherwise the report would name warps without a warp role, which wait at a
+            # barrier, instead of the threads that wait for missing bytes.
             first = self.block_meetings.waits_for_phases()
             if first:
                 self.block_meetings.report_stuck()
@@ -377,13 +378,12 @@ class Wave:
 
     @property
     def turns(self) -> int:
-        """Number of times that every runnable group has spun and let the others run. It is the minimum over the
-        groups."""
+        """The lowest turn of all runnable groups: each of them has spun and yielded at least so many times."""
         return min((g.turn for groups in self.pending.values() for g in groups), default=0)
 
     def state(self) -> Any:
-        """Everything that decides how the groups of the wave go on, except memory. It consists of the groups' segments,
-        their live registers, all registers of the waiting threads, and the phases of the mbarriers."""
+        """Returns everything except memory that decides how the wave continues: the segment and the live registers of
+        each group, all registers of waiting threads, and the phases of the mbarriers."""
         turns = self.turns
         found: list[Any] = []
         parked = self.live.copy()
@@ -395,8 +395,7 @@ class Wave:
                 rows = [g.rows[slot] if slot in g.rows else self.rows[slot][index] for slot in slots]
                 values = tuple(hash(row.tobytes()) for row in rows)
                 found.append((number, g.turn - turns, hash(index.tobytes()), values))
-        # Threads that wait at a barrier may count the iterations of a polling loop in their registers. So the registers
-        # of the waiting threads matter, too.
+        # The registers of threads that wait at a barrier matter, too. They may count the iterations of a polling loop.
         if parked.any():
             found.append(tuple(hash(row[parked].tobytes()) for row in self.rows))
         return self.blocks[0], found, self.mbarriers.state()
@@ -406,14 +405,15 @@ class Wave:
         self.block_meetings.wake()
 
     def atomic_order(self, count: int) -> Any:
-        """The order of the lanes of one atomic instruction. A seed other than 0 permutes the lanes."""
+        """Returns the order in which the lanes execute one atomic instruction. A seed other than 0 permutes the lanes
+        at random."""
         if self.launch.seed == 0:
             return slice(None)
         return self.launch.random.permutation(count)
 
     def warps_met(self, g: Lanes, masks: Any) -> None:
-        """Executes `bar.warp.sync`: the lanes that a mask names order their accesses."""
-        # In the common case, all warps are whole and have full masks, so the masks need no evaluation.
+        """Executes `bar.warp.sync`: orders the accesses of the lanes that each mask names."""
+        # The usual case: all warps are whole and have full masks.
         if g.whole and (masks == 0xFFFFFFFF).all():
             self.ordering.warps_joined(g.index()[::32] >> 5 if g.threads is not None else slice(None))
             return
@@ -432,29 +432,29 @@ class Wave:
     # Release and acquire
 
     def addresses(self, place: SpacePlace, memory: Space) -> Any:
-        """An address for each lane. No other space of the launch has the same address."""
+        """Returns an address for each lane. The launch's other memory spaces do not have the same addresses."""
         index = place.index if place.index is not None else place.start + np.arange(place.lanes)
         return memory.shadow.base + index * place.size
 
     def observe(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any = None) -> None:
-        """Handles a strong read. The elements in the mask `late` ([lanes, elements]) have the value from before the
-        last write."""
+        """Handles a strong read. `late` is a mask [lanes, elements] of the elements whose value is from before the last
+        write."""
         if self.launch.clock.published:
             for element, offset in enumerate(range(0, place.size, strong.size)):
                 addresses = self.addresses(place, memory) + offset
                 self.causality.observe(addresses, g.index(), strong, None if late is None else late[:, element])
 
     def publish(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong) -> None:
-        """Handles a strong write. If several lanes write one address, the last lane's value stays."""
+        """Handles a strong write. If several lanes write one address, the last lane's value is kept."""
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             for offset in range(0, place.size, strong.size):
                 addresses = self.addresses(place, memory) + offset
                 self.causality.publish(addresses, g.index(), strong, memory.shadow.granule)
 
     def modify(self, place: SpacePlace, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
-        """Handles atomic operations in their order. Each operation sees what the earlier operations have published.
+        """Handles atomic operations, one after another. Each operation sees what the earlier operations have published.
 
-        `wrote` states which lanes write. A compare-and-swap whose comparison fails only reads.
+        `wrote` states which lanes write. A compare-and-swap that fails only reads.
         """
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             writes = True if wrote is True else wrote[order]
@@ -463,8 +463,8 @@ class Wave:
                 self.causality.modify(addresses, g.index()[order], writes, strong, memory.shadow.granule)
 
     def bytes_behind(self, address: int, position: int) -> tuple[Any, int]:
-        """The bytes and the offset for a generic address of one thread. The address is in the thread's local memory or
-        in device memory."""
+        """Converts a generic address of one thread, in local or device memory, to an array of bytes and an offset in
+        it. `position` is the thread's position in the wave."""
         if address >= LOCAL_WINDOW:
             local = self.spaces["local"]
             return local.data, position * self.launch.local_bytes + address - LOCAL_WINDOW

@@ -1,4 +1,4 @@
-"""The state of a workspace that is kept between the launches of a call."""
+"""The state of a workspace, which is kept between the launches of a call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ class Left:
 class Scratch:
     """The state of a workspace during a call.
 
-    `unwritten` is a mask of the bytes that nobody has written since the call began. It is None if reads of such bytes
-    are allowed. `left` is for a workspace that must be zero after the call. `is_argument` marks an array of the caller.
-    Kernels may write such an array, but not read it. `is_zeroed` states that the workspace contains zeros when a call
-    begins. `is_read` states that the kernel of this launch may read the workspace. `elements` is a mask of the bytes
-    that belong to an element. It is None if all bytes belong to elements. In an aligned array, a row may end before the
-    next row begins.
+    `unwritten` is a mask of the bytes that have not been written since the call began, or None if such bytes may be
+    read. `left` is used if the workspace must be zero after the call. `is_argument` is true for an array of the caller
+    that kernels may write but not read. `is_zeroed` states that the workspace contains zeros when a call begins.
+    `is_read` states that this launch's kernel may read the workspace. `elements` is a mask of the bytes that belong to
+    elements, or None if all do. In an aligned array, there may be unused bytes between two rows.
     """
 
     size: int
@@ -42,7 +41,7 @@ class Scratch:
     elements: Any = None
 
     def begin(self) -> None:
-        """Begins a call. Bytes from an earlier call must not be read, and a zeroed workspace contains zeros."""
+        """Begins a call. Bytes that an earlier call wrote count as unwritten, unless the workspace contains zeros."""
         self.left = None
         every = np.ones(self.size, bool) if self.elements is None else self.elements.copy()
         self.unwritten = None if self.must_be_zero or self.is_zeroed else every

@@ -1,7 +1,7 @@
-"""Array frameworks. Each framework has a file in this folder, and this module finds the framework of an array.
+"""Finds the framework of an array, such as torch or numpy. Each framework has a file in this folder.
 
 Arrays of torch, CuPy, JAX and numpy are read through their own attributes. All other arrays are read through
-`__cuda_array_interface__` or DLPack. Types are recognised by the names of their modules, so this package imports no
+`__cuda_array_interface__` or DLPack. An array type is recognised by the name of its module. So this package imports no
 framework that the caller has not imported.
 """
 
@@ -27,8 +27,8 @@ _found: dict[type, Framework | None] = {}
 
 @cache
 def frameworks() -> tuple[Framework, ...]:
-    """One instance of each framework class in the files of this folder. Frameworks that identify array types by name
-    come first."""
+    """Returns one instance of each framework class in the files of this folder. Frameworks that recognise array types
+    by name come first."""
     found = []
     for file in iter_modules(__path__):
         members = vars(import_module(f"{__name__}.{file.name}")).values()
@@ -38,7 +38,7 @@ def frameworks() -> tuple[Framework, ...]:
 
 
 def find_framework(kind: type) -> Framework | None:
-    """The framework of an array type. The result is None for other types."""
+    """Returns the framework of an array type, or None if `kind` is not an array type."""
     # Results are kept, because there are few types, and a look-up walks the bases of a type.
     if kind not in _found:
         _found[kind] = _look_up(kind)
@@ -59,7 +59,7 @@ def _look_up(kind: type) -> Framework | None:
 
 
 def framework_of(x: Any) -> Framework:
-    """The framework of an array. Raises LaunchError `array` for anything else."""
+    """Returns the framework of an array. Raises LaunchError `array` if `x` is not an array."""
     framework = find_framework(type(x))
     if framework is None:
         raise LaunchError("array", f"{named(x)} is no array that a kernel takes", way_out(x))
@@ -67,33 +67,33 @@ def framework_of(x: Any) -> Framework:
 
 
 def describe(x: Any) -> Array:
-    """Describes an array of any supported framework as an Array. Raises LaunchError `array` for other objects, and for
-    arrays that cannot be passed to a kernel."""
+    """Returns an Array that describes `x`, an array of any supported framework. Raises LaunchError `array` if `x` is
+    not an array, or cannot be passed to a kernel."""
     return framework_of(x).describe(x)
 
 
 def is_array(x: Any) -> bool:
-    """Whether the type of `x` is an array type that `describe` accepts. Numbers and lists are no arrays."""
+    """Returns whether the type of `x` is an array type that `describe` accepts. Numbers and lists are not arrays."""
     return find_framework(type(x)) is not None
 
 
 def finish_like(x: Any, made: Any) -> Any:
-    """Turns `made` into an array of the framework of `x`. `made` is a result of `empty_like(x, …)` that launches have
-    written."""
+    """Converts `made` to an array of the framework of `x`. `made` is a result of `empty_like(x, …)`, to which launches
+    have written."""
     return framework_of(x).finish(made)
 
 
 def clear(x: Any) -> None:
-    """Zeroes an array made by `empty_like`. The array is zero before the next launch on the framework's stream."""
+    """Zeroes an array that `empty_like` has made. The next launch on the framework's stream sees the zeros."""
     framework_of(x).clear(x)
 
 
 def empty_like(x: Any, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None) -> Any:
-    """Makes an uninitialised array of the framework and device of `x`, for an output that was not passed.
+    """Makes an uninitialised array of the framework of `x` on the device of `x`, for an output that was not passed.
 
-    The array is row-major, or has the given strides in elements. JAX arrays cannot be written, so for JAX the result is
-    a stand-in, which `finish_like` turns into a JAX array. Raises LaunchError `array` for arrays known only by
-    `__cuda_array_interface__` or DLPack."""
+    The array is row-major, or has the given strides in elements. JAX arrays cannot be written. So for JAX, the result
+    is a DeviceArray or a numpy array, which `finish_like` converts to a JAX array. Raises LaunchError `array` if `x` is
+    supported only through `__cuda_array_interface__` or DLPack."""
     if strides is None:
         return framework_of(x).empty(x, tuple(shape), dtype)
     memory = framework_of(x).empty(x, (occupied(shape, strides),), dtype)
@@ -101,7 +101,7 @@ def empty_like(x: Any, shape: tuple[int, ...], dtype: str, strides: tuple[int, .
 
 
 def read_each(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
-    """A Reader for any mixture of frameworks."""
+    """A Reader (see `framework.py`) for arrays of any mixture of frameworks."""
     for x in arrays:
         pointer, signature = framework_of(x).probe(x)
         pointers.append(pointer)
@@ -109,14 +109,15 @@ def read_each(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any])
 
 
 def reader_of(arrays: Sequence[Any]) -> Reader:
-    """The fastest Reader for the frameworks of these arrays. Raises LaunchError `array` for other objects."""
+    """Returns the fastest Reader for the frameworks of these arrays. Raises LaunchError `array` if an object is not an
+    array."""
     used = {framework_of(x) for x in arrays}
     own = used.pop().reader if len(used) == 1 else None
     return own or read_each
 
 
 def named(x: Any) -> str:
-    """An argument in words: its type, and also its value if the value is short."""
+    """Describes an argument for messages, such as `the int 3` or `a fractions.Fraction`."""
     kind = type(x)
     if kind.__module__ == "builtins":
         text = repr(x)
@@ -125,7 +126,7 @@ def named(x: Any) -> str:
 
 
 def way_out(x: Any) -> str:
-    """A hint that names a replacement for `x`, which is not an array."""
+    """Returns a hint that tells the user what to pass instead of `x`, which is not an array."""
     if is_masked(x):
         return "kernels ignore masks: pass x.filled(value)"
     if hasattr(x, "__array__") and not hasattr(x, "item"):

@@ -11,7 +11,7 @@ INTERFACE_LETTERS = {"i": "int", "u": "uint", "f": "float"}
 
 
 class CudaArrayInterface(Framework):
-    """Objects with `__cuda_array_interface__`, version 2 or 3. The documentation of numba defines this interface."""
+    """Objects with `__cuda_array_interface__`, version 2 or 3. Numba's documentation defines this interface."""
 
     name = "cuda_array_interface"
     attribute = "__cuda_array_interface__"
@@ -44,7 +44,7 @@ class CudaArrayInterface(Framework):
             wait_for_stream(self.device_of(x), stream)
 
     def device_of(self, x: Any) -> int:
-        """The CUDA ordinal of the device that holds the array. Raises LaunchError for an array in host memory."""
+        """Returns the CUDA ordinal of the array's device. Raises LaunchError for an array in host memory."""
         device = self.describe(x).device
         if device is None:
             raise refuse(x, "lies in host memory")

@@ -1,6 +1,7 @@
 """Reads arrays of unknown frameworks through DLPack.
 
-The structures have the layout of `dlpack.h`, versions 0.8 (`dltensor`) and 1.x (`dltensor_versioned`).
+The ctypes structures have the layout of `dlpack.h`. Version 0.8 exports `dltensor`, and version 1.x exports
+`dltensor_versioned`.
 """
 
 from __future__ import annotations
@@ -75,10 +76,10 @@ def _export(x: Any) -> Any:
 
 
 def _exported(x: Any) -> Any:
-    """The DLPack capsule of `x`.
+    """Returns the DLPack capsule of `x`. Raises LaunchError if the framework refuses the export.
 
-    For some tensors, producers raise BufferError or other exceptions: tensors with a conjugate bit, tensors that
-    require a gradient, sparse tensors, and tensors without a device."""
+    Frameworks refuse tensors with a conjugate bit, tensors that require a gradient, sparse tensors, and tensors without
+    a device."""
     try:
         return _export(x)
     except (BufferError, RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
@@ -86,7 +87,8 @@ def _exported(x: Any) -> Any:
 
 
 def read(x: Any) -> Array:
-    """Describes `x` as an Array. The capsule is dropped at once, because the caller's `x` keeps the memory alive."""
+    """Returns an Array that describes `x`. The DLPack capsule is not kept, because the caller's `x` keeps the memory
+    alive."""
     capsule = _exported(x)
     readonly = False
     if (address := _capsule_pointer(capsule, b"dltensor_versioned")) is not None:
@@ -121,7 +123,7 @@ def read(x: Any) -> Array:
 
 
 class Dlpack(Framework):
-    """Objects with `__dlpack__`. The producer makes the contents ready on the legacy default stream."""
+    """Objects with `__dlpack__`. This method makes the contents ready on the legacy default stream."""
 
     name = "dlpack"
     attribute = "__dlpack__"

@@ -1,12 +1,13 @@
-"""The interface of array frameworks: reading an array and its stream, and making a similar array.
+"""The base class of array frameworks. A framework describes its arrays, returns its current stream, and allocates
+outputs.
 
-`probe` returns `(pointer, signature)`. The hashable signature determines all that `describe` returns, except the
-pointer. So arrays with equal signatures differ only in their addresses, and a launch is checked only once for each
-signature. A Reader probes all arrays of a call.
+`probe` returns `(pointer, signature)`. The hashable signature determines everything that `describe` returns, except the
+pointer. So arrays with equal signatures differ only in their addresses, and a launch is fully checked only once for
+each signature. A Reader does the work of `probe` for all arrays of a call.
 
-A `recogniser` is faster, because it only decides whether arrays have the signatures of the last call. If a recogniser
-accepts the arrays, `pointer` reads their addresses. The recogniser and `pointer` take most of the time that a checked
-launch adds to a bare launch."""
+The function that `recogniser` returns is faster. It only decides whether arrays have the same signatures as earlier
+arrays. If they do, the function that `pointer` returns reads their addresses. These two functions take most of the time
+that a checked launch adds to a bare launch."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ still belong to this class. A Recogniser may raise TypeError or AttributeError f
 
 
 def unread(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
-    """The Reader before the first call. This Reader always raises AttributeError, so that the caller chooses another
-    Reader."""
+    """The Reader that a kernel has before its first call. It always raises AttributeError, so that the kernel chooses
+    another Reader."""
     raise AttributeError("no reader yet")
 
 
@@ -37,29 +38,30 @@ def unrecognised(*arrays: Any) -> bool:
 
 
 def refuse(x: Any, why: str, hint: str | None = None) -> LaunchError:
-    """The LaunchError `array` for an array that cannot be passed to a kernel. `why` completes the message."""
+    """Returns the LaunchError `array` for an array that cannot be passed to a kernel. `why` is the end of the
+    message."""
     return LaunchError("array", f"a {type(x).__module__}.{type(x).__qualname__} {why}", hint)
 
 
 def dtype_name(x: Any, name: str) -> str:
-    """Our name for the element type that the framework calls `name`. Raises LaunchError for an unknown type."""
+    """Returns the name in DTYPES of a framework's element type: `float16` becomes `f16`. Raises LaunchError for an
+    unknown type."""
     if name not in NAME_OF_NUMPY:
         raise refuse(x, f"of {name} cannot be passed to a kernel", f"the element types are {', '.join(DTYPES)}")
     return NAME_OF_NUMPY[name]
 
 
 class Framework:
-    """Base class of all frameworks. One instance of each subclass is made.
+    """Base class of all array frameworks. `frameworks()` makes one instance of each subclass.
 
-    `modules` are the modules of the framework's array types (`jax` stands for all of `jax.…`). `types` are the names of
-    these types. If `closed` is true, other types of these modules are no arrays, even if they are derived from an array
-    type. An example is numpy's masked array. A framework without type names has an `attribute`, which is the name of an
-    attribute of all its arrays. `turn` is the order in which frameworks with an attribute are tried.
+    `modules` are the top-level modules of the framework's array types, such as `jax`. `types` are the names of these
+    types. If `closed` is true, no other type of these modules is an array, even if it is derived from an array type. An
+    example is numpy's masked array. A framework without `types` has an `attribute`: every object with this attribute is
+    one of its arrays. `turn` is the order in which frameworks with an attribute are tried.
 
-    If `foreign` is true, the framework ignores our stream. A launch with arrays of a foreign framework waits before the
-    start (`settle`) and after the end. If `immutable` is true, arrays of the framework cannot be written. `reader` is a
-    Reader only for arrays of this framework. `reader` is None if no Reader is faster than one `probe` for each
-    array."""
+    If `foreign` is true, the framework ignores the stream of a launch. So a launch with its arrays first calls
+    `settle`, and waits for the device afterwards. If `immutable` is true, arrays of the framework cannot be written.
+    `reader` is a fast Reader for arrays of this framework only. It is None if `probe` is as fast."""
 
     name = ""
     modules: tuple[str, ...] = ()
@@ -79,39 +81,42 @@ class Framework:
         raise NotImplementedError
 
     def pointer(self) -> Callable[[Any], int]:
-        """A function that returns the address of a recognised array."""
+        """Returns a function that returns the address of an array that a Recogniser has accepted."""
         raise NotImplementedError
 
     def recogniser(self, arrays: Sequence[Any]) -> Recogniser:
-        """A Recogniser for the class of these arrays. The result is `unrecognised` if the framework has no
-        Recogniser."""
+        """Returns a Recogniser for arrays with the same signatures as `arrays`. Returns `unrecognised` if the framework
+        has no Recogniser."""
         return unrecognised
 
     def changed(self) -> Callable[[list[Any]], object] | None:
-        """A function that reports written arrays to the framework. The result is None if the framework does not need
-        the report."""
+        """Returns a function that tells the framework which arrays a launch has written. Returns None if the framework
+        does not need this information."""
         return None
 
     def current_stream(self) -> Callable[[int], int]:
-        """A function that returns the raw handle of a device's current stream. 0 is the legacy default stream."""
+        """Returns a function that returns the raw handle of a device's current stream. The handle 0 is the legacy
+        default stream."""
         return lambda device: 0
 
     def settle(self, x: Any) -> None:
         """Waits until the contents of `x` are ready. Only foreign frameworks need this."""
 
     def finish(self, made: Any) -> Any:
-        """Turns `made` into an array of this framework. `made` is a result of `empty` that launches have written."""
+        """Converts `made` to an array of this framework. `made` is a result of `empty`, to which launches have
+        written."""
         return made
 
     def clear(self, x: Any) -> None:
-        """Zeroes an array made by `empty`. The array is zero before the next launch."""
+        """Zeroes an array that `empty` has made. The next launch sees the zeros."""
         raise LaunchError("array", f"cannot zero a {type(x).__qualname__}")
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         raise LaunchError("array", f"cannot make an output like a {type(x).__qualname__}", "pass the output yourself")
 
     def lying(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-        """A view of `x` with the given shape and strides in elements. `x` was made by `empty` with one axis."""
+        """Returns a view of `x` with the given shape and strides. Strides are in elements. `x` is an array with one
+        axis that `empty` has made."""
         raise NotImplementedError
 
 

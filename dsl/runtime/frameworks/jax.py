@@ -1,5 +1,5 @@
-"""Reads JAX's arrays. JAX arrays cannot be written, so launches write a stand-in, which becomes a JAX array at the
-end."""
+"""Reads JAX's arrays. JAX arrays cannot be written, so launches write to another array, which is then converted to a
+JAX array."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Jax(Framework):
         x.block_until_ready()
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        """Makes a stand-in for an output. `finish` turns the stand-in into a JAX array."""
+        """Makes a DeviceArray or a numpy array for an output. `finish` converts it to a JAX array."""
         ordinal = self.describe(x).device
         if ordinal is None:
             import numpy
@@ -52,7 +52,7 @@ class Jax(Framework):
         if not hasattr(made, "allocation"):
             return jax.numpy.asarray(made)
         made.allocation.context.synchronize()
-        # Without a copy, JAX would alias the memory of the stand-in, which is freed with the stand-in.
+        # Without a copy, JAX would alias the memory of `made`, which is freed with `made`.
         copied = jax.numpy.array(made, copy=True)
         if made.dtype in BIT_FIELDS:  # the CUDA array interface lacks this type, so its bits were passed
             copied = jax.lax.bitcast_convert_type(copied, getattr(jax.numpy, DTYPES[made.dtype].numpy))

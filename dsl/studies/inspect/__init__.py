@@ -1,4 +1,4 @@
-"""The page that `dsl inspect` writes: a kernel at all its levels, with links between the levels.
+"""The HTML page that `dsl inspect` writes: a kernel at all its levels, with links between the levels.
 
 rows.py     rows of each level, with the operations and places that they come from
 counts.py   the emulator's counters of the code on the page

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CountedCode:
-    """Counters by PTX line, and how many warps ran each line.
+    """The counters of each PTX line, and how many times warps executed the line.
 
-    The counters cover all `launches`, which together have `blocks` blocks.
+    Both are totals over `launches` launches, which have `blocks` blocks together.
     """
 
     launches: int = 0
@@ -38,9 +38,11 @@ class CountedCode:
 def counted_code(
     program: Program, example: ast.Example, overrides: Overrides, settings: LaunchSettings, code: Compiled
 ) -> CountedCode:
-    """Counts the launches of an example. The given code replaces any other variant of its kernel.
+    """Runs an example on the emulator and returns the counters of `code`. In all launches, `code` replaces other
+    variants of its kernel.
 
-    Raises a TileError `option` if no launch uses the kernel, and LaunchError for a launch that the code does not fit.
+    Raises a TileError `option` if the example does not launch the kernel, and LaunchError if the code does not fit a
+    launch.
     """
     from dsl.runtime import Kernel
 
@@ -48,7 +50,7 @@ def counted_code(
     kernel = Kernel(code.ptx, header.entry, "emulator")
 
     class CountingLauncher(Launcher):
-        """Puts the code into the launches and keeps its counters."""
+        """Launches `code` for its kernel, and adds up its counters."""
 
         def run(self, plan: Plan, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
             if launch.step.request.kernel != header.kernel:

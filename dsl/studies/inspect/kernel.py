@@ -1,4 +1,4 @@
-"""The data of a kernel on the page of `dsl inspect`."""
+"""Collects the data of a kernel that the page of `dsl inspect` shows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dsl.studies.why import ExplainedKernel, as_json, grouped
 
 
 def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: CountedCode | None) -> dict[str, Any]:
-    """A kernel at all its levels.
+    """The data of a kernel at all its levels.
 
-    `operations` has the source place of each operation in the last IR, then the source place of the kernel's signature.
-    `operation_rows` has the row of each operation in the last IR. Rows of LLVM IR and PTX have the number of their
-    operation. Machine instructions have the row of their PTX. -1 means that there is none.
+    `operations` lists the source place of each operation in the last IR, then that of the kernel's signature.
+    `operation_rows` lists the row of each operation in the last IR. Rows of LLVM IR and PTX have the number of their
+    operation, and machine instructions the row of their PTX. -1 means that there is none.
     """
     ir, last = IrRows(places), None
     for name, seconds, level in levels_of(kernel.program, kernel.request):
@@ -56,7 +56,7 @@ def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: Coun
 
 
 def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
-    """LLVM IR and PTX. Their debug information has operation numbers in place of line numbers."""
+    """Generates LLVM IR and PTX whose debug information contains operation numbers in place of line numbers."""
     from dsl.lowering.emit import emit
     from dsl.lowering.emit.codegen import to_ptx
 
@@ -65,7 +65,7 @@ def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
 
 
 def choices(made: Mapping[str, Choice], places: Places) -> list[dict[str, Any]]:
-    """The choices with their source places. Equal choices are joined."""
+    """The compiler's choices with their source places. Equal choices share an entry."""
     out = []
     for keys in grouped(made, made):
         locs = [made[key].loc for key in keys]
@@ -75,7 +75,7 @@ def choices(made: Mapping[str, Choice], places: Places) -> list[dict[str, Any]]:
 
 
 def tiles(function: Function, places: Places) -> list[dict[str, Any]]:
-    """The named tiles with their pictures."""
+    """The named tiles with pictures of their layouts."""
     assert function.loc is not None
     spread, file = fragments(function), places.source(function.loc.source)
     out = []
@@ -89,7 +89,7 @@ def tiles(function: Function, places: Places) -> list[dict[str, Any]]:
 def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, Any]:
     """The machine code, or the reason why there is none.
 
-    Each instruction has its row of PTX, its operation and its live registers.
+    Each instruction has its row of PTX, its operation, and its number of live registers.
     """
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError
@@ -129,10 +129,9 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
 def counters(
     compiled: Compiled, counted: CountedCode, operations: list[int], at: list[int], places: Places
 ) -> dict[str, Any]:
-    """For each counter, its counts: [row, count] for the PTX, and [file, line, count] for the `.tile` text.
+    """The counts of each counter: lists of [row, count] for the PTX, and of [file, line, count] for the `.tile` text.
 
-    A place in an inlined function belongs to a chain of calls. In each file, only the innermost line of this chain
-    counts.
+    For an inlined function, the lines of its calls count, too, but in each file only the innermost line.
     """
     from dsl.runtime.emulator.counters import Counters
 

@@ -1,4 +1,4 @@
-"""The page: a single file without references to other files."""
+"""Writes the HTML page: a single file without references to other files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def page(data: dict[str, Any]) -> str:
-    """The page that shows `data`, which has a `title`.
+    """The HTML of the page that shows `data`. `data["title"]` is its title.
 
-    The data is compressed and written in base64, so that it cannot contain the closing tag of its HTML element.
+    The data is compressed and encoded as base64, so that it cannot contain a closing HTML tag.
     """
     raw = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     # mtime=0, so that equal data gives an equal file.

@@ -1,4 +1,5 @@
-"""The levels of a kernel as rows. Each row has an origin: a place in the `.tile` text, or an operation of the IR."""
+"""Splits the levels of a kernel into rows. Each row is linked to its origin: a place in the `.tile` text, or an
+operation of the IR."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
 
 @dataclass(slots=True)
 class Places:
-    """Numbered places in the `.tile` text, as [file, line, column, length, number of the caller's place or -1].
+    """Numbers the places in the `.tile` text. A place is [file, line, column, length, caller], where `caller` is the
+    number of the place of the inlined call, or -1.
 
-    `file` is the number of the file's source. If another variant reads the same text again, the file's number stays the
-    same.
+    `file` is the number of a source text. If another variant reads the same text again, its number stays the same.
     """
 
     sources: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class Places:
         return self.add(self.source(loc.source), loc.line, loc.column, loc.end - loc.start, caller)
 
     def read(self, text: str, files: Sequence[int]) -> int:
-        """The number of a place that the IR's text gives in the form `1:6:3+8<4:9+4`."""
+        """Returns the number of a place that the IR's text contains in the form `1:6:3+8<4:9+4`."""
         # From the outermost call inwards, since each place names its caller's number.
         found = -1
         for part in reversed(text.split("<")):
@@ -55,7 +56,7 @@ class Places:
         return found
 
     def chain(self, place: int) -> Iterator[tuple[int, int]]:
-        """The file and line of a place, then of the calls that inlined it, innermost first."""
+        """Yields the file and line of a place, then those of the inlined calls around it, innermost first."""
         while place >= 0:
             file, line, _, _, caller = self.rows[place]
             yield file, line
@@ -67,10 +68,10 @@ Row = tuple[str, int]
 
 
 class IrRows:
-    """The rows of the IR at consecutive levels. Values keep their names from level to level.
+    """The rows of the IR at the start and after each pass. Values keep their names from level to level.
 
-    `levels` has the data of each level: its changes to the rows of the level before. A change has the first changed
-    row, the number of removed rows, and the texts and the places of the new rows.
+    `levels` has the changes of each level from the level before. A change has the first changed row, the number of
+    removed rows, and the texts and places of the new rows.
     """
 
     def __init__(self, places: Places) -> None:
@@ -105,7 +106,7 @@ class IrRows:
 def operation_places(function: Function, places: Places) -> list[int]:
     """The source place of each operation, then the source place of the kernel's signature.
 
-    An operation without a line has the place of the previous operation.
+    An operation without a source place gets the place of the previous operation.
     """
     assert function.loc is not None
     head = places.of(function.loc)
@@ -117,9 +118,10 @@ def operation_places(function: Function, places: Places) -> list[int]:
 
 
 def llvm_rows(text: str, numbered: str) -> list[Row]:
-    """Rows of LLVM IR without debug information. Each row has the number of its IR operation, or -1.
+    """The rows of LLVM IR without debug information. Each row is a pair: the text, and the number of its IR operation
+    or -1.
 
-    `numbered` is the same text with debug information that has operation numbers in place of line numbers.
+    `numbered` is the same LLVM IR, but its debug information contains operation numbers in place of line numbers.
     """
     code, _, metadata = numbered.partition(METADATA)
     nodes = {found[1]: int(found[2]) - 1 for found in NODE.finditer(metadata)}
@@ -133,10 +135,10 @@ def llvm_rows(text: str, numbered: str) -> list[Row]:
 
 
 def ptx_operations(text: str, numbered: str, head: int) -> list[int]:
-    """Maps each row of PTX to the number of its IR operation. Rows before the code have -1.
+    """Returns, for each row of PTX, the number of its IR operation. Rows before the code get -1.
 
-    `numbered` is the same PTX with operation numbers in place of line numbers. `head` is the number for code without a
-    line. LLVM has merged such code from several operations.
+    `numbered` is the same PTX with operation numbers in place of line numbers. Code without a line gets the number
+    `head`; LLVM has merged it from several operations.
     """
     operations, now = [], -1
     for row in numbered.splitlines():

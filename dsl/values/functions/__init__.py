@@ -1,9 +1,9 @@
-"""The functions of the language. Importing this package adds the rows of all functions to the table
+"""The functions of the language. Importing this package adds a row for each function to the table
 (`dsl/values/table.py`).
 
-A meaning for tiles takes the kernel that is being built, the location of the call and the arguments. A meaning for
-arrays takes the host instead of the kernel. A function of elements that is written in the language (`dsl/library/`) has
-a row without a meaning for tiles.
+A function's implementation for tiles takes the kernel builder, the location of the call and the arguments. An
+implementation for arrays takes the host instead of the builder. Elementwise functions that are written in the language
+(`dsl/library/`) have no implementation for tiles in their row.
 """
 
 from __future__ import annotations

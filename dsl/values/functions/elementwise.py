@@ -1,4 +1,4 @@
-"""Elementwise functions. Functions without a meaning for tiles are written in the language, in `dsl/library/`."""
+"""Elementwise functions. Those without an implementation for tiles are written in the language, in `dsl/library/`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Numbers = Callable[..., int | float | bool]
 
 
 def agreed(b: Building, loc: Loc, args: tuple[Binding, ...]) -> list[Value]:
-    """The arguments, converted to values of one type and shape."""
+    """Converts the arguments to values of one type and shape."""
     operands = [b.value_or_number(a, loc) for a in args]
     b.place(loc)
     first = operands[0]
@@ -43,8 +43,8 @@ def _of_shapes(domain: Any, loc: Loc, *sides: Any) -> Any:
 
 
 def _operation(each: LanguageFunction) -> None:
-    """Adds the row of an elementwise operation, with its meaning for tiles and for arrays. Arrays are computed in
-    float64. A function that rounds to integers returns arrays of integers unchanged."""
+    """Adds the row of an elementwise operation, with its implementations for tiles and for arrays. Arrays are computed
+    in float64. A function that rounds to integers returns arrays of integers unchanged."""
     rounds = OPS[each.name].algebra.rounds is not None
 
     def tiles(b: Building, loc: Loc, *args: Binding) -> Value:
@@ -138,7 +138,7 @@ for _usage, _means, _error, _apply, _numbers in FLOATS:
 
 
 def _of_both(apply: Callable[..., Any], integers: Callable[..., Any]) -> Meaning:
-    """A meaning for arrays that calls `apply` for floats and `integers` for integers."""
+    """Returns an implementation for arrays that calls `apply` for floats and `integers` for integers."""
     return lambda host, loc, value: on_arrays.whole(host, loc, apply, integers, value)
 
 
@@ -255,8 +255,8 @@ def _clamp_arrays(host: Host, loc: Loc, x: Any, low: Any, high: Any) -> Any:
 
 
 def _cdiv_tiles(b: Building, loc: Loc, *args: Binding) -> Binding:
-    """`a / by`, rounded up. The quotient is (a + by - 1) // by if known facts prove that the sum does not overflow.
-    Otherwise the quotient is a // by, plus 1 if there is a remainder."""
+    """Computes `a / by`, rounded up. If known facts prove that a + by - 1 does not overflow, the quotient is (a + by -
+    1) // by. Otherwise the quotient is a // by, plus 1 if there is a remainder."""
     a, by = agreed(b, loc, args)
     b.check_divisor(by, loc)
     ir, high, size = b.ir, b.facts.of(a).high, b.facts.of(by)
@@ -330,7 +330,7 @@ _WHOLE: dict[str, Callable[[float], int]] = {
 
 
 def whole_number(source: int | float, dtype: DType, saturate: bool, rounding: str | None) -> int:
-    """A number converted to an integer as at run time. Floats saturate, and NaN becomes 0."""
+    """Converts a number to an integer as at run time. Floats saturate, and NaN becomes 0."""
     low, high = int_range(dtype)
     if isinstance(source, float):
         if math.isnan(source):
@@ -376,8 +376,8 @@ WORDS = {bits: DTYPES[f"u{bits}"] for bits in (8, 16, 32, 64)}
 
 
 def _resized(b: Building, loc: Loc, value: Value, to: DType) -> Value:
-    """Reinterprets the bits of a tile as larger or smaller elements. Adjacent small elements along the last axis make
-    up one large element. The first small element is in the lowest bits."""
+    """Reinterprets the bits of a tile as larger or smaller elements. Adjacent small elements along the last axis form
+    one large element. The first small element is in the lowest bits."""
     have, (*around, last) = value.dtype.bits, value.tile.shape
     small, large = WORDS[min(have, to.bits)], WORDS[max(have, to.bits)]
     places = [(i, b.ir.constant(i * small.bits, large)) for i in range(large.bits // small.bits)]

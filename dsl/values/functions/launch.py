@@ -1,4 +1,4 @@
-"""Functions about the launch, types, arrays and arguments."""
+"""Functions that return facts about the launch, types, arrays and arguments."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _given_tiles(b: Building, node: ast.Call) -> bool:
 
 
 def _occupancy(domain: Walk, node: ast.Call) -> Any:
-    """The number of thread blocks that fit on one multiprocessor, as an expression over the target's limits."""
+    """Computes the number of thread blocks that fit on one multiprocessor, as an expression of the target's limits."""
     at = node.loc
 
     def over(name: str, by: ast.Expr) -> ast.Expr:
@@ -102,7 +102,7 @@ def _occupancy(domain: Walk, node: ast.Call) -> Any:
 
 
 def _described(host: Host, loc: Loc, value: Any, name: str) -> tuple[tuple[int, ...], int]:
-    """The shape and the size in bytes of an array of any framework. The elements are not read."""
+    """Returns the shape and the size in bytes of an array of any framework. The elements are not read."""
     from dsl.runtime import describe, is_array
     from dsl.runtime.errors import LaunchError
 
@@ -142,7 +142,7 @@ row("size(T)", "bytes of a type", always=_size)
 row("sum_type(T)", "the accumulator type for operands of T: s32 for integers, f64 for f64, else f32",
     always=_sum_type)  # fmt: skip
 row("dtype(x)", "the element type", tiles=_dtype_tiles, arrays=_dtype_arrays)
-row("contiguous(x, axis)", "whether a strided tensor's axis has stride 1; in schedules",
+row("contiguous(x, axis)", "whether the axis of a `strided` tensor has stride 1 (schedules only)",
     unread=True, always=_contiguous)  # fmt: skip
 row("given(x)", "whether an optional tensor is given", unread=True, always=_given_name, tiles=_given_tiles)
 row("occupancy(warps, shared_bytes, [registers])", "blocks that a multiprocessor holds at once", unread=True,

@@ -20,8 +20,8 @@ MMA = "mma.sync."
 def multiply(
     b: Building, loc: Loc, left: Value, right: Value, acc: Value | None, shape: str | None = None, modifier: str = ""
 ) -> Value:
-    """The value of `acc + left @ right`. `shape` selects the MMA instruction. If `shape` is None, the schedule or the
-    target selects the instruction."""
+    """Builds `acc + left @ right`. `shape` selects the MMA instruction. If `shape` is None, the schedule or the target
+    selects the instruction."""
     for value in (left, right):
         if len(value.tile.shape) != 2:
             b.error("shape", loc, f"a product takes tiles of rank 2; this is {value.tile}")
@@ -35,8 +35,8 @@ def multiply(
 
 
 def _operands(b: Building, loc: Loc, args: tuple[Binding, ...], what: str) -> list[Value]:
-    """The arguments of a matrix product, all of which must be tiles. The accumulator cannot be a plain number, since
-    its type must be explicit."""
+    """Checks that all arguments of a matrix product are tiles, and returns them. The accumulator cannot be a plain
+    number, since its type must be explicit."""
     for arg in args:
         if not isinstance(arg, Value):
             b.error("type", loc, f"{what} takes tiles; this is {describe(arg)}", "an accumulator: zeros(f32[M, N])")
@@ -49,7 +49,7 @@ def _dot(b: Building, loc: Loc, *args: Binding) -> Value:
 
 
 def _mma(name: str) -> Builtin | None:
-    """The function that is named after the instruction `mma.sync.SHAPE[.MODIFIER]`. The result is None if no such
+    """Returns the function that is named after the instruction `mma.sync.SHAPE[.MODIFIER]`. Returns None if no such
     instruction exists."""
     from dsl.lowering.machine.tensor_cores import shapes
 
@@ -65,8 +65,8 @@ def _mma(name: str) -> Builtin | None:
 
 
 def mma_hint(name: str) -> str:
-    """A hint for an unknown name that begins with `mma`. The hint names the closest instruction, or lists all MMA
-    instructions."""
+    """Returns a hint for an unknown name that begins with `mma`. The hint names the closest instruction, or lists all
+    MMA instructions."""
     from dsl.lowering.machine.tensor_cores import shapes
 
     known = [MMA + s for s in shapes()]

@@ -19,8 +19,8 @@ EVICTIONS = "first|last|normal|unchanged|no_allocate"
 
 
 def part_of_memory(b: Building, number: int, loc: Loc, binding: Binding, what: str) -> Any:
-    """The access for an argument that names a part of a tensor or shared tile. `number` is the argument's position in
-    the call."""
+    """Returns the access for an argument that names a part of a tensor or shared tile. `number` is the argument's
+    position in the call."""
     loc = b.place_of(number, loc)
     if isinstance(binding, SharedTile):
         return whole(b, binding, loc)
@@ -35,7 +35,7 @@ def part_of_memory(b: Building, number: int, loc: Loc, binding: Binding, what: s
 
 
 def _masked(b: Building, loc: Loc, mask: Binding) -> Value | None:
-    """The `mask=` argument as an i1 value. The result is None if the argument is absent or true."""
+    """Converts the `mask=` argument to an i1 value. Returns None if the argument is absent or true."""
     if mask is True or mask is None:
         return None
     if not isinstance(mask, Value | bool) or (isinstance(mask, Value) and mask.dtype is not I1):
@@ -126,7 +126,7 @@ ATOMICS = {
 
 
 def _by_bits(name: str, dtype: DType) -> str:
-    """A hint that shows how an integer atomic can work on the bits of floats."""
+    """Returns a hint that shows how an integer atomic can work on the bits of floats."""
     integer = f"s{dtype.bits}"
     if name not in ("atomic_min", "atomic_max"):
         return f"a tensor of {integer} with the bits: bitcast(v, {integer})"

@@ -35,8 +35,8 @@ def _print(b: Building, loc: Loc, *args: Binding) -> tuple:
 
 
 def _asm(b: Building, loc: Loc, *args: Binding) -> Binding:
-    """Runs PTX text on each element, as in `asm("add.s32 {d}, {0}, {1};", s32, a, b)`. Several results are called d0,
-    d1, …"""
+    """Inserts PTX that runs on each element, as in `asm("add.s32 {d}, {0}, {1};", s32, a, b)`. If there are several
+    results, they are called d0, d1, …"""
     if len(args) > MOST + 2:
         b.error("call", loc, f"asm takes 2 to {MOST + 2} arguments; got {len(args)}")
     if not isinstance(args[0], str):

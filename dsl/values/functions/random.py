@@ -1,4 +1,4 @@
-"""Random numbers from the host's generator, and from Philox, which gives the same numbers on the host and in
+"""Random numbers from the host's generator, and from Philox. Philox gives the same numbers on the host and in
 kernels."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ row = rows("Random numbers")
 
 
 def like_the_first(domain: Any, loc: Loc, first: Any, *rest: Any, **more: Any) -> Any:
-    """The facts of a result that has the type and the shape of the first argument."""
+    """Returns facts about a result that has the type and the shape of the first argument."""
     return ArrayFacts(first.shape, first.dtype.name) if isinstance(first, Shaped) else UNKNOWN
 
 
@@ -29,7 +29,7 @@ def _uniform(host: Host, loc: Loc, given: Any) -> Any:
 
 
 def _philox(host: Host, loc: Loc, seed: Any, offset: Any) -> Any:
-    """Philox 4x32-10, with the same results as in kernels (library/philox-uniform.tile)."""
+    """Computes Philox 4x32-10, with the same results as in kernels (library/philox-uniform.tile)."""
     key, counter = (v.astype(np.uint64) for v in on_arrays.together(host, loc, [seed, offset]))
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     k0, k1, c0, c1 = key & low, key >> half, counter & low, counter >> half

@@ -25,9 +25,9 @@ row = rows("Reductions and scans")
 class Reduction:
     """A function that combines the elements of a tile along an axis, two at a time.
 
-    `means` is the text for the documentation. `joins` is the operation that combines two elements. `ufunc` is numpy's
-    name for this operation, and the host uses it. `takes` is "numbers", "integers" or "i1". `scan` is the name of the
-    running reduction, or None.
+    `means` is the text for the documentation. `joins` is the IR operation that combines two elements. `ufunc` is the
+    name of the numpy function that does the same on the host. `takes` is the kind of elements: "numbers", "integers" or
+    "i1". `scan` is the name of the running reduction, or None.
     """
 
     name: str
@@ -55,7 +55,8 @@ REDUCTIONS = (
 def combine_region(
     b: Building, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]
 ) -> Block:
-    """An IR region that combines two groups of scalars into one group. A group has one scalar for each of `dtypes`."""
+    """Builds an IR region that combines two groups of scalars into one group. A group has one scalar for each of
+    `dtypes`."""
     left = [Value(b.ir.scalar_type(d)) for d in dtypes]
     right = [Value(b.ir.scalar_type(d)) for d in dtypes]
     block = Block([*left, *right])
@@ -67,8 +68,8 @@ def combine_region(
 
 
 def _refuse_memory(b: Building, op: Op) -> None:
-    """Raises an error for a memory operation or barrier in a function that combines pairs. The layout decides how often
-    and in which order each thread combines elements. So threads cannot synchronize within the function."""
+    """Raises an error for a memory operation or barrier in a function that combines two elements. The layout decides
+    how often and in which order each thread calls the function. So threads cannot synchronize in it."""
     touched = [e.memory for e in op.spec.access.effects(op) if e.space != "param"]
     if touched or op.spec.orders is not None:
         assert op.loc is not None
@@ -109,7 +110,6 @@ def reduce_tiles(
 
 
 def _by_operation(b: Building, name: str) -> Callable[[list[Value], list[Value]], list[Value]]:
-    """The function that combines two elements by an operation."""
     return lambda x, y: [b.ir.value(name, x[0], y[0])]
 
 
@@ -159,8 +159,9 @@ def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:
         index = b.ir.broadcast(index, tile.tile.shape)
 
         def combine(x: list[Value], y: list[Value]) -> list[Value]:
-            """The better of two values, with its index. As in numpy, a NaN beats every number. Of equal values or two
-            NaNs, the lower index wins, so the result does not depend on the order of combining."""
+            """Returns the greater of two values (the lesser for argmin), with its index. As in numpy, a NaN wins over
+            every number. Between equal values or two NaNs, the lower index wins, so the result does not depend on the
+            order of combining."""
             ir = b.ir
             takes = ir.value(better, y[0], x[0])
             same = ir.value("eq", y[0], x[0])
@@ -178,7 +179,7 @@ def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:
 
 
 def _of_numpy(name: str) -> Meaning:
-    """A host reduction by numpy's function `name`, or by the reference function for `logsumexp`."""
+    """Returns a host reduction by numpy's function `name`, or by the reference function for `logsumexp`."""
 
     def arrays(host: Host, loc: Loc, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
         apply = reference.logsumexp if name == "logsumexp" else getattr(np, name)

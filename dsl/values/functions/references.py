@@ -1,7 +1,7 @@
-"""Rows of the reference functions `ref.NAME(…)` that examples compare with.
+"""Adds rows for the reference functions `ref.NAME(…)` that examples compare with.
 
-The functions compute in float64, or exactly in int64 if all inputs are integers. Layouts and formulas are PyTorch's.
-`axis` is the last axis by default."""
+`reference.py` implements these functions. `axis` is the last axis by default. Without `axis`, reductions such as `max`
+reduce all elements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REFERENCES = {
     "matmul(a, b)": "a[…, m, k] @ b[…, k, n]",
     "attention(q, k, v, [scale=], [causal=])": "softmax(q @ kᵀ · scale) @ v; default scale 1/√d",
     "conv2d(x, weight, [bias=], [stride=], [pad=], [dilation=], [groups=])":
-        "x[N, C, H, W], weight[K, C/groups, R, S]; numbers or (height, width)",
+        "x[N, C, H, W], weight[K, C/groups, R, S]; stride, pad and dilation: a number or (height, width)",
     "nc32hw32(x)": "[N, C, H, W] as [N, C/32, H, W, 32]",
     "nchw(x)": "[N, C/32, H, W, 32] as [N, C, H, W]",
 }  # fmt: skip

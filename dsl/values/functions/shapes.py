@@ -28,7 +28,7 @@ row = rows("Sources, shapes, tuples")
 
 
 def _type_of(b: Building, loc: Loc, given: Binding, what: str) -> Shaped:
-    """The type and shape that an argument such as `f32[M, N]` states. `f32` without extents states a scalar."""
+    """Returns the type and shape in an argument such as `f32[M, N]`. `f32` without extents is a scalar."""
     made = Shaped(given, ()) if isinstance(given, DType) else given
     if not isinstance(made, Shaped):
         b.error("type", b.place_of(0, loc), f"{what} takes a type with extents", "for example f32[128]")
@@ -124,8 +124,8 @@ def _reshape_tiles(b: Building, loc: Loc, source: Binding, extents_given: Bindin
 
 
 def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
-    """A view of a tensor with other dims. If the compiler cannot prove that the number of elements stays the same, the
-    kernel asserts it at run time."""
+    """Makes a view of a tensor with other dims. If the compiler cannot prove that the number of elements stays the
+    same, the kernel asserts it at run time."""
 
     # The strides of a view are products of its dims, which is correct only for row-major elements.
     if source.parameter.strided:
@@ -152,8 +152,8 @@ def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
 
 
 def _own_axes(source: Tensor, dims: list[int | Value]) -> tuple[int | None, ...] | None:
-    """The parameter's axis for each axis of a view that only adds axes of extent 1 and merges adjacent axes. A TMA map
-    of the parameter still describes such a view. The result is None for any other view."""
+    """Returns the parameter's axis for each axis of a view. The view may only add axes of extent 1 and merge adjacent
+    axes. A TMA map of the parameter still describes such a view. Returns None for any other view."""
     if source.axes is None:
         return None
     left = list(zip(source.dims, source.axes, strict=True))
@@ -199,13 +199,14 @@ _FACTORS = _Factors()
 
 
 def _factors_of(dims: Sequence[int | Value]) -> tuple[int, tuple[int, ...]]:
-    """The product of all dims, as its constant and its other factors. `_factors` describes the format."""
+    """Returns the product of all dims, as its constant and its other factors. `_factors` describes the format."""
     found = [(dim, ()) if isinstance(dim, int) else _factors(dim) for dim in dims]
     return prod(number for number, _ in found), tuple(sorted(each for _, ids in found for each in ids))
 
 
 def _factors(value: Value) -> tuple[int, tuple[int, ...]]:
-    """A product, as its constant and the sorted identities of its other factors. Equal products compare equal."""
+    """Splits a product into its constant and the sorted identities of its other factors. Equal products compare
+    equal."""
     product = _FACTORS.told(value)
     if product is not None:
         return product
@@ -252,7 +253,7 @@ def _stack(b: Building, loc: Loc, *args: Binding, axis: Binding = None) -> Value
 
 
 def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
-    """A view of a row-major tensor with a single axis, along which the elements are in memory order."""
+    """Makes a 1-D view of a row-major tensor. Its elements are in memory order."""
     if not isinstance(tensor, Tensor):
         b.error("type", loc, f"flat takes a tensor; this is {describe(tensor)}")
     if tensor.parameter.strided:

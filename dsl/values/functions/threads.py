@@ -1,4 +1,4 @@
-"""Checks of operations that all threads of a block or warp execute together."""
+"""Checks for operations that all threads of a block or warp must execute together."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dsl.values.building import Building
 
 
 def together(b: Building, loc: Loc, name: str, warp: bool = False) -> None:
-    """Raises an error for a collective operation within a branch that some of the operation's threads may not take. The
-    operation needs all threads of the block, or with `warp` all threads of a warp."""
+    """Raises an error for a collective operation in a branch that some threads may not take. The operation needs all
+    threads of the block, or with `warp` all threads of a warp."""
     if b.in_divided_warp if warp else b.in_tile_if:
         hint = "do it before the branch, or choose with where()"
         if name.startswith("atomic_"):

@@ -1,5 +1,5 @@
-"""Elementwise operations: register i of the result depends only on register i of the operands. Each file of this
-package declares some of these operations."""
+"""Declares elementwise operations: register i of the result depends only on register i of the operands. Each file of
+this package declares some of them."""
 
 from __future__ import annotations
 

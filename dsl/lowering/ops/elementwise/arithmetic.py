@@ -1,4 +1,4 @@
-"""Arithmetic: sums, differences, products, quotients of floats."""
+"""Declares addition, subtraction, multiplication, division of floats, and negation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes
 
 
 def _without_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """a - a % n becomes a // n * n, which shows that the result is a multiple of n."""
+    """Rewrites a - a % n to a // n * n, which shows that the result is a multiple of n."""
     a, rest = operands
     if rest.op is not None and rest.op.name == "mod" and rest.op.operands[0] is a:
         divisor = rest.op.operands[1]
@@ -23,7 +23,7 @@ def _without_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[N
 
 
 def _divided_and_back(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """a // n * n is a, if a is a multiple of n."""
+    """Rewrites a // n * n to a, if a is a multiple of n."""
     if builder.facts is None:
         return None
     for quotient, factor in (operands, reversed(operands)):
@@ -74,7 +74,7 @@ def _product_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 def multiple(
     op: Op, shape: tuple[int, ...], a: Facts, b: Facts, factor: int, low: int | None, high: int | None
 ) -> Facts:
-    """The facts of a product. The first factor has the facts `a`. The second factor has the facts `b` and is a multiple
+    """Returns the facts about a product, given the facts `a` and `b` about its factors. The second factor is a multiple
     of `factor`."""
     every = min(a.every * factor, ANY)
     same = tuple(min(x, y) for x, y in zip(a.same, b.same, strict=True))

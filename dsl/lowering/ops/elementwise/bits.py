@@ -1,4 +1,4 @@
-"""Operations on the bits of integers, and on flags."""
+"""Declares operations on the bits of integers, and on flags (i1)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes
 
 
 def _surely(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """true | x is true."""
+    """Rewrites true | x to true."""
     return next((v for v, number in zip(operands, numbers, strict=True) if number is True and v.dtype is I1), None)
 
 
 def _true(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """true & x is x."""
+    """Rewrites true & x to x."""
     return neutral(1, 1)(builder, operands, numbers) if operands[0].dtype is I1 else None
 
 
 MOST_FLAGS = 16
-"""The maximum number of flags of a conjunction that `_flags` and `_has` compare. Masks have two to six flags."""
+"""`_flags` and `_has` compare at most this many flags of a conjunction. Masks contain two to six flags."""
 
 
 def _parts(mask: Value) -> list[Value]:
-    """The flags whose conjunction is the mask. If the mask is no conjunction, the list is empty. A broadcast mask has
-    the flags of the source of the broadcast."""
+    """Returns the flags whose conjunction is the mask, or an empty list if it is not a conjunction. For a broadcast
+    mask, returns the source of the broadcast."""
     op = mask.op
     if op is None or not op.operands or not (op.spec.algebra.masks == "all" or op.spec.elements.splat):
         return []
@@ -39,7 +39,7 @@ def _parts(mask: Value) -> list[Value]:
 
 
 def _flags(mask: Value) -> set[Value]:
-    """All flags that must be true wherever the mask is true."""
+    """Returns the flags that are certainly true wherever the mask is true."""
     found, todo = set[Value](), [mask]
     while todo and len(found) < MOST_FLAGS:
         value = todo.pop()
@@ -50,7 +50,7 @@ def _flags(mask: Value) -> set[Value]:
 
 
 def _has(mask: Value, other: Value) -> bool:
-    """Whether a mask contains all flags of another mask."""
+    """Returns whether a mask contains all flags of another mask."""
     flags, todo = _flags(mask), [other]
     for _ in range(MOST_FLAGS):
         if not todo:
@@ -65,7 +65,7 @@ def _has(mask: Value, other: Value) -> bool:
 
 
 def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """mask & flags becomes mask if the mask already contains the flags. For example, the slice `v[j : j + 64]` is
+    """Rewrites mask & flags to mask, if the mask already contains the flags. For example, the slice `v[j : j + 64]` is
     masked at the end of v, and a load of the slice may test for the end of v again."""
     a, b = operands
     if a.dtype is not I1 or not a.tile.shape:
@@ -74,8 +74,8 @@ def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -
 
 
 def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
-    """The pair (bits, number) if a flag has the form `bits & number != 0`, where `number` is a broadcast scalar.
-    Returns None for other flags."""
+    """Returns the pair (bits, number) if a flag is `bits & number != 0`, where `number` is a broadcast scalar. Returns
+    None for other flags."""
     test = value.op
     if test is None or test.name != "ne" or constant_of(test.operands[1]) != 0:
         return None
@@ -90,8 +90,8 @@ def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
 
 
 def _no_bit(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """If `condition` is a scalar, (bits & number != 0) & condition becomes bits & select(condition, number, 0) != 0.
-    One `select` is then sufficient for all elements."""
+    """Rewrites (bits & number != 0) & condition to bits & select(condition, number, 0) != 0, if `condition` is a
+    scalar. Then one `select` is sufficient for all elements."""
     for flags, condition in (operands, operands[::-1]):
         op, found = condition.op, _bit_of_number(builder, flags)
         if op is None or found is None or op.name != "broadcast" or op.operands[0].tile.shape:
@@ -117,7 +117,7 @@ def _and_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _low_bits(op: Op) -> tuple[Value, int] | None:
-    """i & (n - 1) is i % n for a power of two n."""
+    """Reads i & (n - 1) as i % n for a power of two n, and returns (i, n). Returns None for other masks."""
     mask = constant_of(op.operands[1])
     if mask is None or mask < 0 or int(mask) & int(mask) + 1:
         return None
@@ -149,7 +149,7 @@ elementwise("not", 1, "an integer or i1", symbol="~", algebra=Algebra(fold=_fold
 
 
 def _distance(op: Op) -> int | None:
-    """The distance of a shift. Returns None if the distance is not constant, or if it is 32 or more."""
+    """Returns the distance of a shift, or None if it is not a constant below 32."""
     amount = constant_of(op.operands[1])
     return int(amount) if amount is not None and 0 <= amount < 32 else None
 

@@ -1,4 +1,4 @@
-"""Comparisons, minimum and maximum, and `select`."""
+"""Declares comparisons, minimum and maximum, and `select`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def _decided(name: str, a: Facts, b: Facts) -> bool | None:
-    """The result of a comparison if it is the same for all values within the known ranges. Otherwise, returns None."""
+    """Returns the result of a comparison if it is the same for all values within the known ranges, otherwise None."""
     if name in ("gt", "le"):  # b < a
         a, b = b, a
     below = a.high is not None and b.low is not None and a.high < b.low
@@ -46,7 +46,7 @@ def _decided(name: str, a: Facts, b: Facts) -> bool | None:
 
 
 def _always(name: str, facts: Analysis, a: Value, b: Value) -> bool:
-    """Whether a comparison of two indices is true for all values of the kernel's dims."""
+    """Returns whether a comparison of two indices is certainly true for all values of the kernel's dims."""
     if name in ("gt", "ge"):
         a, b = b, a
     return name not in ("eq", "ne") and facts.bounds.not_above(a, b, int(name in ("lt", "gt")))
@@ -61,8 +61,8 @@ def _order_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     for i in range(len(shape)):
         group = min(left.same[i], right.same[i])
         forward, backward = min(left.run[i], right.same[i]), min(left.same[i], right.run[i])
-        # All flags of a group of elements are equal under two conditions: the runs of `left` begin at multiples of the
-        # group's length, and the elements of `right` are multiples of this length.
+        # All flags of a group of elements are equal if the runs of `left` begin at multiples of the group's length, and
+        # the elements of `right` are multiples of this length.
         group = max(group, min(forward, start_of(left, i, forward), right.every))
         if name == "ge":
             forward, backward = backward, forward
@@ -104,8 +104,8 @@ def _extreme_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _extreme(dtype: DType, end: int) -> int | float | bool | None:
-    """The least value (`end` is 0) or the greatest value (`end` is 1) of a type. Returns None for an index, because the
-    width of an index depends on the variant."""
+    """Returns the least (`end` is 0) or the greatest value (`end` is 1) of a type. Returns None for an index, because
+    its width depends on the variant."""
     if dtype.is_float:
         return (-inf, inf)[end]
     number = int_range(dtype)[end]

@@ -1,4 +1,4 @@
-"""Conversions of values, reinterpretation of bits, and inline PTX."""
+"""Declares conversions of values, reinterpretation of bits, and inline PTX."""
 
 from __future__ import annotations
 

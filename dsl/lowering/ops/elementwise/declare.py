@@ -1,5 +1,5 @@
-"""Declarations of elementwise operations: arity, types, rules. An operation that is a function of the language also
-declares how it is emitted."""
+"""The functions that declare elementwise operations: arity, types, rewrite rules. For a function of the language, such
+as `sqrt`, the declaration also contains its emission."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ CLASSES: dict[str, Callable[[DType], bool]] = {
 
 
 class Writes(Protocol):
-    """The methods of the LLVM writer that emit one element of an operation. `let`, `intrinsic` and `template` write an
+    """The part of the LLVM writer that emits one element of an operation. `let`, `intrinsic` and `template` write an
     instruction and return the name of its result."""
 
     def let(self, text: str) -> str:
-        """The result of an LLVM instruction."""
+        """Writes an LLVM instruction, and returns its result."""
 
     def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]]) -> str:
-        """The result of an LLVM intrinsic. Each argument is a pair (LLVM type, value)."""
+        """Writes a call of an LLVM intrinsic, and returns its result. Each argument is a pair (LLVM type, value)."""
 
     def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
-        """The results of an instruction of `dsl.ptx_templates`."""
+        """Writes an instruction of `dsl.ptx_templates`, and returns its results."""
 
     def bits(self, dtype: DType) -> int:
-        """The number of bits of a type. For an index, the number is 32 or 64, depending on the variant."""
+        """Returns the number of bits of a type. For an index, it is 32 or 64, depending on the variant."""
 
 
 Element = Callable[[Writes, Op, DType, str, list[str]], str]
-"""Emits one element. The arguments are the writer, the operation, the dtype of the first operand, its LLVM type, and
-the operands. Returns the result."""
+"""A function that emits one element and returns the result. Its arguments are the writer, the operation, the dtype of
+the first operand, its LLVM type, and the operands."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class LanguageFunction:
     `usage`, `means`: texts for the documentation.
     `of`: the class of types that the function accepts, such as "a number".
     `emit`: emits one element as LLVM IR.
-    `meaning`: the name of a numpy function, or a Python function of the dtype and the arrays. It computes all elements.
-        It follows the definition of the language and is independent of `emit`.
-    `bound`: the relative and the absolute error that the hardware may have, if it approximates the function.
+    `meaning`: the name of a numpy function, or a Python function of the dtype and the arrays. It computes all elements
+        as the language defines them, independently of `emit`.
+    `bound`: the relative and the absolute error that the hardware may make, if it approximates the function.
     `numbers`: a Python function that computes the function for constants in schedules.
-    `on_host`: True if a file's examples may call the function. It is then computed by `meaning` in float64.
+    `on_host`: True if a file's examples may call the function. Then `meaning` computes it in float64.
     """
 
     name: str
@@ -72,7 +72,7 @@ class LanguageFunction:
     on_host: bool = False
 
     def compute(self, dtype: DType, *arrays: Any) -> Any:
-        """Computes the function by `meaning`."""
+        """Computes the function of arrays with `meaning`."""
         if isinstance(self.meaning, str):
             import numpy as np
 
@@ -87,7 +87,7 @@ class LanguageFunction:
 
     @property
     def error(self) -> str:
-        """The error bound of the hardware, in words. The text is empty if the hardware is exact."""
+        """The error bound of the hardware, in words, or "" if the hardware is exact."""
         words = ("relative", "absolute")
         parts = [f"{word} 2^{log2(each):g}" for word, each in zip(words, self.bound or (), strict=False) if each]
         return ", ".join(parts).replace("-", "−")
@@ -101,7 +101,7 @@ def function(
     *, bound: tuple[float, float] | None = None, numbers: Callable[..., Any] | None = None,
     on_host: bool | None = None, **more: Any,
 ) -> None:  # fmt: skip
-    """Declares a function of the language. By default, `on_host` is true if the function accepts only floats. `more` is
+    """Declares a function of the language. By default, `on_host` is True if the function accepts only floats. `more` is
     as in `elementwise`."""
     on_host = of in ("a float", "f32") if on_host is None else on_host
     FUNCTIONS[name] = LanguageFunction(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
@@ -109,12 +109,12 @@ def function(
 
 
 def suffix(llvm: str) -> str:
-    """The suffix that LLVM's intrinsics have for a type."""
+    """Returns the suffix of LLVM's intrinsics for a type, for example "f16" for "half"."""
     return {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(llvm, llvm)
 
 
 def intrinsic(name: str) -> Element:
-    """The emission of an operation for which LLVM has an intrinsic."""
+    """Returns a function that emits an operation as an LLVM intrinsic."""
 
     def emit(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
         return w.intrinsic(f"llvm.{name}.{suffix(llvm)}", llvm, [(llvm, v) for v in x])
@@ -123,8 +123,8 @@ def intrinsic(name: str) -> Element:
 
 
 def intrinsic_of_f32(name: str) -> Element:
-    """Like `intrinsic`, but 16-bit floats are computed in f32. The intrinsic must be exact in f32, or the second
-    rounding must not change the result."""
+    """Like `intrinsic`, but computes 16-bit floats in f32. Use it only if the intrinsic is exact in f32, or if the
+    second rounding never changes the result."""
     plain = intrinsic(name)
 
     def emit(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
@@ -138,8 +138,8 @@ def intrinsic_of_f32(name: str) -> Element:
 
 Number = int | float | bool | None
 Shortcut = Callable[[Makes, Sequence[Value], Sequence[Number]], Value | None]
-"""Finds a value that equals an operation on integers. The arguments are the builder, the operands, and for each operand
-its constant value or None. Returns None if there is no such value."""
+"""A function that finds a simpler value equal to an operation on integers, or returns None. Its arguments are the
+builder, the operands, and for each operand its constant value or None."""
 
 
 def elementwise(
@@ -147,7 +147,7 @@ def elementwise(
     shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(), **more: Any,
 ) -> None:  # fmt: skip
     """Declares an operation. All operands have the same type, which belongs to the class `of`. The result has the type
-    `result` if that is given, otherwise the type of the operands.
+    `result` if it is given, otherwise the type of the operands.
 
     On integers, the operation is folded in two ways. If all operands are constant, `algebra.computes` computes the
     result. Otherwise, the functions in `shortcuts` are tried.
@@ -196,8 +196,8 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
 
 
 def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
-    """Folds operations on floats, but only comparisons. The rounding of other operations depends on the hardware and is
-    not reproduced here."""
+    """Folds comparisons of constant floats. Other operations on floats are not folded, because their rounding depends
+    on the hardware."""
     compute = OPS[name].algebra.computes
     numbers = [constant_of(v) for v in operands]
     if compute is None or None in numbers:
@@ -213,8 +213,8 @@ def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict
 
 
 def neutral(left: int | None, right: int) -> Shortcut:
-    """Folds by laws such as x + 0 = x. If the left operand is the constant `left`, the result is the right operand. If
-    the right operand is the constant `right`, the result is the left operand."""
+    """Makes a shortcut for laws such as x + 0 = x. If the left operand is the constant `left`, the result is the right
+    operand. If the right operand is the constant `right`, the result is the left operand."""
 
     def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
         if left is not None and numbers[0] == left:
@@ -225,10 +225,10 @@ def neutral(left: int | None, right: int) -> Shortcut:
 
 
 def absorbing(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """The result is 0 if one operand is 0."""
+    """Folds to 0 if one operand is 0, as in x * 0."""
     return next((v for v, number in zip(operands, numbers, strict=True) if number == 0), None)
 
 
 def same_operands(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """The result is x if both operands are x."""
+    """Folds to x if both operands are x, as in min(x, x)."""
     return operands[0] if operands[0] is operands[1] else None

@@ -1,4 +1,4 @@
-"""Division of integers, rounded down, and remainders."""
+"""Declares division of integers, rounded down, and remainders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _nothing_left(builder: Makes, operands: Sequence[Value], numbers: Sequence[N
 
 
 def _below(builder: Makes, value: Value, number: Number) -> bool:
-    """Whether 0 <= value < number is known."""
+    """Returns whether 0 <= value < number is known."""
     if builder.facts is None or number is None:
         return False
     facts = builder.facts.of(value)
@@ -31,19 +31,19 @@ def _below(builder: Makes, value: Value, number: Number) -> bool:
 
 
 def _nothing(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """i // 32 is 0 for 0 <= i < 32."""
+    """Rewrites i // 32 to 0, if 0 <= i < 32."""
     a = operands[0]
     return builder.constant(0, a.dtype, a.tile.shape) if _below(builder, a, numbers[1]) else None
 
 
 def _all_of_it(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """i % 32 is i for 0 <= i < 32."""
+    """Rewrites i % 32 to i, if 0 <= i < 32."""
     return operands[0] if _below(builder, operands[0], numbers[1]) else None
 
 
 def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> tuple[Value, Value] | None:
-    """Splits a tile into the pair (scalar, other tile), whose sum is the tile. The scalar must be a multiple of the
-    divisor. Returns None if the tile is no such sum."""
+    """Splits a tile that is a sum into a scalar and another tile. The scalar must be a multiple of the divisor. Returns
+    None if the tile is no such sum."""
     total, divisor = operands[0].op, numbers[1]
     if builder.facts is None or not divisor or total is None or total.name != "add":
         return None
@@ -59,7 +59,8 @@ def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence
 
 
 def _scalar_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """(32 n + a) // 32 becomes n + a // 32, where n is a scalar. The scalar is then divided once for all elements."""
+    """Rewrites (32 n + a) // 32 to n + a // 32, where n is a scalar. The scalar is then divided once for all
+    elements."""
     found = _whole_and_rest(builder, operands, numbers)
     number = numbers[1]
     if found is None or number is None:
@@ -71,14 +72,14 @@ def _scalar_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[N
 
 
 def _rest_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """(32 n + a) % 32 becomes a % 32."""
+    """Rewrites (32 n + a) % 32 to a % 32."""
     found = _whole_and_rest(builder, operands, numbers)
     return None if found is None else builder.value("mod", found[1], operands[1])
 
 
 def _group(a: Facts, b: Facts, axis: int, extent: int) -> int:
-    """The number of consecutive elements along `axis` that have the same quotient by `b`. All elements of `b` must be
-    the same positive number."""
+    """Returns the number of consecutive elements along `axis` that have the same quotient by `b`. Returns 1 unless all
+    elements of `b` are the same positive number."""
     if b.same[axis] != extent or b.low is None or b.low < 0:
         return 1
     return min(a.run[axis], a.start[axis], b.every)

@@ -1,4 +1,4 @@
-"""Functions of floats: roots, rounding to whole numbers, and the hardware's approximations."""
+"""Declares functions of floats: roots, rounding to whole numbers, and the hardware's approximations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of integers, and the magnitude of numbers."""
+"""Declares functions of integers, and `abs`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ function(
 
 
 def _without_sign(x: Any) -> tuple[Any, int]:
-    """The bits of integers as unsigned numbers, and the number of bits."""
+    """Returns the bits of integers as unsigned numbers, and the number of bits."""
     import numpy as np
 
     x = np.asarray(x)

@@ -1,12 +1,13 @@
-"""Inserts the barriers that the accesses of a thread block need, at the narrowest scope, and no others.
+"""Inserts the barriers that the memory accesses of a thread block need, and no others. Each barrier has the narrowest
+possible scope: warp or block.
 
-1. For each operation, `touches.py` finds the touched elements of memory and the threads that touch them.
+1. For each operation, `touches.py` finds which threads access which elements of memory.
 2. A walk through the program tracks the accesses that no barrier has ordered yet (`walking.py`, `state.py`,
-   `steps.py`). The walk goes through loops iteration by iteration (`iterations.py`). If an access conflicts with an
-   earlier access (`conflicts.py`, `threads.py`), the walk requests a barrier before the later access (`insert.py`).
-   While a copy is in flight, an access to the elements that the copy touches is an error (`copies.py`).
+   `steps.py`). The walk visits loops iteration by iteration (`iterations.py`). If an access conflicts with an earlier
+   access (`conflicts.py`, `threads.py`), the walk requests a barrier before the later access (`insert.py`). It is an
+   error to access elements of a copy that is in flight (`copies.py`).
 3. Barriers are removed if later barriers made them superfluous (`remove.py`).
-4. Each barrier, inserted or removed, is a choice with a reason (`choose.py`).
+4. Each barrier, inserted or removed, becomes a choice with a reason, which the user can override (`choose.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from dsl.lowering.passes.barriers.walking import Order
 
 
 def insert_barriers(function: Function) -> None:
-    """Adds `barrier` operations. With `barriers manual` in the schedule, the pass adds barriers only between accesses
-    to tiles that the compiler made. The kernel's text then contains all other barriers."""
+    """Adds `barrier` operations. If the schedule contains `barriers manual`, the pass adds barriers only between
+    accesses to tiles that the compiler created. The user then writes all other barriers in the kernel."""
     order = order_of(function)
     choose(function, order, remove_superfluous(order, insert(order)))
 
 
 def order_of(function: Function) -> Order:
-    """The data that all walks through a function have in common."""
+    """Computes the data that all walks through a function share."""
     warps, ops = function.warps, walk(function.body)
     forms = loop_forms_of(function, facts_of(function))
     by_hand = function.word("barriers") == "manual"

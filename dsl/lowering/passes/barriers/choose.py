@@ -1,4 +1,4 @@
-"""Makes each barrier a choice, and gives the reason for the barrier."""
+"""Turns each barrier into a choice that the user can override, with a reason."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NONE = "none"
 
 
 def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
-    """Makes a choice for each barrier, including superfluous ones. Then inserts or removes the barrier as the choice
-    says."""
+    """Makes a choice for each barrier, including superfluous ones. Then inserts or removes the barrier according to the
+    choice."""
     if not (outcome.standing or outcome.dropped):
         return
     reasons = _Reasons(order, outcome)
@@ -55,8 +55,8 @@ def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
 
 
 class _Reasons:
-    """Finds the reasons for barriers. `position` numbers the steps of the function, barriers included, in the order of
-    the text."""
+    """Finds the reasons for barriers. `position` maps each operation of interest, including barriers, to its number in
+    program order."""
 
     def __init__(self, order: Order, outcome: RemovalOutcome):
         self.order, self.steps, self.touches = order, order.steps, order.steps.accesses.touches
@@ -88,15 +88,16 @@ class _Reasons:
         )
 
     def inside(self, branch: Op, access: int) -> Op:
-        """The operation that does the given access. It is inside the given branch of threads."""
+        """Returns the operation inside `branch` that does the given access. The branch condition may differ between
+        threads."""
         found = self.steps.origin(access, [op for region in branch.regions for op, _ in self.steps.inside(region)])
         assert found is not None
         return found
 
     def owner(self, access: int, later: Op) -> tuple[Op, bool]:
-        """The operation that did an access, and whether it did so in an earlier iteration. Loops and barriers behind
-        the operation may have changed the description of the access. If several operations qualify, the last one before
-        `later` is returned."""
+        """Returns the operation that did an access, and whether it did so in an earlier iteration. Since then, loops
+        and barriers may have rewritten the description of the access. If several operations qualify, returns the last
+        one before `later`."""
         accesses = self.steps.accesses
         # maps an access to whether it is from an earlier iteration than the given access
         followed = {access: False}
@@ -120,13 +121,13 @@ class _Reasons:
         raise AssertionError("an access of no operation")
 
     def is_past(self, earlier: Op, later: Op, followed: bool) -> bool:
-        """Whether the earlier access is from an earlier iteration of a loop that contains both operations."""
+        """Whether the access of `earlier` is from an earlier iteration of a loop that contains both operations."""
         both = any(loop in self.loops[earlier] for loop in self.loops[later])
         return both and (followed or self.position[earlier] >= self.position[later])
 
     def between(self, earlier: Op, later: Op, earlier_iteration: bool) -> tuple[Op, ...]:
-        """The barriers between two operations. With `earlier_iteration`, returns the barriers between `earlier` in one
-        iteration and `later` in the next iteration."""
+        """Returns the barriers between two operations. If `earlier_iteration` is true, returns the barriers between
+        `earlier` in one iteration and `later` in the next iteration."""
         first, last = self.position[earlier], self.position[later]
         if not earlier_iteration:
             return tuple(b for b in self.standing if first < self.position[b] < last)
@@ -156,7 +157,7 @@ class _Reasons:
         return not fills and operand(op, "mask") is not None
 
     def unplaced(self, op: Op, touch: Touch) -> str:
-        """Why the place of an access is not known. Returns "" if it is known."""
+        """Returns a text that explains why the location of an access is unknown. Returns "" if it is known."""
         if touch.offsets is not None:
             return ""
         offset = self.steps.touches.offset_of(op, touch)
@@ -167,7 +168,8 @@ class _Reasons:
         return f"where {subject_of(op)} is depends on {told}"
 
     def counted_from(self, mine: Terms, theirs: Terms) -> str:
-        """Why two sums of scalars cannot be compared: the text names the terms that occur in only one of them."""
+        """Returns a text that explains why two sums of scalars cannot be compared. It names the terms that occur in
+        only one of them."""
         apart = [_sum([self.named(v, k) for v, k in a if (v, k) not in b]) for a, b in ((mine, theirs), (theirs, mine))]
         if apart[0] == apart[1]:  # unrolling makes copies of one statement, and their values share a name
             return f"each counts from its own {apart[0]}"

@@ -1,9 +1,9 @@
-"""Finds out whether two accesses meet: whether two threads touch the same element, and no barrier orders the accesses.
+"""Finds whether two accesses conflict: two threads touch the same element, and no barrier orders the two accesses.
 
-A release publishes two things to other blocks: what its own thread did, and what barriers made visible to this thread.
-An acquire makes data visible to its own thread. The other threads of the block see this data only behind a barrier (PTX
-ISA 8, "Causality order"). So a release conflicts with all earlier accesses of global memory by other threads, and an
-acquire with all later accesses.
+A release publishes to other blocks what its own thread wrote, and what barriers made visible to this thread. An acquire
+makes data of other blocks visible to its own thread. The other threads of the block see this data only after a barrier
+(PTX ISA 8, "Causality order"). So a release conflicts with all earlier accesses to global memory by other threads. An
+acquire conflicts with all later accesses by other threads.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ UNPLACED, APART = Meeting("block", Doubt.PLACE), Meeting("block", Doubt.BASE)
 
 
 def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
-    """How a pending access meets another access in any iteration that the pending access stands for. The result has the
-    widest scope. If scopes are equal, a proven conflict takes precedence over a possible one."""
+    """Returns the strongest conflict between any iteration of a pending access and a later access, or None. A conflict
+    across the block is stronger than one within a warp. At equal scope, a proven conflict is stronger than a possible
+    one."""
     if touch.combines is not None and touch.combines == pending.combines:
         return None  # atomics that need no order between them
     strongest: Meeting | None = None
@@ -51,8 +52,8 @@ def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
 
 
 def collision(flying: Touch, touch: Touch) -> Meeting | None:
-    """How the elements of a copy in flight and the elements of an access overlap. Returns None if they touch different
-    elements in all iterations of the copy."""
+    """Returns the conflict between a copy in flight and an access. Returns None if they touch different elements in all
+    iterations of the copy."""
     if touch.combines is not None and touch.combines == flying.combines:
         return None
     for earlier in earlier_iterations(flying, touch):
@@ -62,7 +63,7 @@ def collision(flying: Touch, touch: Touch) -> Meeting | None:
 
 
 def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
-    """How two accesses meet. Returns None if no two threads touch the same element."""
+    """Returns the conflict between two accesses. Returns None if no two threads touch the same element."""
     if a.bond is not None or b.bond is not None:
         scope = scope_of_acting((a, b), warps)
         return None if scope is None else Meeting(scope)
@@ -83,7 +84,8 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
 
 
 def earlier_iterations(a: Touch, b: Touch) -> list[Touch]:
-    """The accesses that `a` stands for: one for each earlier iteration that may meet `b`."""
+    """Splits `a`, which may represent many iterations of a loop. Returns one access for each earlier iteration that may
+    conflict with `b`."""
     if a.before is None:
         return [a]
     stage, offset = a.before
@@ -134,7 +136,7 @@ def _elements(offsets: Affine | Listed, shape: tuple[int, ...]) -> frozenset[int
 
 
 def _different_stages(a: Touch, b: Touch) -> bool:
-    """Whether the stages of two accesses are known and differ. Stages of a ring are compared modulo the ring's
+    """Whether the stages of two accesses are known and differ. Stages of a ring buffer are compared modulo its
     length."""
     both = _comparable_stages(a, b)
     if both is None:
@@ -144,8 +146,8 @@ def _different_stages(a: Touch, b: Touch) -> bool:
 
 
 def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
-    """The stages of two accesses, if these stages differ only by a constant. Otherwise returns None. For TMA boxes,
-    only the axes with this property are kept."""
+    """Returns the stages of two accesses if these differ only by a constant. Otherwise returns None. For TMA boxes, the
+    result contains only the axes along which this is true."""
     one, other = a.stage, b.stage
     if one is None or other is None or one.modulus != other.modulus:
         return None
@@ -157,18 +159,18 @@ def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
 
 
 def _comparable(a: Touch, b: Touch) -> bool:
-    """Whether the offsets of two accesses have the same base and the same unknown terms. The base is the same if both
-    offsets are within a stage, or if neither offset is."""
+    """Whether the offsets of two accesses differ only by a constant. They must have the same unknown terms. Both must
+    count from the start of a stage, or neither of them."""
     return a.in_stage == b.in_stage and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
 
 
 @dataclass(slots=True)
 class _Met:
-    """The results of comparing one access with others. Each field is a set of other accesses.
+    """The results of comparing one access with others. Each field is a set of other accesses, stored as a bit mask.
 
     `compared`: the accesses compared so far.
-    `warp`, `block`: the accesses that meet the given access in the scope of a warp, and those that meet it in the scope
-        of the block.
+    `warp`, `block`: the accesses that conflict with the given access within a warp, and those that conflict with it
+        across the block.
     `sure`: the accesses for which the conflict is proved.
     """
 
@@ -179,15 +181,16 @@ class _Met:
 
 
 class Comparisons:
-    """Finds the earlier accesses that meet a later access. The results are cached, because walks compare the same pairs
-    again and again."""
+    """Finds the earlier accesses that conflict with a later access. The results are cached, because walks compare the
+    same pairs again and again."""
 
     def __init__(self, accesses: OpenAccesses, meeting: Callable[[Touch, Touch], Meeting | None]):
         self.accesses, self.meeting = accesses, meeting
         self.known: dict[int, _Met] = defaultdict(_Met)
 
     def scope(self, access: int, others: int) -> Scope | None:
-        """The widest scope in which an access meets any of `others`; None if it meets none of them."""
+        """Returns the widest scope in which an access conflicts with any of `others`. Returns None if there is no
+        conflict."""
         touches, known = self.accesses.touches, self.known[access]
         touch = touches[access]
         new = others & self.accesses.before(touch) & ~known.compared
@@ -204,12 +207,12 @@ class Comparisons:
         return "block" if others & known.block else "warp" if others & known.warp else None
 
     def met(self, access: int, others: int) -> int:
-        """The accesses in `others` that meet the given access in the scope of the block. If there are no such accesses,
-        returns those that meet it in the scope of a warp. Only pairs that were compared before are considered."""
+        """Returns the accesses in `others` that conflict with `access` across the block. If there are none, returns
+        those that conflict with it within a warp. Considers only pairs that `scope` has compared before."""
         known = self.known[access]
         return others & known.block or others & known.warp
 
     def one(self, access: int, others: int) -> int:
-        """One of the accesses that `met` returns. A proven conflict is preferred."""
+        """Returns one of the accesses that `met` returns, preferably one with a proven conflict."""
         met = self.met(access, others)
         return next(members(met & self.known[access].sure or met))

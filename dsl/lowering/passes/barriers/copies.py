@@ -1,5 +1,5 @@
-"""Checks copies in flight. It is an error to access elements that a copy in flight touches. A `wait` that never waits
-is an error, too."""
+"""Checks asynchronous copies. It is an error to access elements that a copy in flight touches. It is also an error if a
+`wait` never waits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NEVER = "wait(n) for it"  # the hint for a copy that no wait in the text would c
 
 
 def groups_kept(ops: list[Op]) -> dict[str, int]:
-    """How many groups in flight a walk distinguishes: two more than any `wait` leaves in flight. Copies and TMA stores
-    are counted separately. Behind any `wait`, all older groups have completed. The second extra group lets an error
-    message name the group."""
+    """Returns how many copy groups in flight a walk tracks: two more than any `wait` leaves in flight. Copies and TMA
+    stores are counted separately. After any `wait`, all older groups have completed. The second extra group lets an
+    error message name the group."""
     return {
         kind: max((op.attrs["groups"] for op in ops if op.spec.orders == kind), default=0) + 2
         for kind in ("end", "their end")
@@ -28,7 +28,7 @@ def groups_kept(ops: list[Op]) -> dict[str, int]:
 
 
 class CopiesInFlight:
-    """The copies of one function."""
+    """Checks the asynchronous copies of one function."""
 
     def __init__(self, steps: Steps, forms: LoopForms, most: dict[str, int]):
         self.steps, self.forms, self.most = steps, forms, most
@@ -48,8 +48,8 @@ class CopiesInFlight:
         self.waited_for[op] = max(self.waited_for.get(op, 0), len(copies.groups), drains)
 
     def check_waits(self) -> None:
-        """Raises TileError `hazard` for a `wait(n)` before which at most n groups can be in flight. Such a `wait` never
-        waits, so data that is read behind it may not have arrived. If a statement became several `wait` operations, it
+        """Raises TileError `hazard` for a `wait(n)` if at most n groups can be in flight before it. Such a `wait` never
+        waits, so data that is read after it may not have arrived. If one statement became several `wait` operations, it
         is enough that one of them waits."""
         waits: dict[tuple[int, int], list[Op]] = {}
         for op in self.waited_for:
@@ -105,14 +105,15 @@ class CopiesInFlight:
         raise TileError("hazard", op.loc, message, hint)
 
     def _begun_by(self, flying: int) -> Op | None:
-        """The copy or TMA store that started an access in flight. If several qualify, the nearest one is returned."""
+        """Returns the copy or TMA store that started an access in flight. If several qualify, returns the nearest
+        one."""
         begun = [op for op in walk(self.steps.function.body) if op.spec.in_flight or op.spec.leaves]
         return self.steps.origin(flying, begun)
 
     def _same_stage(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
-        """A text about two indices of a ring that select the same stage. The first index belongs to the copy in flight,
-        and is given in terms of the access's iteration. The second index belongs to the access. Returns None if an
-        index is unknown, or if the texts of the two indices are equal."""
+        """Returns a text for an error message: the stage indices of a copy in flight and of an access select the same
+        stage of a ring. The copy's index is expressed in values of the access's iteration. Returns None if an index is
+        unknown, or if both indices have the same text."""
         ring = touch.stage.modulus if touch.stage is not None else None
         index, to = operand(op, "stage"), operand(copy, "stage")
         if not ring or flying.stage is None or index is None or to is None:
@@ -133,8 +134,8 @@ class CopiesInFlight:
         return f"stage {here} here and stage {there} of the copy{before} are the same in a ring of {ring}"
 
     def _stage_text(self, index: Value, less: int = 0) -> str | None:
-        """The index of a stage minus `less`, as a kernel would write it. Returns None if a part of the index has no
-        name."""
+        """Returns the text of a stage index minus `less`, for example `i - 2`. Returns None if a part of the index has
+        no name."""
         index, _ = remainder(index)
         factors, constant = self.forms.form(index)
         constant -= less
@@ -147,8 +148,8 @@ class CopiesInFlight:
 
 
 def told_line(op: Op, near: Op) -> str:
-    """The place of an operation, for a message about the operation `near`. The text names the file only if `near` is in
-    another file."""
+    """Returns the location of an operation as text, for a message about the operation `near`. The text contains the
+    file name only if `near` is in another file."""
     assert op.loc is not None
     is_near = near.loc is not None and near.loc.source is op.loc.source
     return f"line {op.loc.line}" if is_near else str(op.loc)

@@ -13,7 +13,8 @@ from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A barrier in a block, before one of its operations. `need`: the conflict that the barrier resolves."""
+    """A barrier that was inserted into `block` before the operation `before`. `need`: the conflict that the barrier
+    resolves."""
 
     block: Block
     barrier: Op

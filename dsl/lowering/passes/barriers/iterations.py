@@ -1,7 +1,8 @@
-"""How a loop changes the description of accesses: on entry, from one iteration to the next, and on exit.
+"""Rewrites the descriptions of memory accesses when a walk enters a loop, goes to the next iteration, or leaves the
+loop.
 
-If one iteration describes an access as k * iteration + c, the next iteration describes it as k * iteration + c - k
-(`dsl/lowering/building/loop_forms.py`).
+For example, the offset k * iteration + c becomes k * iteration + c - k in the next iteration, where `iteration` is
+greater by 1 (`dsl/lowering/building/loop_forms.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ EXACT_ROUNDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """How one loop changes sets of accesses: on entry, from one iteration to the next, and on exit."""
+    """Three functions that rewrite a set of accesses: when a loop is entered, when its next iteration begins, and when
+    it is left."""
 
     entering: Callable[[int], int]
     following: Callable[[int], int]
@@ -40,7 +42,7 @@ class Iterations:
 
 
 class LoopIterations:
-    """The changes that each loop of one function makes."""
+    """Computes the `Iterations` of each loop of one function."""
 
     def __init__(self, steps: Steps, forms: LoopForms):
         self.steps, self.forms = steps, forms
@@ -66,15 +68,15 @@ class LoopIterations:
         return known
 
     def _next_tile(self, following: Callable[[int], int]) -> Callable[[int], int]:
-        """The change from one tile to the next in a persistent kernel's loop over tiles. The change drops the previous
-        tile's accesses to tensors. In a kernel that is not persistent, different blocks compute the two tiles. There,
-        no barrier orders these accesses either."""
+        """Adapts `following` to a persistent kernel's loop over tiles: the previous tile's accesses to tensors are
+        dropped. In a kernel that is not persistent, different blocks compute the two tiles, and no barrier orders these
+        accesses either."""
         given = [p.value for p in self.steps.function.params if p.value is not None]
         of_memory = self.steps.accesses.of_memory
         return lambda accesses: following(accesses & ~reduce(or_, (of_memory[memory] for memory in given), 0))
 
     def _at_first(self, block: Block) -> Iterator[Touch]:
-        """The accesses of a block. Accesses inside loops are described as in the first iteration."""
+        """Yields the accesses of a block. Accesses inside loops are described as in the first iteration."""
         for op in self.steps.of(block):
             for access in self.steps.accesses_of(op):
                 yield self.steps.accesses.touches[access]
@@ -84,8 +86,8 @@ class LoopIterations:
                     yield touch.expressed(lambda form, m: self.forms.canonical(substituted(form, starts), m))  # noqa: B023
 
     def _first_iteration(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
-        """Describes stages and offsets relative to the values that the loop carries. On entry, the carried values have
-        their start values."""
+        """Returns the function that rewrites an access on entry to a loop. It expresses stages and offsets relative to
+        the start values of loop-carried values."""
         starts = {c.inside: c.start for c in carried}
         # Maps a memory and a carried value to the factor of that value in the body's accesses to the memory.
         stages: dict[Value, dict[int, int]] = defaultdict(dict)
@@ -123,7 +125,7 @@ class LoopIterations:
 
 
 def _defined_in(op: Op, forms: LoopForms) -> set[int]:
-    """The identities of all values in an operation's regions, except values that are the same in each iteration."""
+    """Returns the `id` of each value in an operation's regions, except values that are the same in each iteration."""
     out = {id(a) for region in op.regions for a in region.args}
     out |= {id(name) for name in forms.names.get(op, ())[:1]}
     for inner in inside(op):
@@ -135,14 +137,14 @@ def _defined_in(op: Op, forms: LoopForms) -> set[int]:
 
 
 def _new(value: int) -> int:
-    """The identity of a value in the next iteration. This identity is used while one form contains both the old and the
-    new value."""
+    """Returns a temporary identity for a value in the next iteration. It is used while one form contains both the old
+    and the new value."""
     return ~value
 
 
 def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
-    """Describes an access of one iteration in terms of the next iteration. `inside` has the values that each iteration
-    recomputes."""
+    """Returns a function that expresses an access of one iteration in values of the next iteration. `inside` contains
+    the values that each iteration recomputes."""
     # `steps`: values that keep their name, and the constant that an iteration adds to them. `renamed`: values that have
     # another name in the next iteration. `added`: values to which an iteration adds an amount known only at run time.
     steps = {c.inside: c.next[1] for c in carried if c.next[0] == {c.inside: 1} and c.modulus == EXACT}
@@ -158,7 +160,7 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
     unknown = inside - steps.keys() - renamed.keys() - added.keys()
 
     def follow(form: Form, modulus: int) -> Form | None:
-        """A form in terms of the next iteration's values. Returns None if the form depends on a value that is not known
+        """Expresses a form in values of the next iteration. Returns None if the form depends on a value that is unknown
         in the next iteration."""
         left: set[int] = set()
         for value, (more, under) in added.items():
@@ -193,7 +195,7 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
 
 
 def _renamed(touch: Touch, follow: Change) -> Touch:
-    """An access in terms of the next iteration's values, or of the values behind a loop."""
+    """Rewrites an access with `follow`: in values of the next iteration, or in values after the loop."""
     out = touch.expressed(follow)
     # If a loop swaps two carried values and counts them up, they have another constant in each iteration. For such
     # values, the walk would never end. So after EXACT_ROUNDS iterations, the place of such an access counts as unknown.
@@ -207,6 +209,7 @@ def _renamed(touch: Touch, follow: Change) -> Touch:
 
 
 def _moved(old: Stage | Affine | Listed | None, new: Stage | Affine | Listed) -> bool:
-    """Whether the constant or the factors of a place changed. A change of values alone does not count."""
+    """Whether the constant or the factors of a stage or offset changed. If only the names of values changed, returns
+    False."""
     assert old is not None
     return old.constant != new.constant or sorted(k for _, k in old.terms) != sorted(k for _, k in new.terms)

@@ -1,8 +1,8 @@
 """Removes barriers that other barriers made superfluous.
 
-The walk through a loop may first insert one barrier, and later another barrier for the next iteration. The later
-barrier may order all accesses for which the first barrier was inserted. A barrier before a loop may replace a barrier
-inside the loop. The barrier before the loop runs once instead of once per iteration.
+In a loop, the walk may insert one barrier, and later another barrier for the next iteration. The later barrier may then
+order all accesses for which the first barrier was inserted. Moreover, one barrier before a loop may replace a barrier
+inside the loop. It then runs once instead of once per iteration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_DROPS = 32  # the maximum number of barriers of one loop that are tried: eac
 
 @dataclass(frozen=True, slots=True)
 class RemovalOutcome:
-    """The barriers that stay, and the superfluous ones."""
+    """The barriers that stay (`standing`), and the superfluous barriers (`dropped`)."""
 
     standing: list[Placed]
     dropped: list[Placed] = field(default_factory=list)
@@ -66,7 +66,7 @@ class _Removal:
         self.around = {region: block for block in blocks_of(self.body) for op in block.ops for region in op.regions}
 
     def inside(self, loop: Op) -> list[Placed]:
-        """The inserted barriers inside a loop."""
+        """Returns the inserted barriers inside a loop."""
         blocks = {block for region in loop.regions for block in blocks_of(region)}
         return [each for each in self.outcome.standing if each.block in blocks]
 
@@ -86,7 +86,7 @@ class _Removal:
 
     def take_out_moved(self, those: Sequence[Placed]) -> None:
         """Removes superfluous barriers among those that were moved before a loop. If two loops follow each other, the
-        barrier before the first loop may serve the second one, too."""
+        barrier before the first loop may also order the accesses of the second loop."""
         moved = [each for each in those if each.before is not each.need.op]
         if len(moved) > 1:
             for each in moved:
@@ -105,7 +105,7 @@ class _Removal:
             self.steps.remove(block, before.barrier)
 
     def change(self, block: Block) -> None:
-        """Forgets the cached results of walks through a block and through the blocks around it."""
+        """Drops the cached results of walks through a block and through all blocks that contain it."""
         around: Block | None = block
         while around is not None:
             self.walk.outcomes.pop(around, None)

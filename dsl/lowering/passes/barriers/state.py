@@ -1,4 +1,4 @@
-"""The state of a walk: sets of accesses that no barrier has ordered yet, and the changes to these sets."""
+"""The state of a walk: sets of accesses that no barrier has ordered yet, and functions that change these sets."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Flight:
         return replace(self, open=self.open | accesses)
 
     def ended(self, most: int) -> Flight:
-        """Commits the open accesses as a group. If there are then more than `most` groups, the two oldest become
-        one."""
+        """Commits the open accesses as a group. If there are then more than `most` groups, the two oldest are
+        merged."""
         groups = (*self.groups, self.open)
         if len(groups) > most:
             groups = (groups[0] | groups[1], *groups[2:])
@@ -58,7 +58,7 @@ class Flight:
 class State:
     """The unordered accesses (`pending`) and the accesses in flight, as sets (see `OpenAccesses`).
 
-    `copies`: accesses of copies into shared memory.
+    `copies`: the accesses of copies into shared memory.
     `stores`: the reads of shared memory by TMA stores.
     `sent`: the writes of TMA stores to global memory. No instruction of the kernel waits for these writes, so they stay
         in flight to its end.
@@ -81,8 +81,8 @@ class State:
         return State(change(self.pending), self.copies.each(change), self.stores.each(change), change(self.sent))
 
     def land(self, left: int, stores: bool) -> None:
-        """Completes all groups except the newest `left` groups. The accesses of the completed groups become pending, as
-        if each thread had done them just now."""
+        """Completes all groups of copies or TMA stores (`stores`) except the newest `left` groups. The accesses of the
+        completed groups become pending, as if each thread had done them just now."""
         if stores:
             self.stores, done = self.stores.waited(left)
         else:
@@ -99,8 +99,8 @@ class State:
 
 
 class OpenAccesses:
-    """All accesses of a function, numbered. A set is an integer: bit i says that access i is in the set. Union and
-    intersection are then one operation even for sets with thousands of accesses."""
+    """Numbers all accesses of a function. A set of accesses is an integer whose bit i is 1 if access i is in the set.
+    So union and intersection take one operation, even for sets with thousands of accesses."""
 
     def __init__(self) -> None:
         self.touches: list[Touch] = []
@@ -125,8 +125,8 @@ class OpenAccesses:
         return known
 
     def before(self, touch: Touch) -> int:
-        """The earlier accesses that `touch` may meet: those to the same memory and, if `touch` is global, all
-        acquires."""
+        """Returns the accesses that may conflict with the later access `touch`: accesses to the same memory and, if
+        `touch` is global, all acquires."""
         if touch.bond == "acquire":
             return 0
         if touch.bond == "release":
@@ -142,8 +142,8 @@ class OpenAccesses:
         return new
 
     def generations(self, number: int) -> Iterator[set[int]]:
-        """Yields sets of accesses: the access itself, then its predecessors before one change, then those before two
-        changes, and so on."""
+        """Yields sets of accesses: the access itself, then the accesses that became it by one change, then those that
+        became it by two changes, and so on."""
         seen, now = set(), {number}
         while now:
             yield now
@@ -151,8 +151,8 @@ class OpenAccesses:
             now = {old for new in now for old in self.earlier[new]} - seen
 
     def changing(self, change: Callable[[Touch], Touch], follows: bool = False) -> Callable[[int], int]:
-        """`change` as a cached function of sets. `follows` says that the change leads to the next iteration of a
-        loop."""
+        """Turns `change`, a function of one access, into a cached function of sets of accesses. `follows` is true if
+        the change leads to the next iteration of a loop."""
 
         @cache
         def changed(accesses: int) -> int:
@@ -165,7 +165,7 @@ class OpenAccesses:
 
 
 def members(accesses: int) -> Iterator[int]:
-    """The numbers of a set of accesses."""
+    """Yields the numbers of the accesses in a set."""
     while accesses:
         lowest = accesses & -accesses
         yield lowest.bit_length() - 1

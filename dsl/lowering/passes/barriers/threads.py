@@ -1,7 +1,8 @@
-"""The scope in which two accesses meet: none (no element is touched by two threads), a warp, or the block.
+"""Finds the scope of the conflict between two accesses: none (no two threads touch the same element), a warp, or the
+block.
 
-If the offsets of two accesses have the same base, the accesses are compared as linear maps of bits. If an access is not
-a linear map, the two accesses are compared element by element.
+The offsets of both accesses must count from the same base. The accesses are compared as linear maps of bits. If one of
+them is not a linear map, they are compared element by element.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Scope = str
 
 
 class Doubt(Enum):
-    """Why two accesses are assumed to meet although this is not proved."""
+    """Reasons why two accesses are assumed to conflict although this is not proved."""
 
     PLACE = "where one of them is, is not known"
     BASE = "they count from different values"
@@ -34,8 +35,8 @@ class Doubt(Enum):
 
 
 class Meeting(NamedTuple):
-    """States that two accesses meet or may meet. `scope` is the scope in which they meet. `doubt` is the reason for any
-    uncertainty."""
+    """A conflict between two accesses. `scope` is "warp" or "block". `doubt` is None if the conflict is proved, and
+    otherwise the reason why a conflict is assumed."""
 
     scope: Scope
     doubt: Doubt | None = None
@@ -53,7 +54,8 @@ def wider(a: Scope | None, b: Scope | None) -> Scope | None:
 
 
 def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
-    """The narrowest scope that contains all threads that do one of these accesses."""
+    """Returns the narrowest scope that contains all threads that do any of these accesses. Returns None if only thread
+    0 does them."""
     threads = 0  # the bits in which the numbers of the acting threads differ
     for touch in touches:
         if touch.layout is None:
@@ -64,7 +66,7 @@ def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
 
 
 def meeting_of_elements(a: Touch, b: Touch, warps: int) -> Meeting | None:
-    """How two accesses meet whose offsets have the same base."""
+    """Returns the conflict between two accesses whose offsets count from the same base, or None."""
     if a.layout is None or b.layout is None:
         return _certain(_scope_with_scalar(a, b, warps))
     both = images(a, b)
@@ -113,19 +115,18 @@ def _scope_with_scalar(a: Touch, b: Touch, warps: int) -> Scope | None:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The elements that one access touches, as XOR combinations of vectors. There is one vector for each bit of the
-    acting threads' numbers, and one for each register bit."""
+    """The elements that one access touches. Each element is the XOR of some vectors: there is one vector for each bit
+    in which the acting threads differ, and one for each register bit."""
 
     threads: tuple[tuple[int, int], ...]  # (bit of the thread's number, vector)
     registers: tuple[int, ...]
 
 
 def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
-    """Two accesses as linear maps into the same space of bits. Returns None if carries make a map nonlinear.
+    """Describes two accesses as linear maps into the same space of bits. Returns None if carries make a map nonlinear.
 
-    Elements are compared under two conditions: both accesses use the same formula, and the formula gives each element
-    its own offset. Otherwise offsets are compared. The offsets must then be free of carries: each coordinate has bits
-    of its own.
+    If both accesses compute offsets with the same one-to-one formula, the maps yield element coordinates. Otherwise,
+    they yield offsets. The offsets must then be free of carries: each coordinate has its own bits.
     """
     assert a.offsets is not None and b.offsets is not None and a.layout is not None and b.layout is not None
     if a.offsets == b.offsets and a.shape == b.shape and a.offsets.one_to_one(a.shape):
@@ -140,8 +141,8 @@ def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
 
 
 def _image(touch: Touch, affine: Affine | None) -> Image:
-    """The image of an access. The vectors of the image are offsets minus their constant, or elements if `affine` is
-    None."""
+    """Returns the image of an access. Its vectors are offsets minus the constant of `affine`, or element coordinates if
+    `affine` is None."""
     layout = touch.layout
     assert layout is not None
 
@@ -154,19 +155,19 @@ def _image(touch: Touch, affine: Affine | None) -> Image:
 
 
 def _idle(touch: Touch) -> int:
-    """The bits of the thread's number that are 0 in all threads that do the access."""
+    """Returns the bits of the thread index that are 0 in all threads that do the access."""
     assert touch.layout is not None
     free = touch.layout.replicated
     return free["lane"] | free["warp"] << 5 if touch.one_thread else 0
 
 
 def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
-    """The scope of the threads that touch the same element: None if no element is touched by two threads, else "warp"
-    or "block".
+    """Returns the scope of the threads that touch the same element: "warp" or "block". Returns None if no two threads
+    do.
 
-    Consider the tuples (thread of a, its register, thread of b, its register) that touch the same element. These tuples
-    are the kernel of a linear map. So the differences between the two threads also form a linear space, and a basis of
-    this space suffices.
+    The tuples (thread of a, its register, thread of b, its register) that touch the same element are the kernel of a
+    linear map. So the XOR differences between the two threads form a linear space, and it is enough to check a basis of
+    this space.
     """
     span = BasisSpan()  # each vector with the XOR difference of the threads that produces it
     scope: Scope | None = None
@@ -181,7 +182,7 @@ def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
 
 
 def owners(touch: Touch, warps: int) -> dict[int, list[int]]:
-    """Maps each offset to the numbers of the threads that touch its element."""
+    """Maps each offset to the threads that touch the element at that offset."""
     assert touch.layout is not None and touch.offsets is not None
     return _owners(touch.layout, touch.offsets, _idle(touch), warps)
 

@@ -1,6 +1,6 @@
 """Finds which elements of which memory an operation touches, and which threads touch them.
 
-The place of an access is known relative to scalars that the kernel computes and relative to iterations of loops
+The stage and the offsets of an access are expressed in scalars of the kernel and in iteration numbers of loops
 (`dsl/lowering/building/loop_forms.py`).
 """
 
@@ -32,8 +32,8 @@ along an axis."""
 
 
 def along(box: int, axes: Collection[int]) -> int:
-    """The number of a box, reduced to the digits of these axes. The number has one digit in base BEYOND for each axis.
-    Digits are signed, and their magnitude is less than half of BEYOND."""
+    """Removes all digits from a box number except those of `axes`. A box number has one digit in base BEYOND for each
+    axis. Digits are signed, and their magnitude is less than half of BEYOND."""
     kept, axis = 0, 0
     while box:
         digit = (box + BEYOND // 2) % BEYOND - BEYOND // 2
@@ -43,8 +43,9 @@ def along(box: int, axes: Collection[int]) -> int:
 
 
 class Stage(NamedTuple):
-    """The index of a stage: Σ terms + constant, modulo `modulus` if it is given. For a TMA box of a tensor, the index
-    is the number of the box, which has one digit for each axis. `axes` are the axes whose digit is known."""
+    """The index of a pipeline stage: Σ terms + constant, modulo `modulus` if it is given. For a TMA box of a tensor,
+    the index is the number of the box, which has one digit for each axis. `axes` lists the axes whose digit is
+    known."""
 
     terms: Terms
     constant: int
@@ -53,7 +54,7 @@ class Stage(NamedTuple):
 
     @property
     def holds(self) -> int:
-        """Forms of the index must be right modulo this number."""
+        """The modulus for which forms of the index must be correct."""
         return self.modulus or EXACT
 
     @property
@@ -61,12 +62,12 @@ class Stage(NamedTuple):
         return dict(self.terms), self.constant
 
     def of(self, form: Form) -> Stage:
-        """A stage of the same kind with another index."""
+        """Returns the same stage with the index `form`."""
         factors, constant = reduced(form, self.holds)
         return self._replace(terms=terms_of(factors), constant=constant)
 
     def along(self, axes: Collection[int]) -> Stage:
-        """The stage of a box, reduced to its digits along these axes. A stage that is not a box stays as it is."""
+        """Removes all digits of a box number except those along `axes`. Returns a stage that is not a box unchanged."""
         if not self.axes:
             return self
         terms = terms_of({value: along(factor, axes) for value, factor in self.terms})
@@ -74,8 +75,8 @@ class Stage(NamedTuple):
         return self._replace(terms=terms, constant=along(self.constant, axes), axes=kept)
 
     def changed(self, change: Change) -> Stage | None:
-        """The same index with its form rewritten. The digits of a box are rewritten one by one, so one digit may stay
-        known while another is lost. Returns None if nothing is known any more."""
+        """Returns the stage with `change` applied to its index. The digits of a box are rewritten one by one, so one
+        digit may stay known while another becomes unknown. Returns None if nothing is known any more."""
         if not self.axes:
             form = change(self.form, self.holds)
             return None if form is None else self.of(form)
@@ -87,26 +88,26 @@ class Stage(NamedTuple):
 
 @dataclass(slots=True)
 class Touch:
-    """One access that is not ordered yet.
+    """One memory access that is not ordered yet.
 
     `bond`: "acquire" or "release" if the access orders global memory with other blocks. Such an access touches no
         element itself.
-    `stage`: the index of the stage. It is None without a stage, and also if the index is not known. In the latter case,
-        `in_stage` is True.
-    `offsets`: the offsets of the elements, within the stage if there is one, or None if any element may be touched.
+    `stage`: the index of the stage. It is None if there is no stage, or if the index is unknown; `in_stage` is True in
+        the second case.
+    `offsets`: the offsets of the elements, within the stage if there is one. It is None if any element may be touched.
     `layout`: the layout of the tile, or None for a scalar.
-    `one_thread`: True if only one of the threads that hold an element touches it. Thread 0 touches a scalar.
+    `one_thread`: True if only one of the threads that hold an element touches it. For a scalar, this is thread 0.
     `combines`: the action of the access, if accesses with the same action need no order between them
         (`dsl/lowering/ops/memory.py`).
-    `polls`: the atomic, if its iterations in a loop of threads need no order between them.
+    `polls`: the operation, if it is an atomic whose executions in one loop need no order between them.
     `joint`: True if the lanes of a warp do the access together, so that a lane also accesses elements of other lanes.
-    `grouped`: True if the warps of a warp group do the access together, through the asynchronous proxy. The fence for
-        this proxy is emitted with block barriers.
-    `warp_ordered`: True if a warp barrier came after the access. The access can then only conflict with accesses of
-        other warps.
+    `grouped`: True if the warps of a warp group do the access together, through the asynchronous proxy. The compiler
+        emits the fence for this proxy only with block barriers.
+    `warp_ordered`: True if a warp barrier came after the access. Then it can conflict only with accesses of other
+        warps.
     `age`: how many iterations of loops have passed since the access.
-    `before`: (stage, offset), if the access also stands for earlier iterations. From one iteration to the one before
-        it, the access moves back by this much.
+    `before`: (stage, offset), if the access also represents earlier iterations. One iteration earlier, its stage and
+        offset are lower by these numbers.
     """
 
     memory: Value
@@ -143,7 +144,7 @@ class Touch:
         return not isinstance(self.memory.type, SharedType)
 
     def shifted(self, stage: int, offset: int) -> Touch:
-        """The same access, moved back by `stage` stages and `offset` elements."""
+        """Returns the same access, moved back by `stage` stages and `offset` elements."""
         out = self
         if stage and out.stage is not None:
             out = replace(out, stage=out.stage.of((dict(out.stage.terms), out.stage.constant - stage)))
@@ -152,7 +153,7 @@ class Touch:
         return out
 
     def expressed(self, change: Change) -> Touch:
-        """The same access with the forms of its stage and offsets rewritten."""
+        """Returns the same access with `change` applied to its stage and offsets."""
         stage, offsets = self.stage, self.offsets
         if stage is not None and stage.terms:
             stage = stage.changed(change)
@@ -166,19 +167,19 @@ class Touch:
         return replace(out, stage=stage, offsets=offsets)
 
     def along(self, axes: tuple[int, ...]) -> Touch:
-        """The same access to a box, except that only the digits of the box along these axes are known."""
+        """Returns the same access to a box, except that only the digits of the box number along `axes` are known."""
         if self.stage is None or self.stage.axes == axes:
             return self
         before = self.before and (along(self.before[0], axes), self.before[1])
         return replace(self, stage=self.stage.along(axes), before=before if before and any(before) else None)
 
     def forget(self, values: set[int]) -> Touch:
-        """The same access, except that a stage or offset that depends on these values is unknown."""
+        """Makes the stage or the offsets unknown if they depend on `values`."""
         return self.expressed(lambda form, _: None if form[0].keys() & values else form)
 
     def without(self, stage: bool, offsets: bool) -> Touch:
-        """The same access with the stage or the offsets forgotten. If only one of them is forgotten, the other may
-        still change from iteration to iteration."""
+        """Returns the same access with an unknown stage (`stage`) or unknown offsets (`offsets`). If only one of them
+        becomes unknown, the other may still change from iteration to iteration."""
         if not (stage or offsets):
             return self
         before = self.before and (self.before[0] * (not stage), self.before[1] * (not offsets))
@@ -191,8 +192,8 @@ def terms_of(factors: dict[int, int]) -> Terms:
 
 
 def stage_of(forms: LoopForms, memory: Value, index: Value) -> Stage:
-    """The stage that an index selects. In a ring, the index counts modulo the number of stages; `i % 2` alternates
-    between two stages."""
+    """Returns the stage that an index selects. In a ring buffer, the index counts modulo the number of stages. An index
+    `i % 2` counts modulo 2."""
     assert isinstance(memory.type, SharedType)
     modulus = memory.type.shape[0] if memory.type.ring else None
     inner, taken = remainder(index)
@@ -204,8 +205,8 @@ def stage_of(forms: LoopForms, memory: Value, index: Value) -> Stage:
 
 
 def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
-    """Maps each tensor that TMA stores, and each axis, to the extent of the boxes along that axis. Axes along which the
-    extents differ are left out."""
+    """For each tensor that is written by TMA stores: maps each axis to the extent of the stored boxes along it. Axes
+    along which the extents differ are left out."""
     found: dict[Value, dict[int, int]] = {}
     for op in ops:
         tensor = operand(op, "tensor") if op.spec.leaves else None
@@ -218,11 +219,11 @@ def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
 
 
 def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | None:
-    """The number of the box that a TMA store writes. Boxes with different numbers have no element in common.
+    """Returns the number of the box that a TMA store writes. Boxes with different numbers have no element in common.
 
-    An axis counts only if boxes begin at multiples of their extent along that axis. Each such axis has its own digit of
-    the number. So one digit may be known while another is not. For example, the digit of the row is still known behind
-    the loop over the columns. Returns None if no axis counts.
+    The number has one digit for each axis along which all boxes begin at multiples of their extent. One digit may be
+    known while another is unknown. After a loop over the columns, for example, the digit of the row is still known.
+    Returns None if there is no such axis.
     """
     terms: dict[int, int] = {}
     constant, axes = 0, []
@@ -239,9 +240,9 @@ def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | Non
 
 
 class Touches:
-    """The accesses of one function's operations to memory that may be written while the kernel runs. `ops` are all
-    operations. `by_hand` restricts the result to tiles that the compiler made: the kernel's text then has the barriers
-    between all other accesses."""
+    """Finds the accesses of one function's operations to memory that may be written while the kernel runs. `ops`
+    contains all operations of the function. If `by_hand` is true, only tiles that the compiler created are considered,
+    because the user writes the barriers between all other accesses."""
 
     def __init__(self, ops: list[Op], forms: LoopForms, by_hand: bool = False):
         self.effects = {op: op.spec.access.effects(op) for op in ops if op.spec.access.touches}
@@ -260,7 +261,7 @@ class Touches:
         self.listed = ListedOffsets()
 
     def offset_of(self, op: Op, touch: Touch) -> Value:
-        """The offsets that an operation uses for one of its accesses."""
+        """Returns the offsets that an operation uses for one of its accesses."""
         if isinstance(op.result.type if op.results else None, ViewType):
             offset = operand(op, "offset")
             assert offset is not None
@@ -269,7 +270,8 @@ class Touches:
         return next(place_of(op, e)[0] for e in self.effects[op] if e.memory is touch.memory and e.kind == kind)
 
     def source_of_doubt(self, offset: Value) -> Op | None:
-        """The operation that makes offsets unknown. Returns None if a loop carries the offsets."""
+        """Returns the operation that makes offsets unknown. Returns None if they are unknown because they are
+        loop-carried."""
         while (op := offset.op) is not None:
             unknown = [v for v in op.operands if isinstance(v.type, TileType) and not self.place(v)]
             if not unknown:
@@ -278,11 +280,11 @@ class Touches:
         return None
 
     def place(self, offset: Value) -> Affine | Listed | None:
-        """The offsets in closed form. Returns None if the operations that compute them show no such form."""
+        """Returns the offsets in closed form. Returns None if no such form is found."""
         return self.affines.of(offset) or self.listed.of(offset)
 
     def of(self, op: Op) -> list[Touch]:
-        """The accesses of an operation to memory that may be written."""
+        """Lists the accesses of an operation to memory that may be written."""
         out = []
         effects = self.effects.get(op, [])
         written = {effect.memory for effect in effects if effect.kind == "write"}

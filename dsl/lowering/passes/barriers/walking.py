@@ -1,8 +1,8 @@
-"""The walk through a program, with the accesses that no barrier has ordered yet.
+"""Walks through a program and tracks the accesses that no barrier has ordered yet.
 
 An access needs a barrier before it under two conditions: another thread may have touched the same element, and one of
-the two accesses is a write. A loop is walked until its back edge adds no new access. `wait` turns a copy into a write
-by the thread that issued the copy.
+the two accesses is a write. A loop is walked again until an iteration adds no new access. After a `wait`, a copy counts
+as a write by the thread that issued the copy.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dsl.lowering.passes.barriers.threads import Scope
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A barrier that is needed before an operation.
+    """A barrier that is needed in `block` before the operation `op`.
 
-    `later`: the operation's access that needs the barrier.
+    `later`: the access of `op` that needs the barrier.
     `earlier`: a previous access that conflicts with `later`.
     """
 
@@ -41,8 +41,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The data of a walk: the number of warps of a block, the steps of a function, the effect of its loops on accesses,
-    the conflicts found so far, and its copies. `by_hand` says that accesses in the kernel's text are left out."""
+    """The data that all walks through a function share. `iterations` rewrites accesses at loops, and `meetings`
+    contains the conflicts found so far. If `by_hand` is true, accesses that the user wrote are left out."""
 
     warps: int
     steps: Steps
@@ -53,10 +53,10 @@ class Order:
 
 
 class BarrierWalk:
-    """One or more walks. Calls `needed` for each access that no barrier orders. `needed` then inserts a barrier.
+    """Walks through a program, once or several times. Calls `needed` for each access that needs a barrier.
 
-    `again`: True if the program was walked before. Copies are then not checked again. The state after a block is cached
-        by the state on entry to the block, except in a branch of threads.
+    `again`: True if the program was walked before. Copies are then not checked again, and the state after a block is
+        cached for each state on entry. Nothing is cached in a branch whose condition differs from thread to thread.
     """
 
     def __init__(self, order: Order, needed: Callable[[Need], None], again: bool = False):
@@ -69,7 +69,7 @@ class BarrierWalk:
         self.in_while = False  # whether the innermost loop of that branch is a `while`
 
     def block(self, block: Block, state: State) -> State:
-        """The state after a block that is entered in the given state."""
+        """Walks a block that is entered in the given state. Returns the state after the block."""
         if not self.again or self.branch is not None:
             return self._through(block, state.copy())
         known, key = self.outcomes[block], (state.pending, *state.flying)
@@ -113,8 +113,8 @@ class BarrierWalk:
         return state
 
     def _loop(self, op: Op, state: State) -> State:
-        """Walks a loop until an iteration adds nothing to the state at its start. After each inserted barrier, the walk
-        starts again from the loop's entry."""
+        """Walks a loop again and again until an iteration adds nothing to the state at its start. After each inserted
+        barrier, the walk starts again from the loop's entry."""
         outer, self.in_while = self.in_while, not op.spec.control.counters
         leaving = self._iterations(op, state)
         self.in_while = outer
@@ -150,7 +150,8 @@ class BarrierWalk:
         state.copies, state.stores, state.sent = inside.flying
 
     def _one_after_the_other(self, op: Op, state: State) -> State:
-        """The state behind a branch in which different threads take different sides. Both sides count as executed."""
+        """Returns the state after a branch in which different threads take different sides. Both sides count as
+        executed."""
         for region in op.regions:
             state = self.block(region, state)
         return state
@@ -193,8 +194,8 @@ class BarrierWalk:
         self._ordered(state, scope)
 
     def _before(self, access: int, pending: int) -> int:
-        """The pending accesses that must be ordered before an access. An atomic that polls in a loop of threads need
-        not be ordered after its own earlier iterations."""
+        """Returns the pending accesses that must be ordered before an access. An atomic that polls in a `while` loop
+        need not be ordered after its own earlier iterations."""
         touches = self.steps.accesses.touches
         polls = touches[access].polls
         if polls is None or self.branch is None or not self.in_while:
@@ -203,14 +204,15 @@ class BarrierWalk:
 
     def _ordered(self, state: State, scope: Scope) -> None:
         """Updates the state after a barrier. After a block barrier, nothing is pending. After a warp barrier, the
-        pending accesses concern only other warps."""
+        pending accesses can conflict only with accesses of other warps."""
         if scope == "block" or self.order.warps == 1:
             state.pending = 0
         else:
             state.pending = self.steps.accesses.behind_warp_barrier(state.pending)
 
     def _refuse_in_branch(self, op: Op, later: int, earlier: int) -> NoReturn:
-        """Raises TileError `hazard` for an access that needs a barrier inside a branch of threads."""
+        """Raises TileError `hazard` for an access that needs a barrier inside a branch whose condition differs from
+        thread to thread."""
         touches = self.steps.accesses.touches
         assert self.parted is not None
         others = [each for each in inside(self.parted) if self.steps.touched.get(each)]

@@ -1,4 +1,5 @@
-"""The values from which layouts propagate, in this order: pins, MMAs, memory accesses, defaults."""
+"""Chooses layouts for the values from which layouts propagate, in this order: pinned values, MMAs, memory accesses,
+other values."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ Pair = tuple[int, int]
 
 
 def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
-    """Two numbers for each axis of a product's result, as a pin sets them: warps, and contiguous elements of a
-    thread."""
+    """Returns the numbers of warps and of contiguous elements per thread along each axis of a product's result. A pin
+    (a `layout` line of the schedule) sets them."""
     along, near = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
     if along[0] * along[1] != warps:
         message = f"'warps' multiply to {along[0] * along[1]}; there are {warps}"
@@ -57,9 +58,9 @@ def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
 def accumulator_layout(
     instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair, warps: int, pin: Pin | None = None
 ) -> Layout:
-    """The layout of an accumulator. `split` is the number of warps along each axis, and `near` is the number of
-    contiguous elements of a thread along each axis. If the tile is too small, raises TileError `layout` for a layout
-    that a pin requests, and otherwise LayoutError."""
+    """Returns the layout of an accumulator. `split` is the number of warps along each axis, and `near` is the number of
+    contiguous elements of a thread along each axis. If the tile is too small, raises TileError `layout` if there is a
+    pin, and otherwise LayoutError."""
     try:
         return replicated(accumulator(instruction, (shape[0], shape[1]), split, near), warps)
     except LayoutError as error:
@@ -69,12 +70,12 @@ def accumulator_layout(
 
 
 def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
-    """The layout that makes a memory access wide and coalesced."""
+    """Returns the layout that makes a memory access wide and coalesced."""
     return Layout.default(offset_of(op).tile.shape, warps, *access_vector(analysis, op, warps))
 
 
 def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
-    """How many contiguous elements a lane accesses at once (up to 16 bytes), and the axis along which they are
+    """Returns how many contiguous elements a lane accesses at once (up to 16 bytes), and the axis along which they are
     contiguous."""
     offset = offset_of(op)
     shape = offset.tile.shape
@@ -96,9 +97,9 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class VectorSubject:
-    """The data that a plug-in gets for a `vector` choice: the type of the tile, the operation that makes or accesses
-    it, and the number of warps of a block. `axis` is the axis along which elements are contiguous in memory. `widest`
-    is the maximum number of elements that one access may take."""
+    """The data that a plug-in receives for a `vector` choice: the type of the tile, the operation that computes or
+    accesses it, and the number of warps of a block. `axis` is the axis along which elements are contiguous in memory.
+    `widest` is the maximum number of elements of one access."""
 
     tile: TileType
     op: Op | None
@@ -171,16 +172,16 @@ class _Anchors:
                 self.layouts.found[value] = self.pinned_layout(value, pin)
 
     def access_layout(self, op: Op, moved: Value) -> Layout:
-        """The layout of the loaded or stored tile. The layout allows the widest access, unless a choice selects a
+        """Returns the layout of the loaded or stored tile. It allows the widest access, unless a choice selects a
         narrower access."""
         width, axis = access_vector(self.layouts.facts, op, self.warps)
         why = f"neighbours along axis {axis} in memory, up to 16 bytes"
         return self.vectors(moved, subject_of(op), op, width, width, axis, why)
 
     def is_passing(self, op: Op) -> bool:
-        """Whether an access loads a tile from shared memory, and the tile's only use is a store to global memory with
-        narrower accesses. The store then determines its layout: neighbouring lanes write neighbouring elements, even if
-        rows begin at odd places."""
+        """Whether an operation loads a tile from shared memory, and the only use of the tile is a store to global
+        memory with narrower accesses. The store then determines the tile's layout: neighbouring lanes write
+        neighbouring elements, even if rows begin at unaligned addresses."""
         if op.spec.access.kind != "read" or space_of(op.operands[0]) != "shared":
             return False
         users = self.layouts.users.get(op.result, ())
@@ -190,7 +191,7 @@ class _Anchors:
         return stored < loaded
 
     def default_layout(self, value: Value) -> Layout:
-        """The layout of a value that neither an access nor a product determines."""
+        """Returns the layout of a value whose layout neither an access nor a product determines."""
         shape = value.tile.shape
         axis = len(shape) - 1
         room = value.tile.size // (WARP * self.warps)
@@ -217,8 +218,9 @@ class _Anchors:
         return self.warps_of(value, subject, op, chosen, axis)
 
     def warps_of(self, value: Value, subject: str, op: Op | None, width: int, axis: int) -> Layout:
-        """The layout with `width` elements along `axis`. If the tile is reduced along this axis, the warps are by
-        default along another axis, because the reduction of a row within one warp needs no barrier."""
+        """Returns the layout with `width` contiguous elements along `axis`. If the tile is reduced along this axis, the
+        warps are by default placed along another axis. Each row is then reduced within one warp, which needs no
+        barrier."""
         along, apart = (Layout.default(value.tile.shape, self.warps, width, axis, apart) for apart in (False, True))
         if apart == along or not any(self.is_reduced(each, axis) for each in self.layouts.joined(value)):
             return along
@@ -227,7 +229,7 @@ class _Anchors:
         return self.function.choices.choose("warps", subject, ways, "apart", loc=loc, because=why)
 
     def is_reduced(self, value: Value, axis: int) -> bool:
-        """Whether an operation reduces a value along `axis`, or along an axis that a reshape derives from `axis`."""
+        """Whether a value is reduced along `axis`, directly or after a reshape that changes this axis."""
         for user in self.layouts.users.get(value, ()):
             if user.spec.algebra.unordered and user.attrs["axis"] == axis:
                 return True
@@ -237,7 +239,7 @@ class _Anchors:
         return False
 
     def keeps(self, name: str, pin: Pin) -> bool:
-        """Whether a pinned layout is used. A choice may drop the pin."""
+        """Whether the layout that the schedule pins for `name` is used. A choice may drop the pin."""
         options = {"pinned": True, "free": False}
         return self.function.choices.choose("layout", name, options, "pinned", loc=pin.loc, pinned=pin.loc)
 
@@ -251,8 +253,8 @@ class _Anchors:
             raise TileError(error.code, error.loc, error.message, hint) from None
 
     def products(self) -> dict[Value, Layout]:
-        """The layouts of all product results, and of the values that share these layouts. Sets the instruction of each
-        product."""
+        """Returns the layouts of all product results, and of the values that share these layouts. Also sets the
+        instruction of each product."""
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
         # Maps products for which no pin sets the contiguous elements of a thread to the number of warps along each
@@ -278,9 +280,9 @@ class _Anchors:
         return out
 
     def product_layout(self, op: Op, joined: set[Value], given: Layout | None) -> tuple[Layout, Pair | None]:
-        """Sets the instruction of a product. Returns the layout of its accumulator. If no pin sets the contiguous
-        elements of a thread, also returns the number of warps along each axis. `given` is the layout that another
-        product chose for the accumulator."""
+        """Sets the instruction of a product. Returns the layout of its accumulator, and the number of warps along each
+        axis. The second result is None if the number of contiguous elements of a thread is already fixed. `given` is
+        the layout that another product chose for the accumulator."""
         names = {v.name for v in joined if v.name}
         shape, modifier, loc = self.asked_instruction(op, names)
         groups = self.by_warpgroups(op, shape, loc)
@@ -318,8 +320,8 @@ class _Anchors:
             raise TileError("layout", pin.loc, message, "leave the line out, or name an instruction of mma.sync")
 
     def asked_instruction(self, op: Op, names: set[str]) -> tuple[str | None, str, Loc | None]:
-        """The shape and the modifier of the instruction that the kernel or the schedule names for a product, and the
-        location of that name in the text."""
+        """Returns the shape and the modifier of the instruction that the kernel or the schedule requests for a product,
+        and the source location of this request."""
         shape, modifier = op.attrs["shape"], op.attrs["modifier"]
         named_by = [named for name, named in self.function.instructions.items() if name in names]
         if named_by and (shape is None or is_wgmma(op)):
@@ -328,7 +330,7 @@ class _Anchors:
         return shape, modifier, op.loc
 
     def pinned_accumulator(self, op: Op) -> Layout | None:
-        """The layout that the schedule pins for a product's accumulator, or None."""
+        """Returns the layout that the schedule pins for a product's accumulator, or None."""
         pins = (self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name)
         own = next(pins, None)
         return None if own is None else resolve_pin(own, op.operands[2].tile.shape, self.warps)
@@ -336,8 +338,8 @@ class _Anchors:
     def instructions_for(
         self, op: Op, asked: tuple[str | None, str, Loc | None], given: Layout | None, pin: Pin | None
     ) -> tuple[Mma, list[Mma]]:
-        """The default instruction, and all instructions that fit. `asked` has the requested shape and modifier, and the
-        location of the request."""
+        """Returns the default instruction, and all instructions that fit. `asked` contains the requested shape and
+        modifier, and the location of the request."""
         (shape, modifier, loc), (a, b, c) = asked, (o.tile for o in op.operands)
         (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
         found = fitting(self.target, a, b, c, None, modifier, loc)
@@ -361,9 +363,9 @@ class _Anchors:
     def choose_instruction(
         self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
     ) -> Mma | Warpgroups:
-        """Returns the requested instruction, or the default instruction if none is requested. Some products must all
-        use wgmma or all use mma.sync, like the first of them. These are products with the same name (subtiles and
-        unrolled iterations of one product), and products that share the layout of the accumulator."""
+        """Returns the requested instruction, or the default instruction if none is requested. Products with the same
+        name (subtiles or unrolled iterations of a product) must all use wgmma, or all use mma.sync, like the first of
+        them. The same applies to products that share the layout of the accumulator."""
         way = self.by_groups.get(op.result, self.by_groups.get(subject))
         groups = None if way is False else groups
         found = found if groups is None or way is None else []
@@ -387,8 +389,8 @@ class _Anchors:
         return chosen
 
     def by_warpgroups(self, op: Op, shape: str | None, loc: Loc | None) -> Warpgroups | None:
-        """The product as wgmma if the schedule requests wgmma, otherwise None. Raises TileError `instruction` if wgmma
-        cannot compute the product."""
+        """Returns the product's `Warpgroups` if wgmma is requested, and otherwise None. Raises TileError `instruction`
+        if wgmma cannot compute the product."""
         if shape != INSTRUCTION:
             return None
         found = warpgroups(op, self.layouts.users, self.target.arch, self.warps)
@@ -406,9 +408,9 @@ class _Anchors:
         return pin is None or self.fits(i, shape, *said_of_product(pin, self.warps))
 
     def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
-        """A layout for a product's result. With this layout, the next product takes the result as an operand without a
-        layout conversion. Returns None if no such layout has the same split of warps. If elements are bytes, a thread
-        then holds 4 neighbours of a row, which form one word."""
+        """Returns a layout for a product's result that the next product can use as an operand without a layout
+        conversion. Returns None if no such layout divides the warps in the same way. If elements are bytes, a thread
+        then holds 4 neighbours of a row, which form one 32-bit word."""
         for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
             place = next((i for i in (0, 1) if user.operands[i] in joined), None)
             spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
@@ -430,11 +432,11 @@ class _Anchors:
         return None
 
     def stored_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
-        """A layout of a product's result that lets a thread store 16 bytes of a row at once, or None.
+        """Returns a layout of a product's result that lets a thread store up to 16 bytes of a row at once, or None.
 
-        The result must be stored, and operand b must be contiguous along k, so that its columns can be read in any
-        order. If operands of bytes are not contiguous along k, they are transposed 2 rows or 4 columns at a time. A
-        thread then holds these rows or columns as neighbours.
+        The result must be stored, and operand b must be contiguous along k, because its columns can then be read in any
+        order. Operands of bytes that are not contiguous along k are transposed 2 rows or 4 columns at a time. In the
+        returned layout, a thread then holds these rows or columns as neighbours.
         """
         rows = 2 if self.is_across(op.operands[0], 0) else 1
         if self.is_across(op.operands[1], 1):
@@ -455,12 +457,12 @@ class _Anchors:
         return None
 
     def is_across(self, value: Value, axis: int) -> bool:
-        """Whether an operand of bytes is contiguous in memory along `axis`, which is not k."""
+        """Whether an operand consists of bytes that are contiguous in memory along `axis`, which is not k."""
         return value.dtype.bits == 8 and lies_along(self.layouts.facts, value, axis, self.starts)
 
     def stored_at_once(self, joined: set[Value]) -> list[int]:
-        """How many neighbours of a row a store of the result may take at once: the largest number first, then smaller
-        ones."""
+        """Lists how many neighbouring elements of a row one store instruction may write: the largest number first, then
+        smaller ones."""
         users = (user for value in joined for user in self.layouts.users.get(value, ()))
         stores = [u for u in users if u.spec.access.kind == "write" and space_of(u.operands[0]) == "global"]
         stores = [store for store in stores if moved_by(store) in joined]
@@ -469,7 +471,7 @@ class _Anchors:
         return [count >> i for i in range(count.bit_length())]
 
     def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Pair:
-        """How many warps share a product along M and how many along N."""
+        """Chooses how many warps divide a product along M, and how many along N."""
         shape = op.result.tile.shape
         rule, near = (None, (1, 1)) if pin is None else said_of_product(pin, self.warps)
         costs = splits_of_warps(instruction, (shape[0], shape[1]), self.warps)
@@ -500,7 +502,8 @@ class _Anchors:
             return False
 
     def neighbours(self, op: Op, near: Pair, plain: Layout, found: Layout, why: str) -> Layout:
-        """The choice between two layouts of a product's result: `found`, which has contiguous elements, and `plain`."""
+        """Chooses between two layouts of a product's result: `found`, in which a thread has contiguous elements, and
+        `plain`."""
         subject, rule = op.result.name or op.operands[2].name or "product", ", ".join(map(str, near))
         ways = {rule: found, "1, 1": plain}
         return self.function.choices.choose("contiguous", subject, ways, rule, loc=op.loc, because=why)

@@ -1,7 +1,7 @@
-"""Masks loads in branches and loops that threads enter one by one, if a thread has several elements of the condition.
+"""Masks the loads in branches and loops whose condition is a tile, if a thread holds several elements of the condition.
 
-A thread enters such a branch for all of its elements if the condition holds for one of them. The thread must not load
-its other elements, since their addresses may be outside the memory. So the condition is added to the masks of loads.
+A thread enters such a branch if the condition is true for at least one of its elements. The thread must not load the
+other elements, because their addresses may be out of bounds. So the condition is added to the masks of the loads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dsl.lowering.ops.memory import space_of, writes
 
 
 class Inserted(Protocol):
-    """The part of the state of `Rebuilding` that this file uses."""
+    """The attributes of `Rebuilding` that this module uses."""
 
     current: Block
     home: dict[Value, Block]
@@ -26,11 +26,11 @@ class Inserted(Protocol):
 
 
 def obstacle(function: Function, load: Op, shape: tuple[int, ...]) -> str | None:
-    """The reason why a load cannot be in a branch that threads enter one by one. Returns None if it can be. `shape` is
-    the shape of the condition.
+    """Returns the reason why a load cannot be in a branch whose condition is a tile of `shape`. Returns None if it can
+    be.
 
     The load must load one element for each element of the condition, or one element for all of them. The loaded memory
-    must not change: the condition is recomputed for elements that are done, and the result must be the same.
+    must not change. The condition of an element that has left a loop is computed again, and must have the same result.
     """
     memory, own = load.operands[0], load.result.tile.shape
     if load.attrs["cache"] == "volatile":
@@ -74,7 +74,7 @@ def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
 
 
 def _loads(region: Block) -> Iterator[tuple[Block, Op]]:
-    """The loads of tiles in a region, each with the block that contains it."""
+    """Yields the loads of tiles in a region, each with the block that contains it."""
     for op in region.ops:
         if op.spec.access.kind == "read" and op.result.tile.shape:
             yield region, op

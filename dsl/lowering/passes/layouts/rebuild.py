@@ -1,4 +1,4 @@
-"""Rebuilds a function with the layouts of its values, and inserts layout conversions."""
+"""Rebuilds a function with the chosen layouts of its values, and inserts layout conversions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONVERT = OPS["convert_layout"]
 
 
 class Rebuilding:
-    """The rewrite of a function. It provides the interface that `dsl/lowering/ops/placing.py` describes."""
+    """Rewrites a function. The class provides the interface that `dsl/lowering/ops/placing.py` describes."""
 
     def __init__(self, layouts: Layouts):
         self.function, self.warps, self.analysis = layouts.function, layouts.warps, layouts.facts
@@ -74,7 +74,7 @@ class Rebuilding:
         return op
 
     def get(self, value: Value, layout: Layout | None) -> Value:
-        """Returns `value` in `layout`."""
+        """Returns `value` in `layout`. Converts or recomputes it if necessary."""
         if not isinstance(value.type, TileType) or not value.tile.shape or layout is None:
             return self.map.get(value, value)
         if self.is_cheap(value) and value not in self.pinned:
@@ -98,7 +98,7 @@ class Rebuilding:
         return self.made[key]
 
     def materialise(self, value: Value, layout: Layout) -> Value:
-        """A cheap tile in `layout`. The tile is computed at the place of its first definition."""
+        """Returns a cheap tile in `layout`. It is recomputed in the block in which it was first defined."""
         key = (value, layout)
         if key not in self.made:
             op = value.op
@@ -140,7 +140,7 @@ class Rebuilding:
         self.replace(op, made)
 
     def replace(self, op: Op, made: Op) -> None:
-        """Emits an operation in place of another one."""
+        """Emits the operation `made` in place of `op`."""
         for old, new in zip(op.results, made.results, strict=True):
             new.stands_for(old)
             self.map[old] = new
@@ -160,15 +160,15 @@ class Rebuilding:
         self.map[value] = self.emit(made).result
 
     def of_branch(self, value: Value) -> Layout | None:
-        """The layout that a tile has inside a branch of single threads. A thread runs the branch for its own element of
-        the condition, so the thread must hold the same element of the tile. Returns None if the tile does not have as
-        many elements as the condition. Elements are matched in row-major order."""
+        """Returns the layout of a tile inside a branch whose condition is a tile. A thread runs the branch for its own
+        elements of the condition, so the thread must hold the same elements of the tile. Elements are matched in
+        row-major order. Returns None if the tile does not have as many elements as the condition."""
         if self.branch is None or prod(value.tile.shape) != prod(self.branch.shape):
             return None
         return self.branch.reshape(value.tile.shape)
 
     def chosen(self, value: Value) -> Layout | None:
-        """The layout of a value at the current place of the rewrite."""
+        """Returns the layout of a value at the current place of the rewrite."""
         return self.of_branch(value) or self.layouts.get(value)
 
     # ---- accesses ----
@@ -177,7 +177,7 @@ class Rebuilding:
         return access_layout(self.analysis, op, self.warps)
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
-        """The layout of a load or store, with its registers in the order that makes the access widest. Each thread
+        """Returns the layout of a load or store, with registers in the order that makes the access widest. Each thread
         keeps its elements. For a transposed store, for example, only their order changes. Operands of MMAs keep their
         layout for `ldmatrix`."""
         if layout is None or op.attrs.get("matrix"):
@@ -211,8 +211,8 @@ class Rebuilding:
         return self.access_layout(op) if taken is None else taken
 
     def copy_layout(self, op: Op) -> Layout:
-        """The layout of a copy. Each thread copies up to 16 bytes that are contiguous in both memories. A schedule may
-        pin this layout under the name NAME.copy."""
+        """Returns the layout of an asynchronous copy. Each thread copies up to 16 bytes that are contiguous in both
+        memories. A schedule may pin this layout under the name NAME.copy."""
         offset, source = offset_of(op), operand(op, "source")
         assert source is not None
         shape = offset.tile.shape
@@ -271,9 +271,9 @@ class Rebuilding:
         self.replace(op, made)
 
     def enter_branch(self, op: Op, decides: Value) -> Layout:
-        """The layout of the condition of a branch of single threads. The operations inside get the same layout in three
-        cases: a thread has one element of the condition, the branch is a loop, or the branch loads. If a thread has
-        several elements, loads are masked."""
+        """Returns the layout of a branch condition that is a tile. The operations inside get the same layout in three
+        cases: a thread holds one element of the condition, the branch is a loop, or the branch contains a load. If a
+        thread holds several elements, the loads are masked."""
         layout = self.branch_layout(op, decides)
         loads = any(o.spec.access.kind == "read" for o in inside(op))
         if layout.count == 1 or op.spec.control.loops or loads:
@@ -283,8 +283,8 @@ class Rebuilding:
         return layout
 
     def check_branch(self, op: Op, decides: Value, layout: Layout, results: list[Layout | None]) -> None:
-        """Rejects a branch that contains a layout conversion, or whose results have another layout than its condition.
-        Otherwise, threads would exchange data in a branch that some of them never enter."""
+        """Raises TileError `layout` if a branch contains a layout conversion, or if its results have another layout
+        than its condition. Threads would then exchange data in a branch that some of them never enter."""
         converts = any(o.spec is CONVERT for o in inside(op))
         if converts or any(result != layout for result in results):
             self.refuse_branch(op, decides, layout)
@@ -302,8 +302,8 @@ class Rebuilding:
         self.current = outer
 
     def branch_layout(self, op: Op, condition: Value) -> Layout:
-        """The layout of the condition of a branch or loop of single threads. The layout has one element per thread,
-        unless all operations inside are free of effects (loads count as free)."""
+        """Returns the layout of `condition`, a tile that decides a branch or loop. The layout must have one element per
+        thread, unless all operations inside are free of effects (loads count as free)."""
         shape = condition.tile.shape
         layout = self.chosen(condition)
         results = [r for o in inside(op) for r in o.results if r in self.pinned and prod(r.tile.shape) == prod(shape)]
@@ -325,8 +325,8 @@ class Rebuilding:
         return layout
 
     def check_elements(self, op: Op, condition: Value, layout: Layout) -> None:
-        """Raises TileError `layout` for operations that cannot be in a branch of single threads if a thread has several
-        elements."""
+        """Raises TileError `layout` if a branch contains an operation that is not allowed there. A thread holds several
+        elements of the condition."""
         shape = condition.tile.shape
         loads = [o for o in inside(op) if o.spec.access.kind == "read"]
         plain = all(
@@ -344,8 +344,8 @@ class Rebuilding:
                 self.refuse_branch(op, condition, layout, f"that {why}")
 
     def refuse_pins(self, op: Op, pinned: dict[Value, Layout], layout: Layout) -> None:
-        """Raises TileError `layout` if pinned values in a branch of single threads have different layouts. In such a
-        branch, no value can move to another thread, so all values have the layout of the condition."""
+        """Raises TileError `layout` if a branch whose condition is a tile contains pinned values in different layouts.
+        In such a branch, no value can move to another thread, so all values have the layout of the condition."""
         if layout.count != 1:
             return
         for value, other in pinned.items():

@@ -1,4 +1,4 @@
-"""The layouts of a function's values, and how the layout of one value propagates to others."""
+"""Stores the layouts of a function's values, and propagates the layout of one value to others."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsl.lowering.ops.control import names
 
 
 class Layouts:
-    """`found` maps values to the layouts chosen so far. `pinned` has the values whose layout the schedule sets. `wgmma`
-    has the products that use wgmma."""
+    """`found` maps values to the layouts chosen so far. `pinned` contains the values whose layout the schedule sets.
+    `wgmma` contains the products that use wgmma."""
 
     def __init__(self, function: Function):
         self.function, self.warps, self.facts = function, function.warps, facts_of(function)
@@ -45,7 +45,7 @@ class Layouts:
         return known
 
     def give(self, value: Value, layout: Layout) -> None:
-        """Sets the layout of a value and propagates it."""
+        """Sets the layout of a value and propagates it to other values."""
         work = [(value, layout)]
         while work:
             value, layout = work.pop()
@@ -57,16 +57,16 @@ class Layouts:
             work += self.neighbours(value, layout)
 
     def neighbours(self, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
-        """The neighbours of `value` in the data flow whose layouts follow from `layout`. Each neighbour is paired with
-        its layout."""
+        """Returns the neighbours of `value` in the data flow whose layouts `layout` determines. Each neighbour is
+        paired with its layout."""
         out = value.op.spec.placement.spread(value.op, value, layout) if value.op is not None else []
         for user in self.users.get(value, ()):
             out += user.spec.placement.spread(user, value, layout)
         return out + [(name, layout) for name in self.alike.get(value, ())]
 
     def joined(self, result: Value) -> set[Value]:
-        """The values that share the layout of a product's result. Elementwise operations, loops and branches connect
-        these values to the result."""
+        """Returns the values that share the layout of a product's result. Elementwise operations, loops and branches
+        connect these values to the result."""
         layout = Layout.default(result.tile.shape, self.warps)
 
         def sharing(value: Value) -> list[Value]:

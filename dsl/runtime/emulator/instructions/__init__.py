@@ -1,4 +1,5 @@
-"""The instructions, one file for each family. Importing the files fills the table of instructions."""
+"""Implements the PTX instructions, with one file for each family. Importing this package fills the table of
+instructions (`registry.py`)."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ for family in iter_modules(__path__):
 
 
 def build(code: Code, ins: PtxInstruction, row: Row) -> Op:
-    """The closure of one instruction. Raises `PtxError` if the builder does not know the form."""
+    """Builds the closure that executes one instruction. Raises `PtxError` if the builder does not support its form."""
     try:
         return row.build(code, ins)
-    # The table of legal forms refuses nearly all of these forms earlier. A form that it lets through must still end in
-    # an error with a line number.
+    # The check for legal forms has already refused nearly all unknown forms. If it accepts one by mistake, the user
+    # must still get an error with a line number.
     except (IndexError, KeyError, StopIteration, ValueError) as error:
         raise code.error(f"unknown form ({error})") from error

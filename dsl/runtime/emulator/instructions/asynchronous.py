@@ -1,4 +1,4 @@
-"""cp.async and mbarrier (PTX ISA 9.7.9.25, 9.7.13.15)."""
+"""Implements `cp.async` and `mbarrier` (PTX ISA 9.7.9.25, 9.7.13.15)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .registry import computed, constant_of, instruction
 
 @instruction("cp.async", effect=True)
 def copy(code: Code, ins: PtxInstruction) -> Op:
-    """`cp.async.{ca,cg}.shared.global [dst], [src], cp-size{, src-size | ignore-src}`."""
+    """Implements `cp.async.{ca,cg}.shared.global [dst], [src], cp-size{, src-size | ignore-src}`."""
     word = ins.opcode[2]
     if word == "commit_group":
         return lambda v, g: g.wave.copies.commit(g)
@@ -97,9 +97,9 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
 def read_bytes(
     data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: Space, site: Any
 ) -> list[tuple[Any, SpacePlace]]:
-    """Handles the lanes whose source size is smaller than the copy size. Each lane reads as many bytes as its source
-    size, and the rest of its row in `data` stays 0. Returns pairs of lanes and the granules that these lanes have
-    read."""
+    """Reads the source of the lanes whose source size is smaller than the copy size. Each lane reads as many bytes as
+    its source size, and the rest of its row in `data` stays 0. Returns pairs (lanes, granules that these lanes
+    read)."""
     image = data.view(np.uint8)
     read = []
     for byte in range(int(wanted[lanes].max()) if len(lanes) else 0):
@@ -114,8 +114,8 @@ def read_bytes(
 
 
 def copy_arrive(code: Code, ins: PtxInstruction) -> Op:
-    """`cp.async.mbarrier.arrive{.noinc}` arrives once the thread's copies are complete. Without `.noinc` it first
-    raises the pending count of the mbarrier (PTX ISA)."""
+    """Implements `cp.async.mbarrier.arrive{.noinc}`: each thread arrives once its copies are complete. Without
+    `.noinc`, the instruction also increments the pending count of the mbarrier at once (PTX ISA)."""
     counted = "noinc" in ins.opcode
     site = code.site
 
@@ -157,13 +157,13 @@ def change(code: Code, ins: PtxInstruction, action: str, space: str) -> Op:
 
 
 def order_of(ins: PtxInstruction) -> ArrivalOrder:
-    """The scope and the relaxed flag of an mbarrier operation. The scope is the cluster if the opcode names it, else
-    the block."""
+    """Returns the scope of an mbarrier operation, and whether it is relaxed. The scope is the cluster if the opcode
+    contains `.cluster`, else the block."""
     return ArrivalOrder(CLUSTER if "cluster" in ins.opcode else BLOCK, "relaxed" in ins.opcode)
 
 
 def arrive(code: Code, ins: PtxInstruction, space: str) -> Op:
-    """`mbarrier.arrive{.expect_tx} {state,} [addr]{, count}`."""
+    """Implements `mbarrier.arrive{.expect_tx} {state,} [addr]{, count}`."""
     expects = "expect_tx" in ins.opcode
     has_state = isinstance(ins.operands[0], Register)
     operands = ins.operands[1:] if has_state else ins.operands
@@ -176,7 +176,7 @@ def arrive(code: Code, ins: PtxInstruction, space: str) -> Op:
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         amount = 1 if count is None else v[count]
         if d is not None:
-            # A state has a meaning only for an mbarrier of the thread's own block.
+            # Only an arrival at an mbarrier of the thread's own block may return a state.
             g.wave.mbarriers.place(g, memory, address, site, own=True)
         # The expected bytes are added before the arrival, so that the phase cannot complete in between (PTX ISA,
         # "mbarrier.arrive.expect_tx").
@@ -191,7 +191,7 @@ def arrive(code: Code, ins: PtxInstruction, space: str) -> Op:
 
 
 def wait(code: Code, ins: PtxInstruction, space: str) -> Op:
-    """`mbarrier.{test,try}_wait{.parity} p, [addr], state{, time limit}`."""
+    """Implements `mbarrier.{test,try}_wait{.parity} p, [addr], state{, time limit}`."""
     parity, order = "parity" in ins.opcode, order_of(ins)
     state = code.read(ins.operands[2], "u32" if parity else "b64")
     d = code.write(ins.operands[0], "pred")
@@ -211,14 +211,14 @@ def wait(code: Code, ins: PtxInstruction, space: str) -> Op:
         test(v, g)
         refused = g.wave.mbarriers.refused[g.index()]
         if refused.any():
-            v[d][refused] = True  # The fault is reported. A run that collects findings must not wait for ever.
+            v[d][refused] = True  # The fault is reported. If findings are collected, the run must still end.
 
     return run
 
 
 @instruction("mbarrier.try_wait", effect=True, sync="barrier")
 def try_wait(code: Code, ins: PtxInstruction) -> Op:
-    """`mbarrier.try_wait` may wait: threads stay at the instruction until the phase is complete."""
+    """Implements `mbarrier.try_wait`. Threads may wait at this instruction until the phase is complete."""
     parity = "parity" in ins.opcode
     base, offset = code.address(ins.operands[1])
     state = code.read(ins.operands[2], "u32" if parity else "b64")

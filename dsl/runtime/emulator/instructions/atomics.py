@@ -1,4 +1,4 @@
-"""atom and red (PTX ISA 9.7.13.8, 9.7.13.10)."""
+"""Implements `atom` and `red` (PTX ISA 9.7.13.8, 9.7.13.10)."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def red(code: Code, ins: PtxInstruction) -> Op:
 
 
 def unchanged(step: Any, cells: Any, operand: Any, new: Any) -> Any:
-    """A mask of the elements of `cells` that the operation would leave as they are."""
+    """Returns a mask of the elements of `cells` that the operation would not change."""
     after = np.where(cells == operand, new, cells) if new is not None else step(cells, operand)
-    # The comparison is of bits, as NaN equals no number.
+    # Bits are compared, since a NaN does not equal itself.
     bits = f"u{cells.dtype.itemsize}"
     return after.view(bits) == cells.view(bits)
 
 
 def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: Any) -> None:
-    """Records that an atomic operation has run. `before` has the old values if threads may see writes to the space late
-    (`delays.py`), else None."""
+    """Records that an atomic operation has run. If later loads may still return old values (`delays.py`), `before`
+    contains the old values. Otherwise, it is None."""
     if memory.delays is None or before is None:
         memory.changes += 1
         return
@@ -46,14 +46,14 @@ def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: A
 
 
 def parts_of(operand: Operand | None, count: int) -> list[Operand | None]:
-    """The elements of a vector operand. If the operand is missing or `_`, each element is None."""
+    """Returns the elements of a vector operand. If the operand is missing or `_`, each element is None."""
     if isinstance(operand, Vector):
         return list(operand.items)
     return [operand] if count == 1 else [None] * count
 
 
 def result_entry(code: Code, target: Operand | None, held: str) -> int | None:
-    """The frame entry that receives the old value. None if no instruction reads the old value."""
+    """Returns the frame entry for the old value, or None if no instruction reads the old value."""
     # A register that occurs only once in the text is never read.
     if target is None or (isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1)):
         return None
@@ -61,7 +61,8 @@ def result_entry(code: Code, target: Operand | None, held: str) -> int | None:
 
 
 def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
-    """`atom` or `red`. The elements of a vector are separate operations, done one after another (PTX ISA "atom")."""
+    """Builds `atom` or `red`. Each element of a vector is a separate atomic operation (PTX ISA "atom"), and they run
+    one after another."""
     words = ins.opcode[1:]
     name = next(word for word in words if word in OPERATIONS or word == "cas")
     type_name = words[-1]
@@ -101,14 +102,14 @@ class Element:
     def run(
         self, v: Values, g: Any, memory: Space, address: Any, operand: Any, replacement: Any, d: int | None
     ) -> None:
-        """Runs the operation for all lanes. `replacement` is the new value of a compare-and-swap. `d` is the entry for
-        the old value."""
+        """Runs the operation for all lanes. `replacement` is the new value of a compare-and-swap. `d` is the frame
+        entry for the old value, or None."""
         site, dtype, strong = self.site, self.dtype, self.strong
         place = memory.place(address, dtype.itemsize, g, site, True, None)
         memory.shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True)
         index = place.index if place.index is not None else place.start + np.arange(g.n)
         memory.count_atomic(index, dtype.itemsize, g, site)
-        # The ISA leaves the order of the lanes open. A seed permutes it.
+        # The ISA leaves the order of the lanes open. With a seed, the order is random.
         order = g.wave.atomic_order(g.n)
         earlier: Any = None
         late: Any = None
@@ -119,7 +120,8 @@ class Element:
             )
             if late is not None:
                 order = np.arange(g.n)[order]
-                # A late lane counts as executed before the last write. It changed nothing then, so it does nothing now.
+                # A lane with the old value counts as executed before the last write. It changed nothing then, so it is
+                # skipped now.
                 order = order[~late[order]]
         before = None if delays is None else memory.load(place, dtype, 1).copy()
         new = None if replacement is None else replacement[order]

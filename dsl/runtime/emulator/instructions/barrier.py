@@ -1,4 +1,4 @@
-"""The operands of block barriers and cluster barriers (PTX ISA 9.7.13.1 to 9.7.13.4).
+"""Reads the operands of block barriers and cluster barriers (PTX ISA 9.7.13.1 to 9.7.13.4).
 
 `rendezvous.py` synchronises the threads.
 """
@@ -35,7 +35,8 @@ def participants(code: Code, operands: tuple[Operand, ...]) -> tuple[int, int | 
 
 
 def reduction(code: Code, ins: PtxInstruction, words: list[str], aligned: bool) -> Op:
-    """`bar.red.{and,or,popc} d, a{, b}, c` returns the reduced predicate to each thread of the barrier."""
+    """Implements `bar.red.{and,or,popc} d, a{, b}, c`, which reduces the predicate c over all threads of the
+    barrier."""
     kind = words[1]
     number, count = participants(code, ins.operands[1:-1])
     flag, negated = code.predicate(ins.operands[-1])
@@ -55,13 +56,15 @@ def reduction(code: Code, ins: PtxInstruction, words: list[str], aligned: bool) 
 
 
 def reduced(kind: str, votes: Any, present: Any) -> Any:
-    """The result of a reduction: `present` threads have arrived, and the predicate is true in `votes` threads."""
+    """Returns the result of a reduction. `present` threads have arrived, and the predicate is true in `votes` of
+    them."""
     if kind == "popc":
         return votes
     return votes == present if kind == "and" else votes > 0
 
 
 def cluster_barrier(code: Code, words: list[str]) -> Op:
-    """`barrier.cluster.{arrive,wait}`. With `.relaxed` the arrival does not publish what the thread wrote."""
+    """Implements `barrier.cluster.{arrive,wait}`. A `.relaxed` arrival does not order the thread's writes before the
+    barrier."""
     code.record.barrier = BarrierOperands(f"cluster.{words[0]}", "aligned" in words, orders="relaxed" not in words)
     return nothing

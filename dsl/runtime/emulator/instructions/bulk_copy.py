@@ -1,5 +1,6 @@
-"""cp.async.bulk and cp.reduce.async.bulk of contiguous ranges of global memory. The emulator runs each copy as a tensor
-copy of one row, with a map that is made from the operands. So all checks of tensor copies apply to bulk copies."""
+"""Implements `cp.async.bulk` and `cp.reduce.async.bulk` between global and shared memory. The emulator runs each copy
+as a tensor copy of one row, with a map that it creates from the operands. So all checks of tensor copies apply to bulk
+copies."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ class BulkOperands:
         self.site = code.site
 
     def ranges(self, v: Values, g: Any, write: bool) -> list[tuple[int, PlacedMap, Any, Any]]:
-        """The copies of the lanes whose size is above 0, as tuples (lane, map, group, offset). The map describes the
-        lane's range of global memory. The group has only the lane. The offset is in the wave's shared memory.
+        """Returns a tuple (lane, map, group, offset) for each lane whose size is above 0. The map describes the lane's
+        range of global memory. The group contains only this lane. The offset is in the wave's shared memory.
 
-        `write` means that the copy writes shared memory.
+        `write` is true if the copy writes shared memory.
         """
         base, offset = self.outside
         outside = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
@@ -65,7 +66,7 @@ class BulkOperands:
 
 @instruction("cp.async.bulk.shared::cluster", "cp.async.bulk.shared::cta", effect=True)
 def load(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [src], size, [mbarrier]{, blocks}`"""
+    """The operands are `[dst], [src], size, [mbarrier]{, mask of blocks}`."""
     operands = BulkOperands(code, ins.operands[1], ins.operands[0], ins.operands[2])
     barrier, site = code.address(ins.operands[3]), code.site
     mask = code.read(ins.operands[4], "u16") if "multicast::cluster" in ins.opcode else None
@@ -92,7 +93,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("cp.async.bulk.global", "cp.reduce.async.bulk.global", effect=True)
 def store(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [src], size`"""
+    """The operands are `[dst], [src], size`."""
     operands, site = BulkOperands(code, ins.operands[0], ins.operands[1], ins.operands[2]), code.site
     reduction = reduction_of(ins.opcode)
 

@@ -1,5 +1,5 @@
-"""cp.async.bulk and cp.reduce.async.bulk within a cluster, st.async and red.async (PTX ISA 9.7.9.12, 9.7.9.25.4 and
-9.7.13.7)."""
+"""Implements `st.async`, `red.async`, and within a cluster `cp.async.bulk` and `cp.reduce.async.bulk` (PTX ISA
+9.7.9.12, 9.7.9.25.4 and 9.7.13.7)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from .tensor_copy import shared_addresses
 
 
 def fault(g: Any, site: Site, bad: Any, kind: Kind, message: str) -> None:
-    """Reports the first of the lanes in `bad` and raises BadLanes, so that none of them runs the instruction."""
+    """Reports the first lane of the mask `bad` and raises BadLanes, so that no lane of the mask runs the
+    instruction."""
     if bad.any():
         refuse(kind, message, g, bad, site)
 
 
 def blocks_away(addresses: Any, g: Any, memory: SharedSpace, site: Site) -> tuple[Any, Any]:
-    """Two arrays for addresses of the cluster's shared memory. The first has the number of blocks from the lane's own
-    block to the block of the address. This number may be negative. The second has the offsets in the shared memory of
-    the addressed blocks."""
+    """Splits addresses of the cluster's shared memory into two arrays. The first contains the rank of the addressed
+    block minus the rank of the lane's own block. The second contains the offset in the addressed block's shared
+    memory."""
     rank = addresses >> RANK_SHIFT
     memory.check_rank(rank, g, site)
     away = np.where(rank == 0, 0, rank - 1 - g.lane("rank").astype(np.int64))
@@ -44,7 +45,7 @@ class ClusterOperands:
         self.site, self.by_proxy, self.is_remote = site, by_proxy, is_remote
 
     def found(self, g: Any, targets: Any, barriers: Any, size: int) -> tuple[Any, list[int]]:
-        """The offsets of the destinations in the wave's shared memory, and the numbers of their mbarriers. Each
+        """Returns the offsets of the destinations in the wave's shared memory, and the numbers of their mbarriers. Each
         destination has `size` bytes."""
         memory, site = g.wave.spaces["shared"], self.site
         away, offsets = blocks_away(targets, g, memory, site)
@@ -65,7 +66,7 @@ class ClusterOperands:
 
 @instruction("cp.async.bulk.shared::cluster.shared::cta", "cp.reduce.async.bulk.shared::cluster", effect=True)
 def copy(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [src], size, [mbarrier]`"""
+    """The operands are `[dst], [src], size, [mbarrier]`."""
     site, reduction = code.site, reduction_of(ins.opcode)
     target, source, barrier = (code.address(ins.operands[at]) for at in (0, 1, 3))
     count = code.read(ins.operands[2], "u32")
@@ -100,7 +101,7 @@ def copy(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("st.async", "red.async", effect=True)
 def store(code: Code, ins: PtxInstruction) -> Op:
-    """`[a], b, [mbarrier]`"""
+    """The operands are `[a], b, [mbarrier]`, where b is the value to store."""
     site, reduction = code.site, reduction_of(ins.opcode)
     target, barrier = code.address(ins.operands[0]), code.address(ins.operands[2])
     dtype = np.dtype(DTYPES[f"u{ins.opcode[-1][1:]}"])

@@ -1,4 +1,4 @@
-"""Comparison and selection: setp, set, selp, slct (PTX ISA 9.7.6, 9.7.7)."""
+"""Implements comparison and selection: setp, set, selp, slct (PTX ISA 9.7.6, 9.7.7)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ BOOLEANS: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xo
 
 
 def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[..., Any]]:
-    """The type with which the operands are read, and a function that compares two arrays and returns an array of
+    """Returns the type as which the operands are read, and a function that compares two arrays and returns an array of
     bools."""
     if type_name[0] in "sub" and type_name not in {"bf16", "bf16x2"}:
         if test in UNSIGNED_ORDER:
             return "u" + type_name[1:], COMPARISONS[UNSIGNED_ORDER[test]]
         return type_name, COMPARISONS[test]
     dtype = type_name.removesuffix("x2")
-    # numpy's ufunc is used directly, except for `ne`. With a NaN operand, `ne` is true in numpy and false in PTX.
+    # These comparisons use numpy's ufunc. With a NaN operand, `ne` is true in numpy and false in PTX.
     if type_name in {"f32", "f64"} and not ftz and test in COMPARISONS and test != "ne":
         return type_name, COMPARISONS[test]
     return type_name, lambda a, b: numerics.compare(a, b, test, dtype, ftz)
 
 
 def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) -> Callable[[Values, Any], Any]:
-    """A function that evaluates `CmpOp{.BoolOp}{.ftz}.type` on the operands `a, b{, c}`. It returns the predicate p, or
-    the predicate q if its argument `negate` is true."""
+    """Returns a function that evaluates `CmpOp{.BoolOp}{.ftz}.type` on the operands `a, b{, c}`. It returns the
+    predicate p, or the predicate q if its argument `negate` is true."""
     boolean = next((word for word in words if word in BOOLEANS), None)
     seen, compare = comparison(words[-1], words[0], "ftz" in words)
     a, b = (code.read(operand, seen) for operand in operands[:2])
@@ -54,8 +54,8 @@ def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) 
 
 @instruction("setp")
 def setp(code: Code, ins: PtxInstruction) -> Op:
-    """`setp p|q`. q is the negated comparison, combined with c. A packed comparison gives one predicate for each
-    half."""
+    """Implements `setp p|q`. q is the negated comparison, combined with c. A packed comparison gives one predicate for
+    each half."""
     target = ins.operands[0]
     words = ins.opcode[1:]
     test = combined(code, words, ins.operands[1:])
@@ -92,8 +92,8 @@ ONES = {"u32": 0xFFFFFFFF, "s32": -1, "f32": 1.0, "f16": 1.0, "bf16": 0x3F80, "u
 
 @instruction("set")
 def set_value(code: Code, ins: PtxInstruction) -> Op:
-    """`set.CmpOp…dtype.stype` writes all ones, or 1.0 if the destination is a float. Packed sources give one value for
-    each half."""
+    """Implements `set.CmpOp…dtype.stype`: if the comparison is true, writes all ones, or 1.0 to a float destination,
+    and otherwise 0. Packed sources give one value for each half."""
     *words, result_type, source_type = ins.opcode[1:]
     if source_type in PACKED and result_type not in PACKED:
         # The integer result of a packed comparison has two halves, one for each half of the sources.

@@ -1,4 +1,4 @@
-"""trap, brkpt, nanosleep, and calls of the driver's functions (PTX ISA 9.7.12, 9.7.19)."""
+"""Implements trap, brkpt, nanosleep, and calls of the driver's functions (PTX ISA 9.7.12, 9.7.19)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pause(code: Code, ins: PtxInstruction) -> Op:
 
 
 def argument_reader(code: Code, operand: Operand, index: int) -> Any:
-    """A function of (values, group) that returns an argument of a call, of 64 bits, for each lane."""
+    """Returns a function of (values, group) that returns a 64-bit argument of a call for each lane."""
     if not isinstance(operand, ArgumentList):
         raise code.error("unknown form of a call")
     item = operand.items[index]
@@ -48,7 +48,7 @@ def argument_reader(code: Code, operand: Operand, index: int) -> Any:
 
 
 def result_writer(code: Code, operand: Operand) -> Op:
-    """An op that writes 1 to the return variable of a call. It does nothing if the call has no return variable."""
+    """Returns a closure that writes 1 to the return variable of a call, if the call has one."""
     if not isinstance(operand, ArgumentList) or not operand.items:
         return nothing
     base, _ = code.address(PtxAddress(operand.items[0]))  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def result_writer(code: Code, operand: Operand) -> Op:
 
 @instruction("call", effect=True)
 def call(code: Code, ins: PtxInstruction) -> Op:
-    """Builds a call that remains after inlining. The called function is vprintf or __assertfail of the driver."""
+    """Builds a call that remains after inlining. The called function must be the driver's vprintf or __assertfail."""
     names = [operand.name for operand in ins.operands if isinstance(operand, Register)]
     name = names[0] if names else ""
     arguments = ins.operands[-1]

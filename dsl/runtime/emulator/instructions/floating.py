@@ -1,4 +1,4 @@
-"""Floating point arithmetic (PTX ISA 9.7.3, 9.7.4): closures that call functions of `numerics` and `approximations`."""
+"""Implements floating point arithmetic (PTX ISA 9.7.3, 9.7.4) with the functions of `numerics` and `approximations`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ MODIFIERS = ROUNDINGS | {"ftz", "sat", "relu", "approx", "full", "NaN", "xorsign
 
 
 def element(type_name: str) -> str:
-    """The element type of a type that may be packed."""
+    """Returns the element type of a type that may be packed: f16 for f16x2 and for f16."""
     return type_name.removesuffix("x2")
 
 
 def split(ins: PtxInstruction) -> tuple[set[str], str, str]:
-    """The modifiers, the rounding and the type of a float instruction."""
+    """Returns the modifiers, the rounding mode (rn by default) and the type of a float instruction."""
     modifiers, types = take_modifiers(ins, MODIFIERS)
     return modifiers, next(iter(modifiers & ROUNDINGS), "rn"), types[0]
 
 
 def narrow_sources(ins: PtxInstruction) -> str:
-    """The 16-bit type of the narrow sources of `add.f32.f16 d, a, c` and similar instructions. It is empty for other
-    instructions. The narrow sources are a, and for fma also b. They are widened to f32 (PTX ISA 8.6, sm_100)."""
+    """Returns the 16-bit source type of mixed instructions, f16 for `add.f32.f16 d, a, c`, and "" for other
+    instructions. Only a, and for fma also b, has this type. It is widened to f32 (PTX ISA 8.6, sm_100)."""
     narrow = ins.opcode[-1]
     is_mixed = ins.opcode[0] in ("add", "sub", "fma") and ins.opcode[-2] == "f32" and narrow in ("f16", "bf16")
     return narrow if is_mixed else ""
@@ -45,8 +45,8 @@ CANONICAL_NAN = np.array([0x7FFFFFFF], np.uint32).view(np.float32)
 
 
 def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
-    """add, sub or mul of f32, rounded to nearest. The ufunc writes straight into the destination, then NaN results
-    become canonical."""
+    """Builds add, sub or mul of f32, rounded to nearest. The ufunc writes directly to the destination. Then each NaN is
+    replaced by the canonical NaN."""
 
     def run(v: Values, g: Any) -> None:
         out = v[d]
@@ -59,7 +59,7 @@ def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
 
 
 def binary_float(code: Code, ins: PtxInstruction) -> Op:
-    """add, sub or mul of floats."""
+    """Builds add, sub or mul of floats."""
     kind, narrow = ins.opcode[0], narrow_sources(ins)
     modifiers, rounding, type_name = split(ins)
     a, b = [code.read(o, t) for o, t in zip(ins.operands[1:], (narrow or type_name, type_name), strict=True)]
@@ -110,7 +110,7 @@ def special_function(code: Code, ins: PtxInstruction) -> Op:
 
 
 def float_extreme(code: Code, ins: PtxInstruction) -> Op:
-    """min or max of two or three sources."""
+    """Builds min or max of two or three sources."""
     modifiers, _, type_name = split(ins)
     sources = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
@@ -127,7 +127,7 @@ def float_extreme(code: Code, ins: PtxInstruction) -> Op:
 
 
 def float_sign(code: Code, ins: PtxInstruction) -> Op:
-    """abs or neg. `abs` is the opcode here, not a modifier."""
+    """Builds abs or neg."""
     type_name, ftz = ins.opcode[-1], "ftz" in ins.opcode
     function = numerics.abs if ins.opcode[0] == "abs" else numerics.neg
     change = partial(function, dtype=element(type_name), ftz=ftz)

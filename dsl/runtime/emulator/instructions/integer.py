@@ -1,4 +1,4 @@
-"""Integer arithmetic, logic, shifts and bit fields (PTX ISA 9.7.1, 9.7.2, 9.7.8)."""
+"""Implements integer arithmetic, logic, shifts and bit fields (PTX ISA 9.7.1, 9.7.2, 9.7.8)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..reductions import UFUNCS
 from .floating import binary_float, float_divide, float_extreme, float_sign, fused
 from .registry import computed, constant_of, instruction, into
 
-# The condition code register CC.CF (PTX ISA 9.7.2). It is a named predicate, so that it is tracked like other
-# registers.
+# The condition code register CC.CF (PTX ISA 9.7.2). It is declared as a predicate register, so that it is tracked like
+# other registers.
 CARRY = "%carry"
 
 
@@ -49,8 +49,7 @@ def add_sub(code: Code, ins: PtxInstruction) -> Op:
 
 
 def with_carry(code: Code, ins: PtxInstruction, function: Callable[..., Any]) -> Op:
-    """An operation that uses the condition code register. `addc`, `subc` and `madc` read that register, and `.cc`
-    writes it."""
+    """Builds an instruction that uses the carry flag. `addc`, `subc` and `madc` read the flag, and `.cc` writes it."""
     seen = unsigned(ins.opcode[-1])
     code.registers.setdefault(CARRY, "pred")
     sources = reads(code, ins, [seen] * (len(ins.operands) - 1))
@@ -95,8 +94,8 @@ def mul(code: Code, ins: PtxInstruction) -> Op:
 
 
 def product24(a: Any, b: Any, mode: str, type_name: str) -> Any:
-    """The low or high 32 bits of the 48-bit product of two 24-bit integers (PTX ISA "mul24"). Each integer is the low
-    24 bits of its operand."""
+    """Multiplies the low 24 bits of the two operands. Returns the low or the high 32 bits of the 48-bit product (PTX
+    ISA "mul24")."""
     if type_name == "s32":
         x, y = ((value.view(np.int32) << 8 >> 8).astype(np.int64) for value in (a, b))
     else:
@@ -154,8 +153,8 @@ def complement(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("shl", "shr")
 def shift(code: Code, ins: PtxInstruction) -> Op:
-    """`shl` or `shr`. PTX clamps counts to the width. numpy gives the same results: 0 or the sign bits for counts past
-    the width."""
+    """Implements `shl` and `shr`. PTX clamps shift counts to the width. For a count of the width or more, numpy also
+    returns 0 or copies of the sign bit."""
     left, type_name = ins.opcode[0] == "shl", ins.opcode[-1]
     seen = type_name if type_name[0] == "s" and not left else unsigned(type_name)
     width = int(type_name[1:])
@@ -222,8 +221,8 @@ def divide(code: Code, ins: PtxInstruction) -> Op:
     return run
 
 
-# Instructions that compute one function: the types of the sources, where T is the opcode's type read as unsigned, the
-# type of the result, and the function, given the words of the opcode.
+# Instructions that compute one function. Each value contains the types of the sources, the type of the result, and a
+# function from the words of the opcode to the numpy function. T is the unsigned type of the opcode's width.
 COMPUTED: dict[str, tuple[str, str, Callable[[tuple[str, ...]], Callable[..., Any]]]] = {
     "popc": ("T", "u32", lambda words: integers.popc),
     "clz": ("T", "u32", lambda words: partial(integers.clz, dtype=words[-1])),
@@ -257,8 +256,8 @@ def one_function(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("lop3")
 def lop3(code: Code, ins: PtxInstruction) -> Op:
-    """`lop3.b32 d, a, b, c, lut`. The form `lop3.{and,or}.b32 d|p, …, q` is not supported, as LLVM and nvcc do not emit
-    it."""
+    """Implements `lop3.b32 d, a, b, c, lut`. The form `lop3.{and,or}.b32 d|p, …, q` is not supported, since LLVM and
+    nvcc do not emit it."""
     table = partial(integers.lop3, lut=constant_of(ins.operands[4]))
     sources = [code.read(operand, "u32") for operand in ins.operands[1:4]]
     return computed(table, code.write(ins.operands[0], "u32"), sources)

@@ -1,4 +1,4 @@
-"""ld, st, atom, red, fences and prefetches (PTX ISA 9.7.9, 9.7.13)."""
+"""Implements ld, st, fences and prefetches (PTX ISA 9.7.9, 9.7.13)."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ Body = Callable[[Values, Any, Space, Any], None]
 
 
 def state_space(words: tuple[str, ...]) -> str:
-    """The state space that an opcode names: global, shared, local, const or param. It is "generic" if the opcode names
+    """Returns the state space that an opcode names: global, shared, local, const or param, or "generic" if it names
     none."""
     return next((space for word in words if (space := word.split("::")[0]) in SPACES), "generic")
 
 
 def strong_access(words: tuple[str, ...], size: int, observes: bool = True) -> Strong:
-    """The strong access that an opcode describes. `size` is the size of one element."""
+    """Returns the strong access that an opcode describes. `size` is the size of one element in bytes."""
     orders = set(words)
     acquires, releases = bool(orders & {"acquire", "acq_rel"}), bool(orders & {"release", "acq_rel"})
     return Strong(scope_of(words), size, acquires, releases, observes)
 
 
 def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
-    """A closure that finds the space and the lanes' addresses, then runs `body(values, group, space, address)`."""
+    """Returns a closure that computes the space and the lanes' addresses, then calls `body(values, group, space,
+    address)`."""
     if space == "generic":
         space = space_of_symbol(code, operand)
     return SpaceAccess(space, *code.address(operand), body, code.record.entries, code.record.written_entries)
@@ -45,10 +46,11 @@ def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
 
 @dataclass(frozen=True, slots=True)
 class SpaceAccess:
-    """An access through addresses of any space. If generic addresses lie in several spaces, each space is accessed
-    separately. A lane whose access is impossible is reported and gets zeros. The other lanes continue.
+    """A memory access in any state space. If the generic addresses of the lanes lie in several spaces, each space is
+    accessed separately. If the access of a lane is invalid, it is reported, and the lane gets zeros. The other lanes
+    continue.
 
-    This is a class, not a closure: a closure that refers to itself keeps its whole program alive until a garbage
+    This is a class, since a closure that refers to itself would keep the whole program alive until a garbage
     collection.
     """
 
@@ -85,7 +87,8 @@ class SpaceAccess:
 
 
 def space_of_symbol(code: Code, operand: Operand) -> str:
-    """The space of the variable that a generic address names. It is "generic" if the address names no variable."""
+    """Returns the state space of the variable that a generic address names, or "generic" if the address names no
+    variable."""
     name = getattr(operand.base, "name", "") if isinstance(operand, PtxAddress) else ""
     variable = code.variables.get(name)
     return "generic" if variable is None else {"param": "local"}.get(variable.space, variable.space)
@@ -96,7 +99,8 @@ def vector_items(operand: Operand) -> tuple[Operand, ...]:
 
 
 def parameters(code: Code, operand: Operand, type_name: str, count: int) -> list[int]:
-    """The constant entries of adjacent values in a kernel parameter. Empty if the address names no parameter."""
+    """Returns the frame entries of `count` adjacent values in a kernel parameter, or [] if the address names no
+    parameter."""
     assert isinstance(operand, PtxAddress)
     if operand.base is None or operand.base.name not in code.parameter_names:
         return []
@@ -126,8 +130,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, size, g, site, False, g.launch.counters_of(site))
         if memory.shadow is not None and not place.unwritten:
-            # Old code uses volatile accesses to shared memory to exchange data between the lanes of a warp without a
-            # barrier.
+            # In old code, the lanes of a warp exchange data by volatile accesses to shared memory, without a barrier.
             if volatile and memory.shadow.name == "shared":
                 memory.shadow.volatile(kind, place, g, site)
             guesses = kind == PLAIN_READ and site.number in g.launch.program.guesses
@@ -150,13 +153,14 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 
 def as_heard(strong: Strong, site: Site, g: Any) -> Strong:
-    """The access `strong`. If no instruction uses the value that is read, `heard` is false, since such a read alone
-    orders nothing."""
+    """Returns the access `strong`. Sets `heard` to false if no instruction uses the value that is read, since such a
+    read alone synchronises nothing."""
     return replace(strong, heard=False) if site.number in g.launch.program.answers.unheard else strong
 
 
 def names_variable(code: Code, operand: Operand) -> bool:
-    """Whether the operand is the address of a `.param` variable of a call. These variables lie in local memory."""
+    """Checks whether the operand is the address of a `.param` variable of a call. These variables lie in local
+    memory."""
     return isinstance(operand, PtxAddress) and getattr(operand.base, "name", None) in code.variables
 
 
@@ -203,11 +207,11 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("membar", "fence", effect=True)
 def fence(code: Code, ins: PtxInstruction) -> Op:
-    """Orders the earlier accesses of the thread before its later strong operations. A fence of the asynchronous proxy
-    orders earlier writes before the accesses of products and tensor copies (`products.py`). Fences of other proxies
-    order nothing here.
+    """Implements `fence` and `membar`. A fence orders the earlier accesses of the thread before its later strong
+    operations. `fence.proxy.async` orders earlier writes before the accesses of wgmma and TMA (`products.py`). Fences
+    of other proxies have no effect here.
 
-    `fence.mbarrier_init` is meant for relaxed arrivals at a cluster barrier. Here this fence orders all earlier
+    `fence.mbarrier_init` must precede relaxed arrivals at a cluster barrier. The emulator lets it order all earlier
     accesses before such arrivals.
     """
     if "proxy" in ins.opcode:
@@ -231,7 +235,7 @@ def fence(code: Code, ins: PtxInstruction) -> Op:
 
 
 def proxy_fence(name: str) -> Op:
-    # A fence that names no space is for shared and global memory (PTX ISA, "fence.proxy.async").
+    # A fence that names no space affects shared and global memory (PTX ISA, "fence.proxy.async").
     is_shared, is_global = name.startswith("async") and name != "async.global", name in {"async", "async.global"}
 
     def run(v: Values, g: Any) -> None:
@@ -244,7 +248,7 @@ def proxy_fence(name: str) -> Op:
 
 
 def nothing(v: Values, g: Any) -> None:
-    """Runs an instruction that does not change what a program computes."""
+    """Does nothing, for instructions that do not affect the results of a program."""
 
 
 @instruction("prefetch", "prefetchu", "applypriority", "discard", "pmevent", "createpolicy")
@@ -261,8 +265,8 @@ def hint(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("griddepcontrol", effect=True)
 def grid_control(code: Code, ins: PtxInstruction) -> Op:
-    """`griddepcontrol`. `launch_dependents` states when the next launch may start, and it orders nothing. `overlap.py`
-    explains `wait`."""
+    """Implements `griddepcontrol`. `launch_dependents` lets the next launch start early, and orders no accesses.
+    `overlap.py` explains `wait`."""
     if "wait" not in ins.opcode:
         return nothing
     site = code.site

@@ -1,4 +1,4 @@
-"""mov, cvt, cvta, isspacep, mapa, clocks (PTX ISA 9.7.9)."""
+"""Implements mov, cvt, cvta, isspacep, mapa, getctarank and reads of clocks (PTX ISA 9.7.9)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def mov(code: Code, ins: PtxInstruction) -> Op:
 
 
 def move_vector(code: Code, target: Operand, source: Operand, type_name: str) -> Op:
-    """`mov.v4.b32 d, a`. Each operand is a vector register or a list. A special register gives its x, y and z, then
-    0."""
+    """Implements `mov.v4.b32 d, a`. The operands are lists of registers. The source may also be a special register such
+    as `%tid`, whose elements are x, y, z and 0."""
     targets = vector_items(target)
     sources = vector_items(source)
     if len(sources) == 1:
@@ -61,7 +61,7 @@ def copy(d: int, a: int) -> Op:
 
 
 def read_clock(code: Code, ins: PtxInstruction, type_name: str) -> Op:
-    """Reads a clock. Clocks count the turns of a warp (`logical_time.py`)."""
+    """Reads a clock register. Clocks count the instructions of a warp, not time (`logical_time.py`)."""
     d = code.write(ins.operands[0], type_name)
 
     def run(v: Values, g: Any) -> None:
@@ -75,7 +75,7 @@ def part_type(total: str, parts: int) -> str:
 
 
 def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
-    """`mov.b32 d, {a, b}`. The first item is the least significant part."""
+    """Implements `mov.b32 d, {a, b}`. a becomes the least significant part of d."""
     part = part_type(ins.opcode[-1], len(source.items))
     sources = [code.read(item, part) for item in source.items]
     d = code.write(ins.operands[0], ins.opcode[-1])
@@ -84,7 +84,7 @@ def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
     def run(v: Values, g: Any) -> None:
         columns = [v[entry] for entry in sources]
         out = v[d].view(dtype).reshape(-1, count)
-        # A source may lie in the destination's row. Without a copy this source would be overwritten before it is read.
+        # A source may be a part of the destination register. Without a copy, it would be overwritten before it is read.
         if any(column.base is not None and np.may_share_memory(column, out) for column in columns):
             columns = [column.copy() for column in columns]
         for index, column in enumerate(columns):
@@ -162,8 +162,8 @@ def truncate_or_extend(d: int, a: int, result: str) -> Op:
 def pack_converted(
     code: Code, ins: PtxInstruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
 ) -> Op:
-    """`cvt.rn.f16x2.f32 d, a, b`. a becomes the upper half of d. The source of a conversion to or from two fp8, which
-    fill 16 bits, may also be one packed register."""
+    """Implements conversions to packed types, such as `cvt.rn.f16x2.f32 d, a, b`. a becomes the upper half of d. A
+    conversion to or from fp8 may have one packed source, as in `cvt.rn.f16x2.e4m3x2 d, a`."""
     kind, element = result.removesuffix("x2"), source.removesuffix("x2")
     to_fp8 = kind in {"e4m3", "e5m2"}
 
@@ -194,8 +194,8 @@ def pack_converted(
 
 @instruction("cvt.pack")
 def cvt_pack(code: Code, ins: PtxInstruction) -> Op:
-    """`cvt.pack.sat.convertType.s32{.b32} d, a, b{, c}` puts a above b, and both above the low part of c (PTX ISA
-    "cvt.pack")."""
+    """Implements `cvt.pack.sat.convertType.s32{.b32} d, a, b{, c}`. In d, the bits of a are above those of b, and both
+    are above the low part of c (PTX ISA "cvt.pack")."""
     kind = ins.opcode[3]
     bits = int(kind[1:])
     limits = np.iinfo(DTYPES[kind])
@@ -217,8 +217,8 @@ WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const":
 
 @instruction("cvta")
 def cvta(code: Code, ins: PtxInstruction) -> Op:
-    """Converts between generic addresses and addresses of a space. Shared and local addresses are offsets in their
-    windows. Global, const and param addresses are already generic."""
+    """Converts between generic addresses and addresses of a state space. Shared and local addresses are offsets in the
+    address windows of these spaces. Global, const and param addresses are already generic."""
     to_space = ins.opcode[1] == "to"
     space = ins.opcode[2 if to_space else 1].split("::")[0]
     type_name = ins.opcode[-1]
@@ -233,8 +233,8 @@ def cvta(code: Code, ins: PtxInstruction) -> Op:
 
 
 def parameter_address(d: int, a: int) -> Op:
-    """Widens the address of a parameter to a generic one. All parameters lie in the same 2^32 bytes of their space, so
-    the low 32 bits of an address suffice. LLVM keeps no more than 32 bits."""
+    """Converts the address of a parameter to a generic 64-bit address. Uses only the low 32 bits of the operand, since
+    LLVM keeps no more. They suffice, since all parameters lie within 2^32 bytes."""
 
     def run(v: Values, g: Any) -> None:
         first = g.launch.parameter_memory.address
@@ -255,7 +255,7 @@ def isspacep(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("mapa")
 def mapa(code: Code, ins: PtxInstruction) -> Op:
-    """The address of the same variable in another block of the cluster (PTX ISA "mapa")."""
+    """Computes the address of the same variable in another block of the cluster (PTX ISA "mapa")."""
     type_name = "u" + ins.opcode[-1][1:]
     generic = "shared::cluster" not in ins.opcode
     address = ins.operands[1]

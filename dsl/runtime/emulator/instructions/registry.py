@@ -1,5 +1,4 @@
-"""The table of instructions. It maps the first words of an opcode to the function that builds a closure for the
-instruction."""
+"""The table that maps the first words of an opcode to the function that builds a closure for the instruction."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ Builder = Callable[[Code, PtxInstruction], Op]
 
 @dataclass(frozen=True)
 class Row:
-    """An entry of the table. `effect` states that the instruction affects more than its destinations. With a guard,
-    such an instruction runs only for the lanes whose guard is true.
+    """An entry of the table. `effect` is true if the instruction affects more than its destination registers. With a
+    guard, such an instruction runs only for the lanes whose guard is true.
 
-    `sync` is the rendezvous with which the instruction starts ("warp" or "barrier"). `counts` is the counter that the
-    instruction raises.
+    If `sync` is "warp" or "barrier", threads wait for each other before the instruction runs (`rendezvous.py`).
+    `counts` is the name of the counter that the instruction increments.
     """
 
     build: Builder
@@ -35,7 +34,7 @@ ROWS: dict[str, Row] = {}
 
 
 def instruction(*names: str, effect: bool = False, sync: str = "", counts: str = "") -> Callable[[Builder], Builder]:
-    """Enters a builder into the table under `names`, the first words of its opcodes."""
+    """Decorates a builder: adds it to the table under `names`, the first words of its opcodes."""
 
     def enter(build: Builder) -> Builder:
         for name in names:
@@ -51,7 +50,7 @@ def row_of(ins: PtxInstruction) -> Row | None:
 
 @lru_cache(maxsize=1024)
 def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
-    """The row of the longest opcode prefix in the table."""
+    """Returns the row of the longest prefix of the opcode that is in the table, or None."""
     for length in range(len(opcode), 0, -1):
         row = ROWS.get(".".join(opcode[:length]))
         if row is not None:
@@ -60,13 +59,13 @@ def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
 
 
 def constant_of(operand: Operand) -> int:
-    """The value of an operand that the legal forms restrict to integer constants."""
+    """Returns the value of an operand, which the legal forms restrict to integer constants."""
     assert isinstance(operand, Integer)
     return operand.value
 
 
 def into(function: np.ufunc, d: int, *sources: int) -> Op:
-    """A closure that runs a ufunc. The ufunc writes straight into the destination's row, without a temporary array."""
+    """Returns a closure that runs a ufunc. The ufunc writes directly to the destination, without a temporary array."""
     if len(sources) == 1:
         (a,) = sources
 
@@ -83,7 +82,7 @@ def into(function: np.ufunc, d: int, *sources: int) -> Op:
 
 
 def computed(function: Callable[..., Any], d: int, sources: list[int]) -> Op:
-    """A closure for a function that returns a new array."""
+    """Returns a closure that calls `function` on the sources and copies the result to the destination."""
 
     def run(v: Values, g: Any) -> None:
         v[d][...] = function(*[v[source] for source in sources])
@@ -92,8 +91,8 @@ def computed(function: Callable[..., Any], d: int, sources: list[int]) -> Op:
 
 
 def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op:
-    """`@p op` for arithmetic. All threads compute the result, and only the threads whose guard is true keep it.
-    Computing for some of the lanes would need copies of their operands."""
+    """Builds `@p op` for arithmetic. All threads compute the result, and only the threads whose guard is true keep it.
+    Computing it for some lanes only would need copies of their operands."""
 
     def run(v: Values, g: Any) -> None:
         keep = v[guard] if negated else ~v[guard]
@@ -112,7 +111,7 @@ def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op
 
 
 def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], written: list[int]) -> Op:
-    """`@p op` for accesses to memory. Only the threads whose guard is true run it."""
+    """Builds `@p op` for instructions with side effects. Only the threads whose guard is true run it."""
 
     def run(v: Values, g: Any) -> None:
         active = ~v[guard] if negated else v[guard]
@@ -125,7 +124,7 @@ def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], w
 
 
 def take_modifiers(ins: PtxInstruction, known: set[str]) -> tuple[set[str], list[str]]:
-    """Splits the words after the first into the modifiers that are in `known` and the other words. Most of the other
-    words are types."""
+    """Splits the words of an opcode, except the first, into the modifiers that are in `known` and the other words. For
+    example, `cvt.rn.f16.f32` gives {rn} and [f16, f32]."""
     words = ins.opcode[1:]
     return {word for word in words if word in known}, [word for word in words if word not in known]

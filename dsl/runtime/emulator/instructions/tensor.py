@@ -1,5 +1,5 @@
-"""mma.sync, ldmatrix, stmatrix and movmatrix (PTX ISA 9.7.14). A whole warp executes each of these instructions
-together."""
+"""Implements mma.sync, ldmatrix, stmatrix and movmatrix (PTX ISA 9.7.14). All lanes of a warp execute each of these
+instructions together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def register_type(type_name: str) -> str:
 
 
 def by_warps(values: Any, g: Any) -> Any:
-    """The values of a register or a constant, as an array [warps, 32]."""
+    """Returns the values of a register or a constant as an array [warps, 32]."""
     if len(values) != g.n:
         values = np.broadcast_to(values, g.n)
     return values.reshape(-1, 32)
@@ -60,8 +60,8 @@ def matrix_count(ins: PtxInstruction) -> int:
 
 @instruction("ldmatrix.sync", effect=True, sync="warp")
 def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
-    """`ldmatrix`. Lane l gives the address of row l % 8 of matrix l / 8. Only the addresses of the first 8 x num lanes
-    are used."""
+    """Implements `ldmatrix`. The operand of lane l is the address of row l % 8 of matrix l / 8. With n matrices, only
+    the first 8 n lanes' addresses are used."""
     count, transposed = matrix_count(ins), "trans" in ins.opcode
     d = [code.write(item, "b32") for item in vector_items(ins.operands[0])]
     site = code.site
@@ -77,7 +77,7 @@ def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
 
 
 def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
-    """The lanes whose addresses are used: their positions in the group, and a group of these lanes."""
+    """Returns the lanes whose addresses are used, as positions in the group and as a group of its own."""
     if count == 4:
         return slice(None), g
     rows = np.flatnonzero((np.arange(g.n) & 31) < 8 * count)
@@ -85,8 +85,8 @@ def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
 
 
 def row_places(g: Any, count: int, memory: Space, address: Any, site: Any, write: bool) -> tuple[SpacePlace, Any]:
-    """The places of the matrix rows, and the lanes that give the addresses of the rows. If a row cannot be accessed,
-    all matrices of its warp are invalid."""
+    """Returns the places of the matrix rows in memory, and the lanes whose operands are their addresses. If a row
+    cannot be accessed, raises BadLanes for all lanes of its warp."""
     rows, part = row_lanes(g, count)
     try:
         return memory.place(

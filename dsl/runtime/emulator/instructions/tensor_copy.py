@@ -1,4 +1,4 @@
-"""cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and the bulk groups of their copies (PTX ISA 9.7.9.27)."""
+"""Implements cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their bulk groups (PTX ISA 9.7.9.27)."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ def bulk(code: Code, ins: PtxInstruction) -> Op:
 
 
 def shared_addresses(v: Values, g: Any, operand: tuple[int, int]) -> Any:
-    """The address in shared memory that an operand specifies for each lane. Generic addresses are converted to offsets
-    in the shared window."""
+    """Returns the shared memory address of an operand for each lane. Generic addresses are converted to offsets in the
+    window of shared memory."""
     base, offset = operand
     address = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
     return np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
 
 
 class TensorOperands:
-    """The operands of a tensor copy in either direction: a part of a tensor, and an address in shared memory."""
+    """The operands of a tensor copy in either direction: a tensor map with coordinates, and an address in shared
+    memory."""
 
     def __init__(
         self,
@@ -54,9 +55,9 @@ class TensorOperands:
         of_pixels: bool = False,
         goes_out: bool = False,
     ):
-        """`offsets` are the offsets of an im2col copy into shared memory. `of_pixels` marks an im2col copy out of
-        shared memory. Such a copy has no offsets. An im2col copy in either direction needs a map with a window.
-        `goes_out` marks a copy out of shared memory."""
+        """`offsets` is the operand with the offsets of an im2col copy into shared memory. `of_pixels` is true for an
+        im2col copy out of shared memory, which has no offsets. An im2col copy in either direction needs an im2col map,
+        which contains a window. `goes_out` is true for all copies out of shared memory."""
         assert isinstance(tensor, TensorAddress)
         self.of_pixels, self.goes_out = of_pixels or offsets is not None, goes_out
         self.map, _ = code.address(tensor.map)
@@ -69,9 +70,8 @@ class TensorOperands:
         self.site = code.site
 
     def maps(self, v: Values, g: Any) -> list[tuple[PlacedMap, int | None, Any]]:
-        """The maps that the lanes name, as tuples (map, offset, lanes). The offset is the map's offset in global
-        memory, or None if nobody may write the map. The lanes are those that name the map. Lanes that name no valid map
-        are reported."""
+        """Returns (map, offset, lanes that use the map) for each tensor map. `offset` is the map's offset in global
+        memory, or None if no thread may write the map. Reports lanes without a valid map."""
         addresses = np.broadcast_to(v[self.map], g.n)
         found = []
         for address in np.unique(addresses).tolist():
@@ -92,8 +92,8 @@ class TensorOperands:
         return found
 
     def found_at(self, address: int, g: Any) -> tuple[PlacedMap, int | None]:
-        """The map at an address. If the map lies in writable memory, these lanes must have acquired it
-        (`map_proxy.py`)."""
+        """Returns the tensor map at an address, and its offset or None. If the map lies in writable memory, the lanes
+        of `g` must have acquired it (`map_proxy.py`)."""
         allocation = g.launch.memory.find(address)
         if allocation is None:
             raise NoMap("is neither that of a parameter of the kernel nor one of global or constant memory")
@@ -107,12 +107,12 @@ class TensorOperands:
         return placed, start
 
     def corners(self, v: Values, g: Any) -> Any:
-        """The coordinates of each lane, as an array [lanes, axes]."""
+        """Returns the coordinates of each lane as an array [lanes, axes]."""
         return np.stack([np.broadcast_to(v[each], g.n) for each in self.coordinates], 1)
 
     def taps(self, v: Values, g: Any) -> Any:
-        """The offsets of an im2col copy, as an array [lanes, spatial axes]. A copy out of shared memory has offsets of
-        0. For a copy that is not im2col the array has no columns."""
+        """Returns the offsets of an im2col copy as an array [lanes, spatial axes]. For a copy out of shared memory, the
+        offsets are 0. For a copy that is not im2col, the array has no columns."""
         offsets = [np.broadcast_to(v[each], g.n) for each in self.offsets]
         none = max(len(self.coordinates) - 2, 0) if self.of_pixels else 0
         return np.stack(offsets, 1) if offsets else np.zeros((g.n, none), np.uint16)
@@ -127,11 +127,11 @@ class TensorOperands:
             refuse(Kind.MISALIGNED, message, g, first % UNIT != 0, self.site)
 
     def boxes(self, placed: PlacedMap, corners: Any, offsets: Any, g: Any) -> list[Box | Pixels]:
-        """The TMA box of each lane. `offsets` are the offsets of an im2col copy, as an array [lanes, spatial axes]."""
+        """Returns the TMA box of each lane. `offsets` is the result of `taps`."""
         self.check_corners(placed, corners, g)
         if placed.map.window is None:
-            # A copy or reduction out of shared memory with a negative corner is an illegal instruction on an H200
-            # (driver 580.159.04). Loads accept a negative corner.
+            # On an H200 (driver 580.159.04), a copy or reduction out of shared memory with a negative coordinate is an
+            # illegal instruction. Copies into shared memory accept negative coordinates.
             for lane in np.flatnonzero((corners < 0).any(1)).tolist() if self.goes_out else ():
                 message = (
                     f"a TMA box goes out of shared memory from {corners[lane].tolist()} on, before the first element"
@@ -144,7 +144,7 @@ class TensorOperands:
         return [pixels_at(placed, *each) for each in zip(corners.tolist(), offsets.tolist(), strict=True)]
 
     def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
-        """The offset of each lane's TMA box in the wave's shared memory. A box has `count` bytes."""
+        """Returns the offset of each lane's TMA box in the wave's shared memory. A box has `count` bytes."""
         memory = g.wave.spaces["shared"]
         rank, address = addresses >> RANK_SHIFT, addresses & (1 << RANK_SHIFT) - 1
         other = (rank != 0) & (rank != g.lane("rank").astype(np.int64) + 1)
@@ -160,7 +160,7 @@ class TensorOperands:
 
 
 def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str:
-    """The error in the first base pixel or in the offsets of an im2col copy. The text is empty if there is no error.
+    """Returns the error in the first base pixel or in the offsets of an im2col copy, or "" if there is none.
 
     The ISA does not define a copy whose first pixel lies outside of the window, or whose first image has a negative
     number.
@@ -180,10 +180,10 @@ def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str
 
 
 def out_fault(placed: PlacedMap, corner: list[int]) -> str:
-    """The reason why an H100 does not support an im2col copy out of shared memory. The text is empty if an H100
-    supports the copy. No manual states these limits (45 boxes tried, driver 580.159.04). The copy is an illegal
-    instruction if the window leaves the array, or if the TMA box begins before the first channel. If the channels end
-    inside a 16-byte unit, the copy writes the rest of the unit."""
+    """Returns the reason why an H100 does not support an im2col copy out of shared memory, or "" if it does. No manual
+    states these limits (45 boxes tried, driver 580.159.04). The copy is an illegal instruction if the window extends
+    beyond the array, or if the TMA box begins before the first channel. If the channels end inside a 16-byte unit, the
+    copy also writes the rest of the unit."""
     window, channels = placed.map.window, placed.map.extents[0]
     assert window is not None
     for axis, (lower, upper) in enumerate(zip(window.lower, window.upper, strict=True), 1):
@@ -197,8 +197,8 @@ def out_fault(placed: PlacedMap, corner: list[int]) -> str:
 
 
 def load(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [map, {coordinates}], [mbarrier]`. The bytes of the whole TMA box arrive, and elements outside the array
-    are zeros.
+    """The operands are `[dst], [map, {coordinates}], [mbarrier]`. The copy writes the whole TMA box. Elements outside
+    the array become zeros.
 
     An im2col copy also has `{offsets}` as the last operand.
     """
@@ -233,8 +233,8 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 
 def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
-    """Pairs (lane, rank): the block of this rank in the cluster gets the lane's copy. The set bits of the lane's mask
-    name these blocks."""
+    """Returns two arrays, (lanes, ranks). The block `ranks[i]` of the cluster receives the copy of the lane `lanes[i]`.
+    Bit r of a lane's mask is set if block r is a receiver."""
     blocks = g.wave.cluster
     wrong = (masks.astype(np.int64) >> blocks != 0) | (masks == 0)
     if wrong.any():
@@ -251,9 +251,9 @@ def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
 
 @instruction("cp.reduce.async.bulk.tensor", effect=True)
 def store(code: Code, ins: PtxInstruction) -> Op:
-    """`[map, {coordinates}], [src]`. Elements outside the array are not written.
+    """The operands are `[map, {coordinates}], [src]`. Elements outside the array are not written.
 
-    The element type of a reduction comes from the map.
+    The tensor map contains the element type of a reduction.
     """
     of_pixels = "im2col_no_offs" in ins.opcode
     operands = TensorOperands(code, ins.operands[0], ins.operands[1], of_pixels=of_pixels, goes_out=True)
@@ -279,8 +279,8 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
 
 def reduction_of_map(name: str, placed: PlacedMap, g: Any, site: Site) -> BulkReduction | None:
-    """The reduction `name` for the element type of a map. If the type has no such reduction, this is reported and the
-    result is None."""
+    """Returns the reduction `name` for the element type of a map. If the type has no such reduction, reports this and
+    returns None."""
     named = placed.map.type
     if named.removesuffix(".ftz") in OF_TYPES[name]:
         return BulkReduction(name, named.removesuffix(".ftz"))

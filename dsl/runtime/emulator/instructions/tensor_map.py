@@ -1,5 +1,5 @@
-"""Tensor maps that a kernel makes: tensormap.replace, tensormap.cp_fenceproxy, and the fences of the tensormap proxy
-(PTX ISA 9.7.9.28, 9.7.13.16 and "membar/fence")."""
+"""Implements the instructions by which a kernel changes tensor maps: tensormap.replace, tensormap.cp_fenceproxy, and
+the fences of the tensormap proxy (PTX ISA 9.7.9.28, 9.7.13.16 and "membar/fence")."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ FIELDS_WITH_ORDINAL = {"box_dim", "global_dim", "global_stride", "element_stride
 
 
 def map_places(memory: Space, address: Any, g: Any, site: Any, write: bool) -> SpacePlace:
-    """The places of the lanes' maps in pieces of 64 bytes, as an array [lanes · pieces]."""
+    """Returns the places of the lanes' maps in memory, in units of 64 bytes. Each lane has two units, one after the
+    other."""
     for piece in range(PIECES):
         place = memory.place(address + address.dtype.type(piece * ALIGNMENT), ALIGNMENT, g, site, write, None)
     index = place.start + np.arange(g.n) if place.index is None else place.index
@@ -32,7 +33,8 @@ def map_places(memory: Space, address: Any, g: Any, site: Any, write: bool) -> S
 
 @instruction("tensormap.replace", effect=True)
 def replace(code: Code, ins: PtxInstruction) -> Op:
-    """`[addr], {ord,} new_val`. The instruction is a weak access that reads and writes the whole map."""
+    """The operands are `[addr], {ord,} new_val`. The instruction is a weak access that reads and writes the whole
+    map."""
     field, site = ins.opcode[3], code.site
     has_ordinal = field in FIELDS_WITH_ORDINAL
     ordinal = constant_of(ins.operands[1]) if has_ordinal else 0
@@ -60,8 +62,8 @@ def replace(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("tensormap.cp_fenceproxy", effect=True, sync="warp")
 def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [src], 128`. All lanes of a warp execute the copy together, and mostly all lanes name the same map. A
-    copy counts as a write by the lowest lane that names the destination."""
+    """The operands are `[dst], [src], 128`. All lanes of a warp execute the copy together, mostly with the same
+    addresses. Equal copies count as one write, by the lowest of their lanes."""
     target, source = code.address(ins.operands[0]), code.address(ins.operands[1])
     site, scope = code.site, scope_of(ins.opcode)
 
@@ -99,7 +101,8 @@ def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("fence.proxy.tensormap::generic", effect=True)
 def fence(code: Code, ins: PtxInstruction) -> Op:
-    """A release or an acquire that also orders the tensormap proxy. The acquire is for the 128 bytes at an address."""
+    """Implements a release or acquire fence that also orders accesses of the tensormap proxy. The acquire applies to
+    the 128 bytes at an address."""
     scope = scope_of(ins.opcode)
     if "release" in ins.opcode:
 

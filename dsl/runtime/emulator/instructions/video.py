@@ -1,5 +1,5 @@
-"""Scalar video instructions (PTX ISA 9.7.18). Each does one operation on parts of registers, then a second operation or
-a merge."""
+"""Implements the scalar video instructions (PTX ISA 9.7.18). Each computes one operation on bytes or halves of
+registers. It may then combine the result with c, or insert it into c."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def field(part: str) -> tuple[int, int]:
-    """The first bit and the width of b0 to b3, h0 or h1."""
+    """Returns (first bit, width) of a part of a register: b0 to b3, h0 or h1."""
     width = 8 if part[0] == "b" else 16
     return int(part[1]) * width, width
 
@@ -35,13 +35,14 @@ def limits(signed: bool, width: int) -> tuple[int, int]:
 
 
 def extended(bits: Any, signed: bool, width: int) -> Any:
-    """The low `width` bits as a number, in int64."""
+    """Sign- or zero-extends the low `width` bits to int64."""
     bits = bits.astype(np.int64) & ((1 << width) - 1)
     return (bits ^ 1 << (width - 1)) - (1 << (width - 1)) if signed else bits
 
 
 def part_reader(code: Code, operand: Operand, type_name: str) -> Callable[[Values], Any]:
-    """A function that returns a source register, or a part of it, extended according to its type."""
+    """Returns a function that reads a source register, or a part of it, and extends it to int64 according to its
+    type."""
     start, width = field(operand.part) if isinstance(operand, Part) else (0, 32)
     entry = code.read(operand.register if isinstance(operand, Part) else operand, "u32")
     signed = type_name[0] == "s"
@@ -50,8 +51,8 @@ def part_reader(code: Code, operand: Operand, type_name: str) -> Callable[[Value
 
 @instruction(*OPERATIONS)
 def video(code: Code, ins: PtxInstruction) -> Op:
-    """A video instruction. Its operation is exact. `.sat` clamps the result to the type of d, or to the part of d that
-    gets the result."""
+    """Builds a video instruction. The first operation is exact. `.sat` clamps its result to the width of d, or of the
+    part of d that receives the result."""
     d_type, a_type, b_type = ins.opcode[1:4]
     operation, words = OPERATIONS[ins.opcode[0]], ins.opcode[4:]
     target = ins.operands[0]

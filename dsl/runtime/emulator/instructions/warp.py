@@ -1,7 +1,7 @@
-"""Instructions that the lanes of a warp execute together: shfl, vote, match, redux, elect, bar.warp.sync (PTX ISA
-9.7.9.6, 9.7.13).
+"""Implements instructions that the lanes of a warp execute together: shfl, vote, match, redux, elect, bar.warp.sync
+(PTX ISA 9.7.9.6, 9.7.13).
 
-Each of these instructions starts a basic block. When its closure runs, the lanes that its mask names have arrived
+Each of these instructions begins a basic block. When its closure runs, all lanes of its mask have arrived
 (`rendezvous.py`).
 """
 
@@ -22,15 +22,15 @@ BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def results(code: Code, operand: Operand, type_name: str) -> tuple[int, int | None]:
-    """The registers that an instruction writes: those of a destination `d|p`, or that of `d` and None."""
+    """Returns the frame entries of the destination: (d, p) for `d|p`, and (d, None) for `d`."""
     if isinstance(operand, Pair):
         return code.write(operand.first, type_name), code.write(operand.second, "pred")
     return code.write(operand, type_name), None
 
 
 def source_lanes(mode: str, lane: Any, b: Any, c: Any) -> tuple[Any, Any]:
-    """For each lane, the source lane and whether the source lane is in range, by the formulas of PTX ISA
-    "shfl.sync"."""
+    """Returns two arrays: the source lane of each lane, and whether it is in range (by the formulas of PTX ISA
+    "shfl.sync")."""
     clamp, segment = c & 31, (c >> 8) & 31
     highest = (lane & segment) | (clamp & ~segment)
     lowest = lane & segment
@@ -83,7 +83,7 @@ def shfl(code: Code, ins: PtxInstruction) -> Op:
 
 
 def check_sources(g: Any, mask: Any, source: Any, site: Any) -> None:
-    """Reports source lanes that the mask does not name or that do not take part."""
+    """Reports source lanes that are not in the mask or that do not take part."""
     outside = (mask >> source.astype(np.uint32)) & np.uint32(1) == 0
     if outside.any():
         lane = int(np.flatnonzero(outside)[0])
@@ -98,13 +98,13 @@ def check_sources(g: Any, mask: Any, source: Any, site: Any) -> None:
 
 
 def ballot(g: Any, flags: Any) -> Any:
-    """A word for each warp, with a bit for each lane whose flag is set."""
+    """Returns a 32-bit word for each warp. Bit l is set if the flag of lane l is set."""
     return (g.by_warp(flags.astype(np.uint32), 0) * BITS).sum(1, dtype=np.uint32)
 
 
 def members(g: Any, mask: Any) -> tuple[Any, Any]:
-    """The team of each lane, and the number of teams. Lanes of one warp with equal masks are a team and execute
-    together."""
+    """Returns the team number of each lane, and the number of teams. A team consists of the lanes of a warp that have
+    equal masks."""
     _, rows = g.warp_rows
     if g.whole and len(mask) == 1:
         return rows, g.n // 32
@@ -114,7 +114,7 @@ def members(g: Any, mask: Any) -> tuple[Any, Any]:
 
 
 def team_ballot(g: Any, flags: Any, mask: Any) -> Any:
-    """A word for each lane, with a bit for each lane of its team whose flag is set."""
+    """Returns a 32-bit word for each lane. Bit l is set if lane l is in the same team and its flag is set."""
     if g.whole and len(mask) == 1:
         return np.repeat(ballot(g, flags), 32)
     teams, count = members(g, mask)
@@ -192,7 +192,7 @@ def redux(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("activemask")
 def activemask(code: Code, ins: PtxInstruction) -> Op:
-    """A word with a bit for each lane that runs together with this lane now."""
+    """Bit l of the result is set if lane l of the warp now runs together with this lane."""
     d = code.write(ins.operands[0], "b32")
 
     def run(v: Values, g: Any) -> None:

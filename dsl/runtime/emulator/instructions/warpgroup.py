@@ -1,4 +1,5 @@
-"""wgmma (PTX ISA 9.7.15) and setmaxnreg. wgmma is an MMA of four warps whose operands lie in shared memory."""
+"""Implements `wgmma` (PTX ISA 9.7.15) and `setmaxnreg`. A `wgmma` is a matrix product of four warps. B lies in shared
+memory, and A in shared memory or registers."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from .memory_access import vector_items
 from .registry import constant_of, instruction
 from .tensor import by_warps
 
-# An MMA has 64 rows, and each of its four warps holds the accumulators of this many rows.
+# A wgmma computes 64 rows of D, and each of its four warps holds the accumulators of this many rows.
 ROWS = 16
 # A wave caches the places of at most this many operands. Six pipeline stages with four instructions of two operands
 # need 48.
@@ -52,22 +53,22 @@ def set_registers(code: Code, ins: PtxInstruction) -> Op:
 
 
 class DescribedOperand:
-    """An MMA's operand in shared memory. `rows` is the number of rows that the four warps read together. `own` is the
+    """A wgmma operand in shared memory. `rows` is the number of rows that the four warps read together. `own` is the
     number of rows that a single warp reads."""
 
     def __init__(self, rows: int, own: int, k: int, type_name: str, across: bool, entry: int):
         self.rows, self.own, self.k, self.type, self.across, self.entry = rows, own, k, type_name, across, entry
 
     def read(self, v: Values, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
-        """The values of the tiles, as an array [tiles, own rows, k], and the tile that each warp reads. Appends to
-        `sources` the places that the warps read."""
+        """Returns the values of the tiles, [tiles, own rows, k], and the index of the tile that each warp reads.
+        Several warps may read the same tile. Appends the places that the warps read to `sources`."""
         given = by_warps(v[self.entry], g)
         if (given != given[:, :1]).any():
             lane = int(np.flatnonzero((given != given[:, :1]).ravel())[0])
             g.launch.report(Kind.MISSING_LANE, "threads of a warp give different matrix descriptors", g, lane, site)
         descriptors = given[:, 0]
         rests = rest_of(descriptors)
-        # Mostly the descriptors differ only in their start address. Then all warps share one pattern.
+        # Mostly, the descriptors differ only in their start address. Then all warps have the same layout.
         if (rests == rests[0]).all():
             return self.part(descriptors, int(rests[0]), np.arange(len(descriptors)), g, site, sources)
         which = np.empty(len(descriptors), np.int64)
@@ -80,11 +81,11 @@ class DescribedOperand:
         return np.concatenate(made), which
 
     def part(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
-        """The result of `read` for the warps `chosen`, whose descriptors differ only in their start address."""
+        """Does the work of `read` for the warps `chosen`, whose descriptors differ only in their start address."""
         tile, places = self.places(descriptors, rest, chosen, g, site)
         memory, lanes = g.wave.spaces["shared"], (32 * chosen[:, None] + np.arange(32)).ravel()
         part = g if len(lanes) == g.n else g.part(lanes)
-        # If a single copy has filled the whole tile, a check of the first 32 of its 128 chunks is enough.
+        # If a single copy has filled the whole tile, only its first 32 chunks need a check.
         is_even = len(places) > 1 and memory.shadow.is_even(tile.units_of_warps[tile.first], CHUNK)
         for place in places[:1] if is_even else places:
             memory.shadow.access(PLAIN_READ, place, part, site, record=False)
@@ -95,8 +96,8 @@ class DescribedOperand:
         return self.values(raw), tile.which
 
     def places(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any) -> tuple[TilePlace, list[SpacePlace]]:
-        """The tiles that these warps read. The second result has the tiles' chunks as places, in which each lane reads
-        one chunk. Both results are cached by descriptor, since a pipeline reuses its stages."""
+        """Returns the tiles that the warps `chosen` read, and the places of the tiles' chunks. In each place, each lane
+        reads one chunk. Both results are cached by descriptor, since a pipeline reuses its stages."""
         warps = g.index()[::32][chosen] // 32
         kept, key = g.wave.products.places, (self, descriptors.tobytes(), warps.tobytes())
         if key not in kept:
@@ -118,14 +119,14 @@ class DescribedOperand:
         part = g.part((first_lanes[:, None] + np.arange(32)).ravel())
         places, count = [], addresses.shape[1]
         for first in range(0, count, 32):
-            # The last place repeats the last chunk, so that each lane has a chunk.
+            # If the number of chunks is no multiple of 32, the remaining lanes read the last chunk again.
             at = np.minimum(np.arange(first, first + 32), count - 1)
             places.append(memory.place(addresses[:, at].ravel().astype(np.uint32), CHUNK, part, site, False, None))
         return TilePlace.of(warps, (slots[:, None] * memory.arena + addresses) // CHUNK), places
 
     def chunks(self, found: Pattern, warp: Any) -> Any:
-        """The offsets of the chunks that each warp reads, as an array [warps, chunks]. A warp reads only its own 16 of
-        the 64 rows of A."""
+        """Returns the offsets of the chunks that each warp reads, as an array [warps, chunks]. A warp reads only its
+        own 16 of the 64 rows of A."""
         chunks = found.chunks
         if self.own == self.rows:
             return np.broadcast_to(chunks.ravel(), (len(warp), chunks.size))
@@ -136,7 +137,8 @@ class DescribedOperand:
         return parts[warp]
 
     def values(self, raw: Any) -> Any:
-        """Converts words of 64 bits, an array [tiles, chunks, 2], to numbers, an array [tiles, own rows, k]."""
+        """Converts the chunks, an array [tiles, chunks, 2] of 64-bit words, to numbers, an array [tiles, own rows,
+        k]."""
         words = np.ascontiguousarray(raw).view(np.uint32).reshape(len(raw), -1)
         if not self.across:
             return matrix.values_of(words.reshape(len(raw), self.own, -1), self.type)
@@ -146,7 +148,8 @@ class DescribedOperand:
 
 @instruction("wgmma.mma_async", effect=True, sync="warp", counts="mma")
 def multiply(code: Code, ins: PtxInstruction) -> Op:
-    """`wgmma.mma_async`: D = A B + D, or D = A B if scale-d is false. Each warp has 16 of the 64 rows."""
+    """Implements `wgmma.mma_async`: D = A B + D, or D = A B if scale-d is false. Each warp computes 16 of the 64 rows
+    of D."""
     words = [word for word in ins.opcode[4:] if word != "satfinite"]
     m, n, k = matrix.parse_shape(words[0])
     d_type, a_type, b_type = words[1:4]

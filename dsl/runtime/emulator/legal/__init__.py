@@ -1,5 +1,4 @@
-"""The instructions that the ISA allows. Each instruction of a module is checked against the table of legal forms before
-any code runs."""
+"""Checks each instruction of a module against a table of the forms that the PTX ISA allows, before any code runs."""
 
 from .check import all_forms, check_module, choices_of
 from .forms import runs_on

@@ -1,4 +1,4 @@
-"""Legal forms of arithmetic, logic, comparison and conversion (PTX ISA 9.7.1 to 9.7.8)."""
+"""Lists the legal forms of arithmetic, logic, comparison and conversion (PTX ISA 9.7.1 to 9.7.8)."""
 
 MACROS = {
     "INT": "u16 u32 u64 s16 s32 s64",

@@ -31,9 +31,9 @@ from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 from .order import in_order
 from .wide import split_wide
 
-# Some modifiers need a later target or PTX version than the oldest form that has the modifier. This table has their
-# needs. A key with an instruction's name takes precedence over the same key without a name. For 490 forms, 23 targets
-# and 30 versions the table agrees with ptxas 13.5.
+# Some modifiers require a later target or PTX version than the oldest form that contains the modifier. This table lists
+# these requirements. A key with an instruction's name takes precedence over the same key without a name. For 490 forms,
+# 23 targets and 30 versions, the table agrees with ptxas 13.5.
 WORD_NEEDS: dict[str, FormNeed] = {
     "shared::cluster": FormNeed("sm_90", (7, 8)),
     "shared::cta": FormNeed("", (7, 8)),
@@ -59,7 +59,7 @@ WORD_NEEDS: dict[str, FormNeed] = {
 
 
 def word_needs(opcode: tuple[str, ...]) -> Iterator[FormNeed]:
-    """The targets and versions that the modifiers of an opcode need."""
+    """Yields the targets and PTX versions that the modifiers of an opcode require."""
     roots = (*(f"{'.'.join(opcode[:count])} " for count in (3, 2, 1)), "")
     for word in opcode:
         found = next((WORD_NEEDS[root + word] for root in roots if root + word in WORD_NEEDS), None)
@@ -78,8 +78,8 @@ def table() -> FormTable:
 
 @cache
 def forms_of(name: str) -> tuple[tuple[LegalForm, dict[str, str]], ...]:
-    """The forms that match an opcode. For each form, a dict maps the form's letters to the words that they stand
-    for."""
+    """Returns a pair (form, dict) for each form that matches an opcode. The dict maps the letters of the form to words
+    of the opcode, such as T to f32."""
     found = []
     for form in table().forms.get(name.split(".")[0], []):
         match = form.regex.fullmatch(name)
@@ -90,7 +90,8 @@ def forms_of(name: str) -> tuple[tuple[LegalForm, dict[str, str]], ...]:
 
 @cache
 def usual_order(opcode: tuple[str, ...]) -> tuple[str, ...]:
-    """The words of an opcode in the order of the table. The opcode is unchanged if no form has the same words."""
+    """Returns the words of an opcode in the order of the table. Returns the opcode unchanged if no form consists of the
+    same words."""
     if forms_of(".".join(opcode)):
         return opcode
     found = (in_order(form, opcode) for form in table().forms.get(opcode[0], []))
@@ -98,7 +99,7 @@ def usual_order(opcode: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def specials() -> dict[str, str]:
-    """The special registers. The value of a name lists the widths in bytes with which the register can be read."""
+    """Maps each special register to the widths in bytes as which it can be read, such as "2 4"."""
     found = dict.fromkeys(THREAD_SPECIALS | LAUNCH_SPECIALS, "4")
     for axis in "xyz":
         found |= {f"%{name}.{axis}": "2 4" for name in ("tid", "ntid", "ctaid", "nctaid")}
@@ -114,7 +115,7 @@ def check_module(module: PtxModule) -> None:
         split_wide(function, module)
         scope = scope_of(function, shared, set(module.functions))
         check_labels(function, scope)
-        # Unrolled code repeats instructions of one kind. Of a thousand such instructions only the first is checked.
+        # Unrolled code repeats instructions with the same opcode and operand types. Only the first of these is checked.
         legal: set[tuple] = set()
         for index, item in enumerate(function.body):
             if isinstance(item, PtxInstruction):
@@ -128,8 +129,8 @@ def check_module(module: PtxModule) -> None:
 
 
 def kinds_of(ins: PtxInstruction, scope: RegisterScope) -> tuple | None:
-    """A tuple of all that the check of an instruction depends on. Instructions with equal tuples are checked once. The
-    result is None if some operand is not a register, a number, or an address in a register."""
+    """Returns a tuple of everything on which the check of an instruction depends. Instructions with equal tuples are
+    checked once. Returns None if some operand is not a register, a number, or an address in a register."""
     if ins.opcode[0] in {"bra", "brx", "call"}:  # the operands are labels and functions
         return None
     registers = scope.registers
@@ -218,13 +219,13 @@ def check_instruction(ins: PtxInstruction, scope: RegisterScope, module: PtxModu
 
 
 def nearness(reason: str) -> int:
-    """The rank of a reason for a mismatch. The lowest rank is for a form that fits except for its target. The highest
-    rank is for a form with another number of operands."""
+    """Ranks the reason for a mismatch: 0 if only the target or the version is wrong, 2 if the number of operands is
+    wrong, and otherwise 1."""
     return 0 if reason.startswith("it needs") else 2 if reason.startswith("it takes") else 1
 
 
 def known_forms(known: list[LegalForm], opcode: tuple[str, ...]) -> str:
-    """A text that names the forms that share most words with the opcode."""
+    """Returns a text that names the (at most two) forms that share most words with the opcode."""
     words = set(opcode)
     ranked = sorted(known, key=lambda form: -len(words & set(re.findall(r"[\w:]+", form.pattern))))
     shown = list(dict.fromkeys(form.pattern for form in ranked[:2]))
@@ -232,7 +233,7 @@ def known_forms(known: list[LegalForm], opcode: tuple[str, ...]) -> str:
 
 
 def check_needs(needs: tuple[FormNeed, ...], module: PtxModule) -> None:
-    """Raises `FormMismatch` if none of `needs` is met by the module's target and version."""
+    """Raises `FormMismatch` if the module's target and version meet none of `needs`."""
     known = [each for each in needs if not each.target or not module.target or runs_on(each.target, module.target)]
     if needs and not known:
         targets = [each.target + ("" if each.target.endswith("a") else " or later") for each in needs]
@@ -266,7 +267,7 @@ def check_call(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, err
 
 
 def unfit(formal: Variable, actual: Operand, scope: RegisterScope, is_result: bool) -> str:
-    """The reason why `actual` cannot be an argument or a result. The text is empty if `actual` can be one."""
+    """Returns the reason why `actual` cannot be an argument or result for the parameter `formal`, or "" if it can."""
     if isinstance(actual, Integer | Float):
         return f"the constant {actual} cannot be a result" if is_result else ""
     if not isinstance(actual, Register):
@@ -283,12 +284,13 @@ def unfit(formal: Variable, actual: Operand, scope: RegisterScope, is_result: bo
 
 
 def all_forms() -> list[LegalForm]:
-    """The forms of the whole table."""
+    """Returns the forms of the whole table."""
     return [form for forms in table().forms.values() for form in forms]
 
 
 def choices_of(pattern: str) -> list[list[str]]:
-    """The parts of an opcode pattern. Each part is the list of texts that may stand for it."""
+    """Returns the alternatives for each part of an opcode pattern: `add{.[rn rz]}` gives [["add"], ["", ".rn",
+    ".rz"]]."""
     choices = []
     for part in re.findall(r"\{[^}]*\}|[^{]+", pattern):
         pieces = re.split(r"[A-Z]?\[([^\]]*)\]", part.strip("{}"))

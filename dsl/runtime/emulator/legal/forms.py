@@ -1,4 +1,4 @@
-"""The notation for the legal forms of instructions, and the match of an opcode with a form.
+"""Defines the notation for the legal forms of instructions, and matches opcodes with forms.
 
 A form is one line, modelled on the syntax boxes of the PTX ISA:
 
@@ -6,10 +6,11 @@ A form is one line, modelled on the syntax boxes of the PTX ISA:
 add{.[rn rz rm rp]}{.ftz}{.sat}.T[f32]  : =T T T          : sm_20 1.0
 ```
 
-In the opcode, `{…}` is optional, `[a b]` is one of several words, and `T[a b]` names the chosen word T. `add|sub` at
-the start stands for a form of each of the two. The operands follow the first colon. The required target and PTX version
-follow the second colon. `sm_89 8.1 | sm_90 7.8` means either of two targets with its version. `sm_90a` means this
-target alone. `sm_100f` means any target with a letter and this number or a higher one. An operand is
+In the opcode, `{…}` is optional, `[a b]` is one of several words, and `T[a b]` names the chosen word T. A line that
+begins with `add|sub` defines one form for `add` and one for `sub`. The operands follow the first colon. The required
+target and PTX version follow the second colon. `sm_89 8.1 | sm_90 7.8` means either of two targets, each with its
+version. `sm_90a` means only this target. `sm_100f` means any target that has a letter and at least this number. An
+operand is
 
     T  u32     a register or constant of this type (T is a letter that names a word of the opcode)
     =T         a destination;  =_T may be `_`;  =T|pred has a second destination, =T|pred? may have it
@@ -62,8 +63,7 @@ class OperandSlot:
 
 @dataclass(frozen=True)
 class OpcodePart:
-    """A part of an opcode. Either it is one word out of `words`, or it is optional and consists of the parts
-    `inner`."""
+    """A part of an opcode pattern. It is either one of `words`, or an optional sequence of the parts `inner`."""
 
     words: frozenset[str] = frozenset()
     inner: tuple[OpcodePart, ...] = ()
@@ -74,8 +74,8 @@ class OpcodePart:
 
 
 class FormNeed(NamedTuple):
-    """A target, and the first PTX version that has the form or the modifier on this target. An empty target means any
-    target."""
+    """A required target and the first PTX version that has the form or the modifier on this target. An empty target
+    means any target."""
 
     target: str
     version: tuple[int, int]
@@ -83,7 +83,7 @@ class FormNeed(NamedTuple):
 
 @dataclass(frozen=True)
 class LegalForm:
-    """One line of the table, with one of the names that the line begins with."""
+    """A form of one instruction. A line of the table that begins with `add|sub` gives two forms."""
 
     pattern: str
     slots: tuple[OperandSlot, ...]
@@ -91,7 +91,7 @@ class LegalForm:
 
     @property
     def target(self) -> str:
-        """The first target that has the form. It is empty if all targets have the form."""
+        """The first target that has the form, or "" if all targets have it."""
         return self.needs[0].target if self.needs else ""
 
     @cached_property
@@ -108,7 +108,7 @@ class LegalForm:
 
 
 def parts_of(pattern: str) -> tuple[OpcodePart, ...]:
-    """The parts of an opcode pattern, in order."""
+    """Splits an opcode pattern into its parts."""
     found = []
     for group, choices, word in re.findall(r"\{([^}]*)\}|[A-Z]?\[([^\]]*)\]|([\w:]+)", pattern):
         found.append(OpcodePart(inner=parts_of(group)) if group else OpcodePart(frozenset((choices or word).split())))
@@ -116,7 +116,7 @@ def parts_of(pattern: str) -> tuple[OpcodePart, ...]:
 
 
 def expression(pattern: str) -> str:
-    """The regular expression of an opcode pattern."""
+    """Converts an opcode pattern to a regular expression."""
     text = pattern.replace(".", r"\.").replace("{", "(?:").replace("}", ")?")
 
     def words(match: re.Match[str]) -> str:
@@ -173,8 +173,8 @@ class FormTable:
 
 
 def vector_size(word: str, kind: str) -> int:
-    """Number of registers of a vector. `word` is a number, `v4` or `x4`, or the shape of an MMA that four warps (128
-    threads) execute."""
+    """Returns the number of registers of a vector operand. `word` is a number such as `4`, `v4` or `x4`, or the shape
+    of a wgmma such as m64n16k16, whose accumulators 128 threads share."""
     if word[0] == "m":
         rows, columns = (int(extent) for extent in word[1:].split("k")[0].split("n"))
         return rows * columns // 128 // (2 if kind == "f16x2" else 1)
@@ -182,14 +182,14 @@ def vector_size(word: str, kind: str) -> int:
 
 
 def number_of(target: str) -> int:
-    """The number in the name of a target, for example 90 for sm_90a."""
+    """Returns the number in the name of a target, for example 90 for sm_90a."""
     digits = "".join(filter(str.isdigit, target))
     return int(digits) if digits else 0
 
 
 def runs_on(needed: str, target: str) -> bool:
-    """Whether code for the target `needed` runs on `target`. A target with a letter runs all code for its number. Code
-    for an `a` target runs on that target alone. Code for an `f` target also runs on later targets with a letter."""
+    """Checks whether code for the target `needed` runs on `target`. Code for sm_90a runs only on sm_90a. Other code
+    runs on targets with the same or a higher number. Code for an `f` target also needs a target with a letter."""
     if needed.endswith("a"):
         return needed == target
     has_letter = target[-1:].isalpha() or not needed.endswith("f")

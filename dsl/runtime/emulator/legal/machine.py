@@ -1,4 +1,5 @@
-"""Legal forms of moves, memory, synchronisation, warps, matrices and control (PTX ISA 9.7.9 to 9.7.19)."""
+"""Lists the legal forms of moves, memory, synchronisation, warp, matrix and control instructions (PTX ISA 9.7.9 to
+9.7.19)."""
 
 MACROS = {
     "TYPE": "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64",
@@ -41,7 +42,7 @@ MACROS = {
     "GENERIC": "{.[global shared shared::cta shared::cluster]}",
 }
 
-# The columns N of wgmma, for float types and for integer types (PTX ISA, "wgmma.mma_async", shapes).
+# The numbers of columns N of wgmma, for float types and for integer types (PTX ISA, "wgmma.mma_async", shapes).
 EIGHTS = range(8, 257, 8)
 SIXTEENS = (8, 16, 24, *range(32, 257, 16))
 MACROS |= {f"N{k}": " ".join(f"m64n{n}k{k}" for n in EIGHTS) for k in (8, 16)}
@@ -113,7 +114,7 @@ fence.proxy.tensormap::generic.acquire.[$SCOPE] : @ #128 : sm_90 8.3
 fence.proxy.async{.[global shared::cta shared::cluster]} : : sm_90 8.0
 """
 
-# The operations of `atom` and `red` on one element. Only operations on global memory take a cache policy.
+# The operations of `atom` and `red` on one element. Only operations on global memory have a cache policy operand.
 ATOMICS = "\n".join(
     f"{name}$SCOPES{space}.{operation}{hint}.T[{types}] : {target}@ T{policy} : {need}"
     for name, target in (("atom{.[relaxed acquire release acq_rel]}", "=_T "), ("red{.[relaxed release]}", ""))

@@ -1,4 +1,4 @@
-"""Checks that the operands of an instruction fit the slots of a form (PTX ISA 6.4, 9.2, 9.4)."""
+"""Checks that the operands of an instruction match the operands of a form (PTX ISA 6.4, 9.2, 9.4)."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ VECTOR_SPECIALS = {f"%{name}" for name in ("tid", "ntid", "ctaid", "nctaid", "cl
 # Operands of these types must be registers.
 HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}
 MOST_COUNT = (1 << 20) - 1  # arrivals at an mbarrier (PTX ISA 9.7.13.15.2)
-# The maximum number of bytes of a bulk copy. This is the largest multiple of 16 that an mbarrier can count. ptxas 13.0
-# refuses a larger constant.
+# The maximum number of bytes of a bulk copy: the largest multiple of 16 that an mbarrier can count. ptxas 13.0 refuses
+# a larger constant.
 MOST_BULK = (1 << 20) - 16
 INTEGERS = {"i32", "i64"}  # integers with or without a sign, or bits
 
 
-# For each letter of a form, the word of the opcode that the letter stands for.
+# Maps each letter of a form to a word of the opcode, such as T to f32.
 Words = dict[str, str]
 NumberCheck = Callable[[Integer | Float, PtxInstruction], None]
 
 
 @dataclass
 class RegisterScope:
-    """The names of one function and their meanings."""
+    """The names that one function declares or may use, and their types."""
 
     registers: dict[str, str]
     spaces: dict[str, str]  # the space of each variable and parameter
@@ -55,18 +55,18 @@ class RegisterScope:
 
 
 class FormMismatch(Exception):
-    """The reason why an operand does not fit a form."""
+    """Raised if an instruction does not match a form. The message states why."""
 
 
 def agree(held: str, wanted: str, wider: bool) -> bool:
-    """Whether a register of type `held` fits an operand of type `wanted`. Bits fit all types, and integers fit all
-    integers. `wider` allows a register that is wider than the operand."""
+    """Checks whether a register of type `held` may be an operand of type `wanted`. Untyped bits (`.b32`) match all
+    types, and integers match all integers. `wider` allows a register that is wider than the operand."""
     if "pred" in (held, wanted):
         return held == wanted
     if BYTES[held] < BYTES[wanted] or (BYTES[held] > BYTES[wanted] and not wider):
         return False
-    # Values of these types are stored in registers of untyped bits (`.b` types). Only .f16 and .f16x2 are register
-    # types, too. An .f16x2 register may hold packed integers.
+    # PTX stores values of these types in registers of untyped bits (`.b` types). Only .f16 and .f16x2 are register
+    # types, too. An .f16x2 register may also contain packed integers.
     if wanted in HALVES:
         return (
             (held[0] == "b" and held[:2] != "bf")
@@ -87,7 +87,7 @@ def agree(held: str, wanted: str, wider: bool) -> bool:
 
 
 def check_operands(ins: PtxInstruction, form: LegalForm, words: dict[str, str], scope: RegisterScope) -> None:
-    """Raises `FormMismatch` for the first operand that does not fit the form."""
+    """Raises `FormMismatch` for the first operand that does not match the form."""
     slots = [slot for slot in form.slots if not slot.when or words.get(slot.when)]
     least = sum(not slot.optional for slot in slots)
     if not least <= len(ins.operands) <= len(slots):
@@ -108,7 +108,7 @@ def check_operands(ins: PtxInstruction, form: LegalForm, words: dict[str, str], 
 
 
 def check_converted(name: str, space: str, scope: RegisterScope) -> None:
-    """Checks `cvta.space d, name`. A variable must lie in the named space."""
+    """Checks `cvta.space d, name`. If `name` is a variable, it must lie in `space`."""
     lies = scope.spaces.get(name, "" if name in scope.functions else space)
     if name not in scope.registers and lies != space:
         raise FormMismatch(f"{name} lies in .{lies}, not in .{space}" if lies else f"{name} is a function")
@@ -182,15 +182,15 @@ def within(limits: str) -> NumberCheck:
 
 
 def check_size(operand: Integer | Float, ins: PtxInstruction) -> None:
-    """Checks the source size of a `cp.async`. The source size is at most the size of the copy."""
+    """Checks the source size of a `cp.async`. It must not exceed the size of the copy."""
     check_constant(operand, f"0..{next(each.value for each in ins.operands if isinstance(each, Integer))}")
 
 
 def unchecked(operand: Integer | Float, ins: PtxInstruction) -> None:
-    """Accepts all values. The value is checked when a thread executes the instruction."""
+    """Accepts all values. The emulator checks the value when a thread executes the instruction."""
 
 
-# Operands that are numbers in a range. For each of them: its type, and the check of a constant.
+# Operands that are numbers in a range. Each value contains the operand's type, and the check for a constant.
 NUMBERS: dict[str, tuple[str, NumberCheck]] = {
     "barrier": ("u32", unchecked),
     "threads": ("u32", unchecked),
@@ -235,8 +235,8 @@ def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str,
 
 
 def check_vector(vector: Vector, slot: OperandSlot, kind: str, scope: RegisterScope) -> None:
-    """Checks the items of a vector. If all items are registers of one type, the vector has this type. Otherwise its
-    items count as bits."""
+    """Checks the items of a vector. If its registers have several types, items that should be 16-bit floats, packed or
+    i32 are checked as untyped bits."""
     held = {scope.registers.get(str(item), "") for item in vector.items}
     loose = kind in HALVES | INTEGERS and "-" not in slot.mark and len(held) > 1
     for item in vector.items:
@@ -285,7 +285,7 @@ def check_target(operand: Operand, kind: str, slot: OperandSlot, scope: Register
 
 def check_register(operand: Register, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
     held = scope.registers[operand.name]
-    # an f16x2 register fits an integer type only if the opcode names the type
+    # an f16x2 register matches an integer type only if the opcode names the type
     packed = held == "f16x2" and kind[0] in "su" and not slot.type.isupper()
     if held not in BYTES or packed or not agree(held, kind, "~" in slot.mark):
         raise FormMismatch(f"register {operand} of type .{held} does not fit .{kind}")
@@ -320,8 +320,8 @@ def check_float(operand: Float, kind: str) -> None:
 
 
 def check_name(name: str, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
-    """Checks the name of a special register, a variable or a function. Only `mov` and similar instructions accept such
-    names."""
+    """Checks a source that is a special register, a variable or a function. Only `mov` and similar instructions accept
+    such sources."""
     if name == "_":
         raise FormMismatch("_ is no source")
     if name in scope.specials:
@@ -344,7 +344,7 @@ def check_name(name: str, kind: str, slot: OperandSlot, scope: RegisterScope) ->
 
 
 def check_parts(operand: Operand, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
-    """Checks `mov.b64 d, {a, b}`. The widths of the parts must add up to the width of the whole."""
+    """Checks the vector of `mov.b64 d, {a, b}`. The widths of its parts must add up to the width of `d`."""
     if not isinstance(operand, Vector):
         raise FormMismatch(f"{operand} is not a vector")
     count = len(operand.items)
@@ -382,7 +382,7 @@ def check_address(operand: Operand, scope: RegisterScope, ins: PtxInstruction, s
 
 
 def check_variable(name: str, offset: int, space: str, scope: RegisterScope, ins: PtxInstruction) -> None:
-    """Checks an address in a variable or a parameter."""
+    """Checks an address that lies in a variable or a parameter."""
     lies, does, size = scope.spaces[name], ins.opcode[0], scope.sizes.get(name)
     bytes = access_size(ins) if size is not None and does in {"ld", "st"} else 0
     is_formal = name in scope.inputs or name in scope.outputs
@@ -405,7 +405,7 @@ def check_variable(name: str, offset: int, space: str, scope: RegisterScope, ins
 
 
 def check_base(name: str, held: str, is_wide: bool) -> None:
-    """Checks a register that holds an address. In the generic and the global space the register needs 64 bits."""
+    """Checks a register that contains an address. Generic and global addresses need a register of 64 bits."""
     if held[0] not in "bsu" or BYTES.get(held, 0) not in {4, 8}:
         raise FormMismatch(f"register {name} of type .{held} holds no address")
     if BYTES[held] == 4 and is_wide:
@@ -413,8 +413,8 @@ def check_base(name: str, held: str, is_wide: bool) -> None:
 
 
 def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: PtxInstruction) -> None:
-    """Checks the address of a map and the coordinates. The address is generic. The coordinates are 32-bit integers,
-    innermost first."""
+    """Checks the operand `[map, {coordinates}]`. The address of the tensor map is generic. The coordinates are 32-bit
+    integers, innermost first."""
     if not isinstance(operand, TensorAddress):
         raise FormMismatch(f"{operand} is no part of a tensor: [map, {{coordinates}}]")
     base = operand.map.base
@@ -432,7 +432,7 @@ def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: P
 
 
 def check_offsets(operand: Operand, count: int, scope: RegisterScope) -> None:
-    """Checks the offsets from a base pixel to the pixel that is read. There is one unsigned 16-bit offset for each
+    """Checks the im2col offsets from the base pixel to the pixel to read. There is one unsigned 16-bit offset for each
     spatial axis."""
     if not isinstance(operand, Vector) or len(operand.items) != count:
         raise FormMismatch(f"{operand} is no vector of {count} offsets, one for each spatial axis")

@@ -1,10 +1,10 @@
-"""Puts the words of an opcode in the order of the table of forms.
+"""Puts the words of an opcode in the order in which the table of legal forms lists them.
 
-ptxas reads an opcode as a name and modifiers. It accepts the modifiers in any order. CUTLASS writes
-`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, and nvcc writes `atom.add.global.u32`. But the words
-of the name have an order. Modifiers of the same kind also keep their order: types (as in `cvt.f32.f16`), layouts of
-matrices (`row.col`), state spaces, and operations on bits. This reordering agrees with ptxas 13.5 on 13,267
-permutations of all forms. `tests/runtime/emulator/test_ptx_spelling.py` tries some of these permutations again.
+For ptxas, an opcode consists of a name and modifiers. It accepts the modifiers in any order. CUTLASS writes
+`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, and nvcc writes `atom.add.global.u32`. But the order of the words in the
+name is fixed. The order of modifiers of the same kind is fixed, too: types (as in `cvt.f32.f16`), layouts of matrices
+(`row.col`), state spaces, and operations on bits. This reordering agrees with ptxas 13.5 on 13,267 permutations of all
+forms. `tests/runtime/emulator/test_ptx_spelling.py` tries some of these permutations again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .forms import LegalForm, OpcodePart
 WIDTHS = ("hi", "lo", "wide")
 COPIES = ("cp.async", "cp.async.bulk", "cp.async.bulk.prefetch", "cp.reduce.async.bulk")
 BARRIERS = ("arrive", "red", "warp.sync", "cta", "cta.arrive", "cta.red")
-# Names of several words. If an opcode begins with such names, the longest of them is its name. Otherwise the first word
+# Names of several words. If an opcode begins with some of them, the longest one is its name. Otherwise, its first word
 # is its name.
 NAMES = {
     *(f"{root}.{width}" for root in ("mul", "mad", "madc", "mul24", "mad24") for width in WIDTHS),
@@ -48,18 +48,18 @@ KINDS = (
 
 @cache
 def kind_of(word: str) -> int:
-    """The kind of a word, as an index into KINDS. It is -1 for a word that may stand anywhere."""
+    """Returns the kind of a modifier, as an index into KINDS, or -1 for a modifier that may be at any position."""
     return next((number for number, kind in enumerate(KINDS) if kind.fullmatch(word)), -1)
 
 
 def words_of_name(opcode: tuple[str, ...]) -> int:
-    """Number of words in the name at the start of an opcode."""
+    """Returns the number of words in the name at the start of an opcode."""
     return next((count for count in range(LONGEST_NAME, 1, -1) if ".".join(opcode[:count]) in NAMES), 1)
 
 
 def in_order(form: LegalForm, opcode: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The words of an opcode in the order of a form. None if the form has other words, or if ptxas does not accept the
-    opcode's order."""
+    """Returns the words of an opcode in the order of a form. Returns None if the form has other words, or if ptxas does
+    not accept the order in `opcode`."""
     named = words_of_name(opcode)
     found = arrangements(form.parts, opcode, named)
     # A new order must not change the name: `bar.red.popc` has a name of two words.
@@ -67,8 +67,8 @@ def in_order(form: LegalForm, opcode: tuple[str, ...]) -> tuple[str, ...] | None
 
 
 def arrangements(parts: tuple[OpcodePart, ...], left: tuple[str, ...], named: int) -> Iterator[tuple[str, ...]]:
-    """All ways to assign the words in `left` to the parts of a form. `named` is how many of these words belong to the
-    name."""
+    """Yields all ways to assign the words in `left` to the parts of a form. The first `named` of these words belong to
+    the name."""
     if not parts:
         if not left:
             yield ()
@@ -86,6 +86,6 @@ def arrangements(parts: tuple[OpcodePart, ...], left: tuple[str, ...], named: in
 
 
 def is_next(words: tuple[str, ...], index: int) -> bool:
-    """Whether no word of the same kind stands before the word at `index`."""
+    """Returns true if no word of the same kind precedes the word at `index`."""
     kind = kind_of(words[index])
     return kind < 0 or all(kind_of(word) != kind for word in words[:index])

@@ -1,7 +1,7 @@
 """Replaces each register of 128 bits by two registers of 64 bits (PTX ISA 8.3). Loads and stores of `.b128` become
 `.v2.b64`. Moves become two moves.
 
-So a load of 16 bytes is one access for each half, like the load of a vector. Atomic operations on 128 bits are not
+So the emulator runs a 16-byte load as a vector load of two 8-byte elements. Atomic operations on 128 bits are not
 supported.
 """
 
@@ -42,7 +42,7 @@ def split_wide(function: PtxFunction, module: PtxModule) -> None:
 
 
 def split(ins: PtxInstruction, wide: set[str], module: PtxModule) -> Iterator[PtxInstruction]:
-    """The instructions that replace an instruction on 128 bits."""
+    """Yields the instructions that replace an instruction on 128 bits."""
     if WIDE not in ins.opcode or ins.opcode[0] not in ACCESSES | {"mov"} or len(ins.operands) < 2:
         message = f"registers of 128 bits go through ld, st and mov of .b128 only, not through `{ins}`"
         raise PtxError(message, ins.ptx_line)
@@ -64,12 +64,12 @@ def split(ins: PtxInstruction, wide: set[str], module: PtxModule) -> Iterator[Pt
 
 
 def parts_of(operand: Operand, wide: set[str], ins: PtxInstruction) -> tuple[Operand, Operand]:
-    """The lower and the upper half of an operand. The operand is a register, a constant, or a vector of two or four
+    """Returns the lower and the upper half of an operand, which is a register, a constant, or a vector of two or four
     items."""
     if isinstance(operand, Register) and operand.name in wide:
         return halves_of(operand.name)
     if isinstance(operand, Integer):
-        # The upper half of a constant extends its sign.
+        # The upper half of a constant consists of copies of its sign bit.
         return operand, Integer(0 if operand.value >= 0 else -1)
     if isinstance(operand, Vector) and ins.opcode[0] == "mov" and len(operand.items) == 2:
         return operand.items[0], operand.items[1]

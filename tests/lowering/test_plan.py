@@ -259,6 +259,35 @@ def test_plain_products(device: str, types: str, shape: str, tile: tuple[int, in
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("atoms", ["shared", "apart"])
+@pytest.mark.parametrize("other", ["along k", "across k"])
+@pytest.mark.parametrize("tile", [(64, 144), (128, 80), (64, 96), (112, 64)])
+def test_parts_of_short_rows_share_atoms(device: str, atoms: str, other: str, tile: tuple[int, int]) -> None:
+    """Subtiles of 16 or 32 columns of an operand that lies across k: TMA copies them in rows of 128 bytes, past the
+    columns of the tile. With the choice `apart`, each has rows of its own."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90's")
+    (m, n, k), rng = (200, 328, 136), np.random.default_rng(7)
+    a, b = (rng.integers(-3, 4, extents).astype(np.float16) for extents in ((m, k), (k, n)))
+    wanted, c = a.astype(np.float64) @ b.astype(np.float64), np.full((m, n), 77, np.float16)
+    cut = "a" if tile[1] == 64 else "b"  # the columns of the instruction: the tile of 112 rows is computed transposed
+    a = np.asarray(a, order="F" if cut == "a" or other == "across k" else "C")
+    b = np.asarray(b, order="C" if cut == "b" or other == "across k" else "F")
+    program = dsl.Module(module(PRODUCT).program, device, choose={f"atoms.{cut}": atoms})
+    program.product(c, a, b, TM=tile[0], TN=tile[1], TK=64)
+    assert np.array_equal(c.astype(np.float64), wanted)
+
+
+def test_parts_of_short_rows_are_one_wgmma() -> None:
+    """Nine subtiles of 16 columns are three atoms of 64 columns, and one instruction of 144."""
+    given = {"TM": 128, "TN": 144, "TK": 64}
+    made = compiled(PRODUCT, constants=given, strides={"a": (512, 1), "b": (512, 1)})
+    assert taken(made)["atoms.b"] == "shared"
+    assert set(re.findall(r"m64n\d+k16", made.ptx)) == {"m64n144k16"}
+    assert '"box":[64,64],"swizzle":128' in made.ptx
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_no_iteration_gives_zeros(device: str) -> None:
     """No tensor map describes an array without elements, so the plan leaves such calls to mma.sync."""
     a, b, c = np.zeros((64, 0), np.float16), np.zeros((128, 0), np.float16), np.full((64, 128), 77, np.float16)

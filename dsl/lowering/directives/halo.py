@@ -88,19 +88,17 @@ def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
     return Halo(replace(first, axes=tuple(axes)), starts, extents)
 
 
-def are_adjacent(boxes: Sequence[CopiedBox]) -> bool:
-    """Whether each box starts where the previous box ends along the outermost axis, so that one box can cover them
-    all."""
-    first, place = boxes[0], boxes[0].outermost
-    extent, distances = first.axes[place].extent, _all_distances(boxes)
+def are_adjacent(boxes: Sequence[CopiedBox], place: int) -> bool:
+    """Whether each box starts where the previous box ends along axis `place`, and equals it otherwise."""
+    first, extent = boxes[0], boxes[0].axes[place].extent
     behind = [[number * extent * (i == place) for i in range(len(first.axes))] for number in range(len(boxes))]
-    return place > 0 and not first.walks and distances == behind and extent * len(boxes) <= MOST_OF_BOX
+    return not first.walks and _all_distances(boxes) == behind
 
 
-def widened(box: CopiedBox, count: int) -> CopiedBox:
-    """Returns the box that covers `count` adjacent boxes. `box` is the first of them."""
-    axes, place = list(box.axes), box.outermost
-    axes[place] = replace(axes[place], extent=axes[place].extent * count)
+def widened(box: CopiedBox, place: int, extent: int) -> CopiedBox:
+    """Returns `box` with another extent along axis `place`."""
+    axes = list(box.axes)
+    axes[place] = replace(axes[place], extent=extent)
     return replace(box, axes=tuple(axes))
 
 

@@ -18,12 +18,13 @@ loop and arrives during the loop. Example: `stage z: shared` for a tensor z that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.halo import are_adjacent
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, located, made_anew, reached, slice_of, without
 from dsl.lowering.directives.staged import (
@@ -31,6 +32,7 @@ from dsl.lowering.directives.staged import (
     copy,
     copy_halo,
     copy_joint,
+    feeds_wgmma,
     shared_tile,
     side_by_side,
     taken_names,
@@ -40,7 +42,7 @@ from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_o
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox
-from dsl.lowering.hopper.warpgroup import is_turn, keeps_bits
+from dsl.lowering.hopper.warpgroup import is_turn
 from dsl.lowering.ir.fold import is_zero_of_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, put, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -410,7 +412,9 @@ class _Choosing:
         beside = None if flaw_of_all is None else (flaw_of_all, "")
         for loop, loads in together.items():
             body, words = loop.regions[0], {self.said.get(load.operands[0].name or "") for load in loads}
-            flaws = {load: self.misfit(load, body) or self.no_box(load, body) or self.slow_box(load) for load in loads}
+            flaws = {
+                load: self.misfit(load, body) or self.no_box(load, body) or self.slow_box(load, loads) for load in loads
+            }
             by_threads = "shared" in words or not all(
                 self.is_planned(load) for load in loads if self.said.get(load.operands[0].name or "") is None
             )
@@ -426,13 +430,23 @@ class _Choosing:
             return None
         return f"{STAGES_OF_EACH} stages for each of the loops one after another have {bytes} bytes, of {self.room}"
 
-    def slow_box(self, load: Op) -> tuple[str, str] | None:
+    def slow_box(self, load: Op, loads: Sequence[Op]) -> tuple[str, str] | None:
         """Returns a reason and a hint if TMA is slower than copies by threads, because rows are too short. Otherwise
-        returns None."""
+        returns None. `loads` contains all loads of the loop."""
         row, name = row_bytes(self.facts, load), load.operands[0].name
         if row >= LEAST_ROW or self.said.get(name or "") == TMA:
             return None
+        parts = [each for each in loads if (each.operands[0], each.loc) == (load.operands[0], load.loc)]
+        if row * len(parts) >= LEAST_ROW and self.are_columns(parts):
+            return None  # `side_by_side` gives them the rows of one box
         return f"rows of {row} bytes come slowly as a TMA box", f"stage {name}: tma"
+
+    def are_columns(self, parts: Sequence[Op]) -> bool:
+        """Whether the parts of a load are adjacent along the axis that is contiguous in memory."""
+        runs, boxes = self.facts.of(offset_of(parts[0])).run, [CopiedBox.of(each) for each in parts]
+        contiguous = [axis.along >= 0 and axis.step == 1 and runs[axis.along] == max(runs) for axis in boxes[0].axes]
+        is_row = any(each and are_adjacent(boxes, place) for place, each in enumerate(contiguous))
+        return is_row and feeds_wgmma(parts[0], self.users)
 
     def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """Checks whether a load can be a TMA box. Returns None if it can, otherwise the reason why not and a hint."""
@@ -482,7 +496,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     with b.region(allocated):
         users = uses(function.body)  # computed once, because computing it for each of 4,096 loads took 10 s
         staged = [_staged(b, facts, load, taken, users) for load in loads]
-        staged = side_by_side(b, with_halos(function, b, staged))
+        staged = side_by_side(function, b, with_halos(function, b, staged), users)
     with b.region(head):
         for each in staged:
             b.place = (each.load.loc or b.loc, None)
@@ -611,12 +625,6 @@ def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
                 return False
             todo += [(result, along[result]) for result in user.results]
     return bool(users.get(load.result))
-
-
-def feeds_wgmma(load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether a wgmma reads the loaded value, directly or transposed, as its operand."""
-    same = reached([load.result], lambda v: [r for user in users.get(v, ()) if keeps_bits(user) for r in user.results])
-    return any(is_operand(user, value) and is_wgmma(user) for value in same for user in users.get(value, ()))
 
 
 def _staged(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.halo import Halo, are_adjacent, halo_of, widened
+from dsl.lowering.directives.slices import reached
 from dsl.lowering.directives.tma import TMA
-from dsl.lowering.hopper.boxes import ATOM, CopiedBox
+from dsl.lowering.hopper.boxes import ATOM, MOST_OF_BOX, CopiedBox
+from dsl.lowering.hopper.warpgroup import keeps_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
-from dsl.lowering.shared.atoms import offsets_within
+from dsl.lowering.plan.products import is_wgmma
+from dsl.lowering.plan.tile_loads import is_operand
+from dsl.lowering.shared.atoms import MOST_OF_ROW, offsets_within
 from dsl.lowering.shared.shared_map import row_swizzle
 
 
@@ -26,7 +30,8 @@ class Staged:
     elements of a row are contiguous, and the next row's elements follow. This load's elements start at element `at` of
     the shared tile. If `halo` is not None, it is the box with a halo that contains this load as window `number`.
     `joint` is the number of loads that are adjacent both in the tensor and in the shared tile, or 0. Load 0 copies for
-    all of them.
+    all of them. If the adjacent loads share the rows of swizzle atoms, `atom` is the number of columns of an atom.
+    Otherwise it is 0.
     """
 
     load: Op
@@ -38,6 +43,7 @@ class Staged:
     halo: Halo | None = None
     joint: int = 0
     number: int = 0
+    atom: int = 0
 
     @property
     def is_turned(self) -> bool:
@@ -172,41 +178,105 @@ def copy_halo(b: Builder, each: Staged) -> None:
 
 def copy_joint(b: Builder, each: Staged) -> None:
     """Builds the copies for several adjacent loads, one copy for each swizzle atom."""
+    if each.number:
+        return  # load 0 copies for all
     *rows, columns = each.place.tile.shape
-    held = prod(rows) * each.joint * each.run
-    for number in range(columns // each.run if each.number == 0 else 0):
-        box = replace(widened(_box(b, each, number * each.run), each.joint), at=number * held)
-        place = offsets_within(b, (held // each.run, each.run))
-        place = b.value("add", b.broadcast(b.index(box.at), place.tile.shape), place) if number else place
-        copy(b, each.tile, None, place, each.load.operands[0], None, None, box=box)
+    if each.atom:
+        whole, held = widened(_box(b, each), 0, each.atom), (prod(rows), each.atom)
+        boxes = [_shifted(b, whole, start) for start in range(0, columns * each.joint, each.atom)]
+    else:
+        held = (prod(rows) * each.joint, each.run)
+        narrow = [_box(b, each, start) for start in range(0, columns, each.run)]
+        boxes = [widened(box, box.outermost, box.axes[box.outermost].extent * each.joint) for box in narrow]
+    for number, box in enumerate(boxes):
+        at = number * prod(held)
+        place = offsets_within(b, held)
+        place = b.value("add", b.broadcast(b.index(at), held), place) if number else place
+        copy(b, each.tile, None, place, each.load.operands[0], None, None, box=replace(box, at=at))
 
 
-def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
+def _shifted(b: Builder, box: CopiedBox, columns: int) -> CopiedBox:
+    """Returns the box that starts `columns` elements later along the innermost axis of `box`."""
+    first, *others = box.axes
+    moved = replace(first, first=b.value("add", first.first, b.index(columns))) if columns else first
+    return replace(box, axes=(moved, *others))
+
+
+def side_by_side(function: Function, b: Builder, staged: list[Staged], users: dict[Value, list[Op]]) -> list[Staged]:
     """Places the TMA loads of one source line, such as subtiles of one load, in one shared tile, one behind the other.
-    If rows span several swizzle atoms, each atom contains the rows of all loads."""
+    If rows span several swizzle atoms, each atom contains the rows of all loads. Loads of short rows share the rows of
+    an atom."""
     # Warpgroup MMAs that differ only in these loads can then become one instruction (`place_waits`). Instead of three
     # wgmma of 64 columns, one wgmma of 192 columns reads the left operand only once. An f16 product of 3072 on an H100
     # then takes 82.8 µs instead of 105.
+    moved: dict[Op, Staged] = {}
+    for several in _parts_of_loads(staged):
+        first, run, shape = several[0].tile, several[0].run, several[0].place.tile.shape
+        rows, is_whole = prod(shape[:-1]), run == shape[-1]
+        boxes = [_box(b, each) for each in several]
+        atom = _shared_atom(function, several, boxes, users) if is_whole else 0
+        place, extent = boxes[0].outermost, boxes[0].axes[boxes[0].outermost].extent
+        is_joint = place > 0 and extent * len(several) <= MOST_OF_BOX and are_adjacent(boxes, place)
+        joint = len(several) if is_joint or atom else 0
+        if len(several) == 1 or not (is_whole or joint):
+            continue
+        if atom:
+            swizzle = row_swizzle(atom * first.dtype.bytes)
+            retype(first, shape=(-(-run * len(several) // atom), rows, atom), swizzle=swizzle, fixed=True)
+        else:
+            held = (len(several), *first.shape) if is_whole else (shape[-1] // run, rows * len(several), run)
+            retype(first, shape=held)
+        for number, each in enumerate(several):
+            at, places = number * rows * run, each.place
+            if atom:
+                whole, within = divmod(number * run, atom)
+                at, places = whole * rows * atom + within, offsets_within(b, shape, atom)
+            elif not is_whole:
+                places = offsets_within(b, shape, run, rows * len(several))
+            places = b.value("add", b.broadcast(b.index(at), shape), places) if number else places
+            now = replace(each, tile=first, place=places, at=at, joint=joint, number=number)
+            moved[each.load] = replace(now, atom=atom)
+    return _in_place(b, staged, moved)
+
+
+def _parts_of_loads(staged: list[Staged]) -> Iterable[list[Staged]]:
+    """Returns the TMA loads of each source line, if they have the same shape."""
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
         if load.attrs.get(TMA) and load.loc is not None and not each.halo:
             parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
-    moved: dict[Op, Staged] = {}
-    for several in parts.values():
-        first, run, shape = several[0].tile, several[0].run, several[0].place.tile.shape
-        rows, is_whole = prod(shape[:-1]), run == shape[-1]
-        joint = len(several) if are_adjacent([_box(b, each) for each in several]) else 0
-        if len(several) == 1 or not (is_whole or joint):
-            continue
-        held = (len(several), *first.shape) if is_whole else (shape[-1] // run, rows * len(several), run)
-        retype(first, shape=held)
-        for number, each in enumerate(several):
-            at = number * rows * run
-            place = each.place if is_whole else offsets_within(b, shape, run, rows * len(several))
-            place = b.value("add", b.broadcast(b.index(at), shape), place) if number else place
-            moved[each.load] = replace(each, tile=first, place=place, at=at, joint=joint, number=number)
-    return _in_place(b, staged, moved)
+    return parts.values()
+
+
+def _shared_atom(
+    function: Function, several: list[Staged], boxes: list[CopiedBox], users: dict[Value, list[Op]]
+) -> int:
+    """Returns the number of columns of the swizzle atoms whose rows several loads share, by the choice `atoms`. Returns
+    0 if the loads share no rows. The last atom may have more columns than the loads need. TMA copies them, too."""
+    load, run, count = several[0].load, several[0].run, len(several)
+    rows, size = prod(several[0].place.tile.shape[:-1]), load.result.dtype.bytes
+    most = MOST_OF_ROW // size
+    if count == 1 or run >= most or rows % ATOM or not feeds_wgmma(load, users) or not are_adjacent(boxes, 0):
+        return 0
+    # TMA takes as long for a row of 32 bytes as for one of 128: 2.95 cycles on an H200.
+    atoms = -(-count * run // most)
+    return function.choices.choose(
+        "atoms",
+        load.operands[0].name or "tensor",
+        {"shared": most, "apart": 0},
+        "shared",
+        loc=load.loc,
+        because=f"{count} rows of {run * size} bytes fit into {atoms} of {MOST_OF_ROW} bytes",
+        costs={"shared": atoms * rows, "apart": count * rows},
+        unit="rows of boxes an iteration",
+    )
+
+
+def feeds_wgmma(load: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether a wgmma reads the loaded value, directly or transposed, as its operand."""
+    same = reached([load.result], lambda v: [r for user in users.get(v, ()) if keeps_bits(user) for r in user.results])
+    return any(is_operand(user, value) and is_wgmma(user) for value in same for user in users.get(value, ()))
 
 
 def _box(b: Builder, each: Staged, start: int = 0) -> CopiedBox:

@@ -71,6 +71,14 @@ class SwizzleAtoms:
         atom, within = divmod(number * STEP, self.width)
         return atom * self.rows * self.width + within
 
+    def columns(self, number: int, size: int) -> int:
+        """Byte distance from the start of a right operand to its column `number`, a multiple of eight. `size` is the
+        number of bytes of an element."""
+        if not self.across:  # a row of an atom is a column of the right operand
+            return number * self.width
+        atom, within = divmod(number * size, self.width)
+        return atom * self.rows * self.width + within
+
     def group(self) -> int:
         """Returns the number of bytes from the 64 rows of one warpgroup to the rows of the next."""
         return (ROWS * 2 // self.width * self.rows if self.across else ROWS // EIGHT * self.eights) * self.width
@@ -253,10 +261,11 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     assert isinstance(memory.type, SharedType) and offset is not None
     rows, columns = op.result.tile.shape
     run = memory.type.shape[-1]
-    atoms = () if run == columns else (columns // run,)
-    # Only tiles of `stage` have such offsets. Their next copy is after the product, so the product may read the tile
-    # later than the load would. If a shared tile contains several loads, each atom contains the rows of all of them.
-    all_rows = memory.type.shape[-2] if atoms else rows
+    atoms = (columns // run,) if run < columns else ()
+    # Only tiles of `stage` have such offsets. Their next copy comes behind the product, so the product may read the
+    # tile later than its load would.
+    # The parts of an operand lie one behind the other in each atom, or share the rows of an atom.
+    all_rows = memory.type.shape[-2] if run != columns else rows
     start, held, eights = start_of_whole(offset, (rows, columns), run, all_rows), (*atoms, all_rows, run), EIGHT
     if "window" in op.attrs:  # a halo box may begin at any row: an H100 computed all 3192 such cases right
         (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)

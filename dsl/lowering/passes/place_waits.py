@@ -113,15 +113,15 @@ def _follows(run: list[Op], op: Op, most: int) -> bool:
     left = op.operands[0]
     if not run or not isinstance(left.type, ViewType) or left is not run[-1].operands[0]:
         return False
-    last, view = run[-1].operands[1].op, op.operands[1].op
-    assert last is not None and view is not None
+    first, view = run[0].operands[1].op, op.operands[1].op
+    assert first is not None and view is not None
     columns, anew = op.result.tile.shape[1], constant_of(op.operands[2]) == 0
-    atoms = atoms_of(last)
-    size = columns * (op.operands[1].tile.shape[0] * op.operands[1].dtype.bytes if atoms.across else atoms.width)
+    atoms = atoms_of(first)
+    ahead = atoms.columns(columns * len(run), op.operands[1].dtype.bytes)
     return (
-        (view.operands[0], operand(view, "stage")) == (last.operands[0], operand(last, "stage"))
+        (view.operands[0], operand(view, "stage")) == (first.operands[0], operand(first, "stage"))
         and (op.attrs["form"], op.attrs["steps"]) == (run[-1].attrs["form"], run[-1].attrs["steps"])
-        and atoms_of(view) == replace(atoms, base=atoms.base + size)
+        and atoms_of(view) == replace(atoms, base=atoms.base + ahead)
         and anew == (constant_of(run[-1].operands[2]) == 0)
         and has_columns(columns * (len(run) + 1), op.result.dtype.name)
         and columns * (len(run) + 1) <= min(most, MOST_FROM_ZERO if anew else most)

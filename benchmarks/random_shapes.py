@@ -3,15 +3,17 @@
     python3 benchmarks/random_shapes.py products --count 300 --types bf16,f16
     python3 benchmarks/random_shapes.py reductions --seed 5 --json reductions.json
     python3 benchmarks/random_shapes.py rows --seconds 120
+    python3 benchmarks/random_shapes.py convolutions --count 120
 
 "products" draws extents from 2^5 to 2^13, log-uniform, in multiples of 64, of 8, or any, with b, b.T or a.T.
 "reductions" draws sums, maxima and indices of maxima: of a vector, of rows, and along the first or middle axis, with up
 to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, and the gradients of all but the
-RMS.
+RMS. "convolutions" draws layers of eleven nets in bytes, with channels innermost and one or
+32 images.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
-and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS. The summary has the
-geometric means of the peers' times divided by ours, and the slowest shapes.
+and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
+cuDNN as their peer. The summary has the geometric means of the peers' times divided by ours, and the slowest shapes.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import Call, Interval, interleaved
+from harness import Call, Interval, LeftOut, interleaved
 from harness.intervals import geometric_mean
 from harness.launches import facts_of
 from harness.record import save
 from harness.rows import OURS, Row
 from harness.table import console, constants
 from harness.timing import copy_of
+from int8_conv_shapes import NETS, Operands, Shape
 
 import dsl
 from dsl.runtime import device_facts
@@ -48,7 +51,7 @@ CUDA = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "s8": "int8", "s
 
 @dataclass(slots=True)
 class Case:
-    """One call of ours, launches of peers, and the bytes that it must move.
+    """One call of ours, launches of peers, and the bytes that it must move. The first peer is the one to beat.
 
     `right` tells whether the latest launch of ours gave the right result.
     """
@@ -249,7 +252,39 @@ def row_wise(source: random.Random, dtype: str, most: int) -> Case:
     )
 
 
+# ---- convolutions ----
+
+IMAGES = (1, 32)
+
+
+def convolution(source: random.Random, dtype: str, most: int) -> Case:
+    import torch
+    from peers import cudnn
+
+    layers = [(net, layer) for net, layers in NETS.items() for layer in layers]
+    net, (c, h, k, r, stride) = source.choice(layers)
+    shape = Shape(source.choice(IMAGES), c, h, k, r, stride)
+    o = Operands(shape)
+    y = torch.empty(shape.n, shape.p, shape.p, k, dtype=torch.int8, device="cuda")
+    wanted = o.wanted(lambda v: v.clamp(min=0))
+    del o.sums  # as large as four results
+    extents = (shape.n, c, h, h), (k, c, r, r), (shape.n, k, shape.p, shape.p)
+    theirs = torch.empty_like(y)
+    return Case(
+        net,
+        dtype,
+        {"n": shape.n, "c": c, "h": h, "k": k, "r": r, "stride": stride},
+        shape.moves,
+        {"cudnn": cudnn.convolution_s8(*extents, stride, shape.pad, o.alpha, (theirs, o.x, o.f, o.bias))},
+        lambda: bool((y == wanted).all()),
+        dsl.load(SAMPLES / "int8_conv.tile"),
+        Call("conv2d_nhwc", {"ACT": "rectified"}),
+        (y, o.x, o.f, o.bias, None, o.alpha, o.beta, 0.0, o.six, *shape.geometry),
+    )
+
+
 FAMILIES = {
+    "convolutions": (convolution, ("s8",)),
     "products": (product, ("bf16", "f16")),
     "reductions": (reduction, ("f32", "f16", "s32")),
     "rows": (row_wise, ("f16", "bf16", "f32")),
@@ -273,6 +308,10 @@ def measured(case: Case) -> Row:
 def faster(row: Row, peer: str) -> float:
     """The peer's time divided by ours."""
     return row.times[peer].median / row.times[OURS].median
+
+
+def first_peer(row: Row) -> str:
+    return next(name for name in row.times if name != OURS)
 
 
 def summary(rows: list[Row]) -> Iterator[str]:
@@ -308,10 +347,14 @@ def main() -> None:
     for _ in range(chosen.count):
         if time.perf_counter() - begun > chosen.seconds:
             break
-        case = make(source, source.choice(chosen.types or types), chosen.most)
+        try:
+            case = make(source, source.choice(chosen.types or types), chosen.most)
+        except LeftOut as reason:
+            out.print(f"left out: {reason}")
+            continue
         rows.append(measured(case))
     out.print(f"{device}, {chosen.family}, seed {chosen.seed}, {time.perf_counter() - begun:.0f} s")
-    for row in sorted(rows, key=lambda row: faster(row, "torch"))[:SLOWEST]:
+    for row in sorted(rows, key=lambda row: faster(row, first_peer(row)))[:SLOWEST]:
         times = ", ".join(f"{name} {times.median:.1f}" for name, times in row.times.items())
         kernels = "; ".join(f"{facts.kernel} {constants(facts.constants)}" for facts in row.launches)
         out.print(f"{row.operation} {row.dtype} {constants(row.shape)}: {times} ({kernels})")

@@ -11,7 +11,8 @@ of an error, so a condition may exclude it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from math import inf, nan, prod
 from typing import Any
@@ -29,6 +30,51 @@ from dsl.values.walk import NUMBERS
 MAX_POINTS = 1 << 14
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A cost at all points. All arrays broadcast to `shape`. `sets` maps each name with a `tune` set to the values as
+    written, `places` to the index of each point's value among them, and `numbers` to the value of each point."""
+
+    cost: Any
+    shape: tuple[int, ...]
+    sets: Mapping[str, Sequence[Any]]
+    places: Mapping[str, np.ndarray]
+    numbers: Mapping[str, Any]
+
+    def cheapest_first(self) -> tuple[list[float], Callable[[int], dict[str, Any]]]:
+        """Returns the finite costs in ascending order. Also returns a function from a place in this order to the values
+        of the sets at that point. If no cost is finite, the only point has the first value of each set. A cost without
+        a value counts as infinite."""
+        costs = self.flat(np.asarray(self.cost, np.float64))
+        # At equal cost, the values that the text states first win. The set that was read last decides first.
+        places = {name: self.flat(place) for name, place in self.places.items()}
+        order = np.lexsort((*places.values(), costs))
+        order = order[: np.isfinite(costs).sum()]
+        if not len(order):
+            return [inf], lambda place: {name: self.value_at(name, 0, 0) for name in self.sets}
+        found = {name: place[order] for name, place in places.items()}
+
+        def at(place: int) -> dict[str, Any]:
+            return {name: self.value_at(name, order[place], found[name][place]) for name in self.sets}
+
+        return costs[order].tolist(), at
+
+    def flat(self, value: np.ndarray) -> np.ndarray:
+        """Returns the value of each point, along one axis."""
+        return (
+            value if value.shape == self.shape and value.ndim == 1 else np.broadcast_to(value, self.shape).reshape(-1)
+        )
+
+    def value_at(self, name: str, point: int, place: int) -> Any:
+        """Returns the value of a set at a point. If the value depends on other sets, it is the number there, as an
+        integer if it is whole."""
+        value = self.sets[name][place]
+        if isinstance(value, NUMBERS):
+            return value
+        number = self.flat(self.numbers[name])[point].item()
+        return int(number) if number == int(number) else number
+
+
 class AllPoints(Names):
     """Evaluates the names of a schedule at all points. A name with a `tune` set becomes an array of all values of the
     set, unless the caller gives the name a value. `sets` contains the values as written, and `places` the index of each
@@ -42,37 +88,15 @@ class AllPoints(Names):
         self.shape: tuple[int, ...] = ()
         self.cost: ast.Expr | None = None  # the cost, until its condition is evaluated
 
-    def cheapest_first(self, setting: Setting) -> tuple[list[float], Callable[[int], dict[str, Any]]]:
-        """Returns the finite costs in ascending order, and a function `at`. `at(i)` returns the sets' values for cost
-        i. If no cost is finite, the only point has the first value of each set. A cost of NaN counts as infinite."""
+    def evaluated_cost(self, setting: Setting) -> Evaluated:
         self.cost = setting.values[0]
         try:
             with np.errstate(all="ignore"):
-                cost = np.asarray(setting.read(self), np.float64)
+                cost = setting.read(self)
         except TileError as error:
             raise through(error, setting.caller) from None
-        costs = np.broadcast_to(cost, self.shape).reshape(-1)
-        # At equal cost, values that come first in the text win. The set that was evaluated last is compared first.
-        places = {name: np.broadcast_to(place, self.shape).reshape(-1) for name, place in self.places.items()}
-        order = np.lexsort((*places.values(), costs))
-        order = order[: np.isfinite(costs).sum()]
-        if not len(order):
-            return [inf], lambda place: {name: self.value_at(name, None) for name in self.sets}
-        found = {name: place[order] for name, place in places.items()}
-
-        def at(place: int) -> dict[str, Any]:
-            return {name: self.value_at(name, order[place], found[name][place]) for name in self.sets}
-
-        return costs[order].tolist(), at
-
-    def value_at(self, name: str, point: int | None, place: int = 0) -> Any:
-        """Returns the value at index `place` of a set. If this value is an array, because it depends on other sets,
-        returns its element at `point` (None: the first point). Whole numbers are returned as int."""
-        value = self.sets[name][place]
-        if not self.joins(value):
-            return value
-        number = np.broadcast_to(self.asked[name], self.shape).reshape(-1)[point or 0].item()
-        return int(number) if number == int(number) else number
+        numbers = {name: self.asked[name] for name in self.sets}
+        return Evaluated(cost, self.shape, self.sets, self.places, numbers)
 
     def of_set(self, definition: Definition) -> Any:
         if definition.name in self.given:
@@ -123,11 +147,7 @@ class AllPoints(Names):
             return super()._binary(node)
         # A time may be a fraction. So n / TILE need not be an integer here, unlike in the value of a constant.
         left, right = self.operand(node.left, "/"), self.operand(node.right, "/")
-        if isinstance(left, NUMBERS) and isinstance(right, NUMBERS) and not right:
-            return inf if left else nan
-        if isinstance(left, int) and isinstance(right, int) and left % right == 0:
-            return left // right  # the value of a set may be the extent of a tile
-        return left / right
+        return left / right if self.joins(left) or self.joins(right) else divided(left, right)
 
     def _call(self, node: ast.Call) -> Any:
         # A schedule that a condition rules out at all points is not evaluated further.
@@ -168,6 +188,16 @@ class AllPoints(Names):
             if not isinstance(value, NUMBERS) and not self.joins(value):
                 self.error("type", loc, f"{function.name} takes numbers; this is {self.describe(value)}")
         return FUNCTIONS[function.name](*map(_number, values))
+
+
+def divided(left: float, right: float) -> float:
+    """Returns a quotient of numbers. It is an integer if it is a whole quotient of integers, since the value of a set
+    may be the extent of a tile."""
+    if not right:
+        return inf if left else nan
+    if isinstance(left, int) and isinstance(right, int) and left % right == 0:
+        return left // right
+    return left / right
 
 
 def _number(value: Any) -> Any:

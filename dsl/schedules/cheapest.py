@@ -26,10 +26,15 @@ def points(setting: Setting, program: Program, said: Said, *names: Any) -> Point
     """Evaluates a `cost` line for all values of the `tune` sets that it reads. `names` are further arguments of
     `Names`: the names known so far, the values that the caller gives, and the dims. Raises a TileError if the cost
     cannot be evaluated."""
-    from dsl.schedules.all_points import AllPoints  # imports numpy, which most schedules do not need
+    # These modules import numpy, which most schedules do not need.
+    from dsl.schedules.all_points import AllPoints
+    from dsl.schedules.compiled_cost import CompiledCosts
 
     known, given, dims = names
-    at = AllPoints(program, known, said.definitions, given, dims)
-    at.broken = said.mistakes.broken
-    costs, place = at.cheapest_first(setting)
-    return Points(costs, frozenset(at.sets), place)
+    found = program.once(CompiledCosts).evaluated(setting, said, known, given, dims)
+    if found is None:
+        at = AllPoints(program, known, said.definitions, given, dims)
+        at.broken = said.mistakes.broken
+        found = at.evaluated_cost(setting)
+    costs, place = found.cheapest_first()
+    return Points(costs, frozenset(found.sets), place)

@@ -129,6 +129,18 @@ def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Sai
     return said
 
 
+def said_with_defaults(program: Program, kernel: str, schedule: str | None) -> Said:
+    """Like `said_by`, with the defaults of the kernel's constants as definitions. The schedule's definition of a
+    constant replaces the default, and its expression may read the default."""
+    said = Said() if schedule is None else said_by(program, kernel, program.schedule(kernel, schedule))
+    for constant in program.kernel(kernel).constants:
+        if constant.default is not None:
+            default = Definition(constant.name, constant.loc, [constant.default])
+            written = said.definitions.get(constant.name)
+            said.definitions[constant.name] = default if written is None else written.over(default)
+    return said
+
+
 def said_by(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
     """Like `collect`, but stores the errors in the result's `mistakes` instead of raising them."""
     mistakes = Mistakes()

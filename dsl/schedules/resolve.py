@@ -13,7 +13,7 @@ from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DType
 from dsl.schedules.cheapest import Points, points
-from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_by, through
+from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_with_defaults, through
 from dsl.schedules.machines import machine_numbers
 from dsl.schedules.properties import PROPERTIES, Setting
 from dsl.schedules.rules import by_rule
@@ -141,13 +141,10 @@ def resolve_schedule(
     With `costs_only`, only the cost is evaluated. Raises a TileError or Errors with all wrong lines.
     """
     out = ResolvedSchedule(name)
-    said = Said()
-    if name is not None:
-        said = program.once(_said, kernel.name, name).copy()
+    said = program.once(said_with_defaults, kernel.name, name).copy()
     mistakes = said.mistakes
-    _add_defaults(kernel, said)
     out.may_set_warps = "warps" not in {*said.definitions, *overrides}
-    rule = by_rule(program, kernel, said, overrides.keys(), dims.keys())
+    rule = program.once(by_rule, kernel.name, name, frozenset(overrides), frozenset(dims))
     said.definitions |= rule.definitions
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
@@ -178,20 +175,6 @@ def resolve_schedule(
             out.contracts.append(stated(contract, caller, names, names.option))
     mistakes.tell()
     return out
-
-
-def _said(program: Program, kernel: str, schedule: str) -> Said:
-    return said_by(program, kernel, program.schedule(kernel, schedule))
-
-
-def _add_defaults(kernel: ast.KernelDef, said: Said) -> None:
-    """Adds the defaults of constants as definitions. The schedule's definition of a constant replaces the default, and
-    its expression may read the default."""
-    for constant in kernel.constants:
-        if constant.default is not None:
-            default = Definition(constant.name, constant.loc, [constant.default])
-            written = said.definitions.get(constant.name)
-            said.definitions[constant.name] = default if written is None else written.over(default)
 
 
 def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from dsl.schedules.definitions import Said, collect
+from dsl.schedules.definitions import Said, collect, said_with_defaults
 from dsl.text import tree as ast
 from dsl.text.program import STD, Program, dim_names, load
 from dsl.text.tree import names_in
@@ -41,29 +41,30 @@ SOME_K = 2048
 """The extent along k of a product, if the end of its loop is not known."""
 
 
-def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Set[str], dims: Set[str]) -> Said:
+def by_rule(program: Program, name: str, schedule: str | None, given: Set[str], dims: Set[str]) -> Said:
     """Returns the definitions and the cost of the kernel's default rule. The rule defines `warps`, and the constants
     that neither the schedule nor the caller sets. `given` contains the names that the caller sets. `dims` contains the
     dims whose extents are known. If the kernel has no rule, the result is empty."""
-    rule = program.once(rule_of, kernel.name)
-    known = {*schedule.definitions, *given}
+    rule, kernel = program.once(rule_of, name), program.kernel(name)
+    said = program.once(said_with_defaults, name, schedule)
+    known = {*said.definitions, *given}
     if rule is None or not rule.constants - known:
         return Said()
-    names = {**rule.names, "WGMMA": ast.Name(kernel.loc, "false" if _asks_for_warps(schedule) else "true")}
+    names = {**rule.names, "WGMMA": ast.Name(kernel.loc, "false" if _asks_for_warps(said) else "true")}
     if "K" in names and not names_in(names["K"]) <= dims:
         names["K"] = ast.Number(kernel.loc, SOME_K)
     parts = _parts()
-    said = collect(parts, None, parts.parts[rule.part])
-    for name, definition in said.definitions.items():
+    own = collect(parts, None, parts.parts[rule.part])
+    for name, definition in own.definitions.items():
         if name not in names and name != "warps":  # a name of the rule itself: the space avoids clashes
             names[name] = ast.Name(definition.loc, f"{name} of the rule")
     found = Said()
-    for name, definition in said.definitions.items():
+    for name, definition in own.definitions.items():
         renamed = names[name].id if name in names else name
         values = [_renamed(value, names) for value in definition.values]
         if renamed not in known:
             found.definitions[renamed] = replace(definition, name=renamed, values=values)
-    for key, setting in said.settings.items():
+    for key, setting in own.settings.items():
         found.settings[key] = replace(setting, values=[_renamed(value, names) for value in setting.values])
     return found
 

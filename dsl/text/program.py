@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from os.path import normpath
@@ -48,9 +48,9 @@ class Program:
     found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # the results that `once` caches
     broken: set[str] = field(default_factory=set, repr=False, compare=False)  # names of blocks that do not parse
 
-    def once(self, what: Callable[..., Found], *names: str) -> Found:
+    def once(self, what: Callable[..., Found], *names: Hashable) -> Found:
         """Returns `what(self, *names)`. The result is computed at the first call, and then cached. It must depend only
-        on the program's text, which does not change."""
+        on `names` and on the program's text, which does not change."""
         key = (what, *names)
         if key not in self.found:
             self.found[key] = what(self, *names)

@@ -13,13 +13,14 @@ import pytest
 
 import dsl
 from dsl.examples.overrides import Overrides
-from dsl.kernels.variant import Request, resolve
+from dsl.kernels.variant import Request, points_of, resolve
 from dsl.lab.place import find_place
 from dsl.lab.space import SpaceChoice, calls, candidates
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import TARGETS, target
+from dsl.schedules.compiled_cost import CompiledCosts
 from dsl.schedules.machines import _rows, machine_numbers
-from dsl.text.program import parse_program
+from dsl.text.program import dim_names, parse_program
 from dsl.values.facts import ArrayFacts
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -34,8 +35,11 @@ kernel scaled(y: f32[n], x: f32[n]; TILE, U = 1, FLAG = false):
 def chosen(lines: str, n: int = 1000, **constants: Any) -> dict[str, Any]:
     """The constants of a schedule with these lines, its warps and its cost."""
     text = KERNEL + "\nschedule s of scaled:\n" + "".join(f"    {line}\n" for line in lines.strip().splitlines())
-    schedule = resolve(parse_program(text), Request("scaled", "s", {"n": n}, {}, constants)).schedule
-    return {**schedule.constants, "warps": schedule.warps, **schedule.costs}
+    program, request = parse_program(text), Request("scaled", "s", {"n": n}, {}, constants)
+    schedule, *compiled = (resolve(program, request).schedule for _ in range(3))
+    made, *others = ({**each.constants, "warps": each.warps, **each.costs} for each in (schedule, *compiled))
+    assert all(repr(other) == repr(made) for other in others)  # from the second evaluation on, costs are compiled
+    return made
 
 
 @pytest.mark.parametrize(
@@ -128,6 +132,49 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
             for place in rng.sample(range(len(points.costs)), min(12, len(points.costs))):
                 alone = resolve(program, replace(request, constants=points.at(place))).schedule
                 assert alone.costs["cost"] == pytest.approx(points.costs[place], rel=1e-12)
+
+
+COMPILED = {"matmul": "tma tile across", "attention": "tile four", "softmax": "lanes", "reduce": "columns"}
+
+
+@pytest.mark.parametrize("sample", COMPILED)
+def test_compiled_costs_are_those_of_the_walk(sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second evaluation on, a cost is a function of the dims: the same costs and values, in the same order."""
+    program, rng = dsl.load(SAMPLES / f"{sample}.tile", device="emulator").program, random.Random(5)
+    named = [key for key in program.schedules if key[1] in COMPILED[sample].split()]
+    assert named
+    for kernel, schedule in named:
+        for _ in range(8):
+            dims = {name: int(2 ** rng.uniform(0, 12)) for name in dim_names(program.kernel(kernel))}
+            request = Request(kernel, schedule, dims, {}, {}, {}, arch="sm_90")
+            with monkeypatch.context() as walking:
+                walking.setattr(CompiledCosts, "evaluated", lambda *_: None)
+                walked = points_of(program, request)
+            compiled = points_of(program, request)
+            assert walked is not None and compiled is not None and compiled.costs == walked.costs
+            for place in {0, len(walked.costs) // 2, len(walked.costs) - 1} if walked.costs[0] < inf else ():
+                assert repr(compiled.at(place)) == repr(walked.at(place))
+    assert any(program.once(CompiledCosts).found.values())
+
+
+def test_what_is_not_traced_is_walked_each_time() -> None:
+    """A dim compared with a type, and a word chosen by a dim."""
+    cost = "where(where(n > 5, f32, f16) == f32, TILE, 1.0)"
+    program = parse_program(f"{KERNEL}\nschedule s of scaled:\n    tune TILE in 128, 256\n    cost {cost}\n")
+    for n in (1000, 1001, 1002):
+        points = points_of(program, Request("scaled", "s", {"n": n}, {}, {}))
+        assert points is not None and points.costs == [128.0, 256.0]
+    assert list(program.once(CompiledCosts).found.values()) == [None]
+
+
+def test_a_division_by_zero_has_its_place_at_each_call() -> None:
+    """The compiled function stops, and the walk reports the division."""
+    program = parse_program(KERNEL + "\nschedule s of scaled:\n    tune TILE in 128, 256\n    cost TILE + 7 % n\n")
+    for n in (1000, 1001, 1002):
+        assert points_of(program, Request("scaled", "s", {"n": n}, {}, {}))
+    with pytest.raises(TileError, match="division by zero") as raised:
+        points_of(program, Request("scaled", "s", {"n": 0}, {}, {}))
+    assert raised.value.errors[0].loc is not None and raised.value.errors[0].loc.line == 9
 
 
 # ---- schedules that a launch names ----

@@ -1,0 +1,307 @@
+"""Compiles a cost to a Python function of the dims.
+
+The first call with new extents evaluates the costs of all schedules that a launch names. Walking the text of those of
+samples/matmul.tile takes 2 ms. So the walk is done once, with a `Traced` in place of each dim and of each array of
+points. It writes the operations down as Python code, which later calls run.
+
+The code does what `AllPoints` does, operation by operation, and its results are equal. Some costs cannot be traced,
+such as one that compares a dim with a word. They are walked each time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.schedules.all_points import FUNCTIONS, INFIX, MAX_POINTS, AllPoints, Evaluated, divided
+from dsl.schedules.definitions import Definition, Said
+from dsl.schedules.properties import Setting
+from dsl.text import tree as ast
+from dsl.text.program import Program
+from dsl.values.arithmetic import ConstantError, call
+from dsl.values.table import Builtin
+from dsl.values.walk import NUMBERS
+
+MOST_KEPT = 256
+"""The greatest number of compiled costs of a program. A cost is compiled for each combination of types, of constants
+that the caller gives, and of the other facts that it may read."""
+NAMES = re.compile(r"\b[a-z]+_\d+\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A number of a class of calls, or an array of the points. `code` is its name in the function. `is_flag` says
+    whether it is a condition."""
+
+    code: str
+    is_array: bool
+    is_flag: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """A line of the function. `target` is the name that it sets, or None for a line that has another effect."""
+
+    target: str | None
+    code: str
+
+    @property
+    def text(self) -> str:
+        return self.code if self.target is None else f"{self.target} = {self.code}"
+
+
+class Tracer(AllPoints):
+    """Evaluates a cost to the code of a function. `dims` of the scope are Traced."""
+
+    operands = "numbers"
+
+    def __init__(self, *what: Any):
+        super().__init__(*what)
+        self.code: list[CodeLine] = []
+        self.places: dict[str, Any] = {}
+        self.same: dict[tuple[str, bool], Traced] = {}  # equal expressions are computed once
+        self.constants: dict[str, Any] = {"np": np, "inf": inf, "nan": nan, "divided": divided, "stacked": stacked}
+        self.functions: dict[str, str] = {}
+        self.rank, self.most, self.points = 0, 1, self.let("()", False)
+
+    # ---- code ----
+
+    def let(self, code: str, is_array: bool, is_flag: bool = False, may_fold: bool = True) -> Traced:
+        """The value of an expression. If the expression reads no dim, it is computed now."""
+        key = code, is_array
+        if key not in self.same:
+            if may_fold and all(name in self.constants for name in NAMES.findall(code)):
+                name = self.constant(eval(code, self.constants))
+            else:
+                name = f"t_{len(self.code)}"
+                self.code.append(CodeLine(name, code))
+            self.same[key] = Traced(name, is_array, is_flag)
+        return self.same[key]
+
+    def constant(self, value: Any) -> str:
+        name = f"c_{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def text(self, value: Any, is_flag: bool = False) -> str:
+        """The code of an operand. A condition counts as 0 or 1, unless the operation takes conditions."""
+        if isinstance(value, Traced):
+            return f"({value.code} + 0.0)" if value.is_flag and not is_flag else value.code
+        return repr(value)
+
+    def joins(self, value: Any) -> bool:
+        return isinstance(value, Traced)
+
+    # ---- operations ----
+
+    def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
+        if op == "not":
+            flag = self.text(value, is_flag=True)
+            return self.let(f"np.logical_not({flag})" if value.is_array else f"not {flag}", value.is_array, True)
+        return self.let(f"-{self.text(value)}" if op == "-" else f"-1 - {self.text(value)}", value.is_array)
+
+    def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
+        if op not in INFIX:
+            self.error("type", loc, f"'{op}' is not traced")
+        is_array = any(isinstance(each, Traced) and each.is_array for each in (left, right))
+        a, b = self.text(left), self.text(right)
+        if op == "/" and not is_array:
+            return self.let(f"divided({a}, {b})", False)
+        return self.let(f"{a} {op} {b}", is_array, op in ("==", "!=", "<", "<=", ">", ">="))
+
+    def _binary(self, node: ast.Binary) -> Any:
+        if node.op != "/":
+            return super()._binary(node)
+        left, right = self.operand(node.left, "/"), self.operand(node.right, "/")
+        if self.joins(left) or self.joins(right):
+            return self.joined("/", left, right, node.loc)
+        return divided(left, right)
+
+    def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
+        a, b = self.text(left, is_flag=True), self.text(right, is_flag=True)
+        if left.is_array or (isinstance(right, Traced) and right.is_array):
+            return self.let(f"np.logical_{op}({a}, {b})", True, True)
+        return self.let(f"bool({a}) {op} bool({b})", False, True)
+
+    def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:
+        return self.both("and", left, right, None)  # type: ignore[arg-type]
+
+    def of(
+        self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
+    ) -> Any:
+        if not any(map(self.joins, values)):
+            return super().of(function, values, keywords, loc, node)
+        self.check(function, function.form_of_numbers, len(values), keywords, loc)
+        is_array = any(isinstance(each, Traced) and each.is_array for each in values)
+        args = ", ".join(map(self.text, values))
+        if is_array:
+            if function.name not in FUNCTIONS:
+                self.error("call", loc, f"'{function.name}' is not traced")
+            return self.let(f"{self.known_constant(function.name, FUNCTIONS[function.name])}({args})", True)
+        if function.numbers is None or keywords:
+            self.error("call", loc, f"'{function.name}' is not traced")
+        name, numbers = function.name, function.numbers
+        called = self.known_constant(f"number {name}", lambda *args: call(name, numbers, list(args)))
+        return self.let(f"{called}({args})", False)
+
+    def known_constant(self, key: str, value: Any) -> str:
+        """The name of a function in the code, the same at each use."""
+        name = self.functions.get(key)
+        if name is None:
+            name = self.functions[key] = self.constant(value)
+        return name
+
+    def _call(self, node: ast.Call) -> Any:
+        if isinstance(node.function, ast.Name) and node.function.id == "where" and len(node.args) == 3:
+            condition, yes, no = node.args
+            if node is not self.cost or not (isinstance(no, ast.Name) and no.id == "inf"):
+                chosen = self.expr(condition)
+                if isinstance(chosen, Traced):
+                    return self.selected(chosen, *(self.side(self.expr(each), each, "where") for each in (yes, no)))
+        return super()._call(node)
+
+    def selected(self, condition: Traced, yes: Any, no: Any) -> Traced:
+        flag, a, b = self.text(condition, is_flag=True), self.text(yes), self.text(no)
+        if condition.is_array:
+            return self.let(f"np.where({flag}, {a}, {b} + 0.0)", True)
+        is_array = any(isinstance(each, Traced) and each.is_array for each in (yes, no))
+        return self.let(f"{a} if {flag} else {b}", is_array)
+
+    # ---- points ----
+
+    def of_set(self, definition: Definition) -> Any:
+        if definition.name in self.given:
+            return self.given[definition.name]
+        values = self.each(definition)
+        for value, node in zip(values, definition.values, strict=True):
+            if not isinstance(value, NUMBERS) and not self.joins(value):
+                self.error("type", node.loc, f"the cost reads '{definition.name}', so its values are numbers")
+        count, apart = len(values), (1,) * self.rank
+        self.most *= count
+        if self.most > MAX_POINTS:
+            self.error("limit", definition.loc, "too many points to be traced")
+        self.sets[definition.name] = values
+        self.places[definition.name] = Traced(self.constant(np.arange(count).reshape(count, *apart)), True)
+        if any(map(self.joins, values)):
+            found = self.let(f"stacked([{', '.join(map(self.text, values))}], {self.rank})", True)
+        else:
+            found = Traced(self.constant(np.array(values, np.float64).reshape(count, *apart)), True)
+        self.points = self.let(f"({count}, *{self.points.code})", False)
+        self.rank += 1
+        return found
+
+    def keep(self, condition: Any) -> None:
+        flag, shape = self.text(condition, is_flag=True), self.points.code
+        if not condition.is_array:
+            self.code.append(CodeLine(None, f"if not {flag}: return None"))
+            return
+        kept = self.let(f"np.flatnonzero(np.broadcast_to({flag}, {shape}))", False)
+        self.code.append(CodeLine(None, f"if not {kept.code}.size: return None"))
+
+        def of_points(value: Traced) -> Traced:
+            return self.let(f"np.broadcast_to({value.code}, {shape}).reshape(-1)[{kept.code}]", True)
+
+        # Only the sets are gathered. What depends on them is computed anew at the kept points, which is faster.
+        numbers = {
+            name: value for name, value in self.asked.items() if not isinstance(value, Traced) or not value.is_array
+        }
+        self.asked = numbers | {name: of_points(self.asked[name]) for name in self.sets if name not in numbers}
+        self.places = {name: of_points(place) for name, place in self.places.items()}
+        self.points, self.rank = self.let(f"({kept.code}.size,)", False), 1
+
+    def compiled(self, setting: Setting, extents: Sequence[str]) -> CompiledCost | None:
+        """Compiles a cost to a function of these dims. Returns None if the cost cannot be traced."""
+        self.cost = setting.values[0]
+        self.scope.names.update({name: self.let(f"dims[{name!r}]", False, may_fold=False) for name in extents})
+        try:
+            with np.errstate(all="ignore"):
+                cost = self.text(setting.read(self))
+        except (TileError, ArithmeticError):
+            return None
+        numbers, places = ([self.text(each[name]) for name in self.sets] for each in (self.asked, self.places))
+        result = f"return {cost}, {self.points.code}, [{', '.join(places)}], [{', '.join(numbers)}]"
+        # What no later line reads is left out, such as names that are gathered and then not used.
+        needed: set[str] = set()
+        body: list[str] = []
+        for line in reversed([*self.code, CodeLine(None, result)]):
+            if line.target is None or line.target in needed:
+                needed.update(NAMES.findall(line.code))
+                body.insert(0, f"    {line.text}\n")
+        made = {name: value for name, value in self.constants.items() if name in needed or not NAMES.match(name)}
+        exec(f"def cost(dims):\n{''.join(body)}", made)
+        return CompiledCost(made["cost"], self.sets, (setting, self.definitions))
+
+
+def stacked(values: list[Any], rank: int) -> np.ndarray:
+    """An array of the values of a set, with its axis in front of the `rank` axes of other sets."""
+    found = np.stack(np.broadcast_arrays(*values)).astype(np.float64)
+    return found.reshape(found.shape[:1] + (1,) * (rank - found.ndim + 1) + found.shape[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCost:
+    """A compiled cost. `sets` has the written values of each `tune` set. `kept` keeps what the key names by its address
+    alive."""
+
+    function: Callable[[Mapping[str, int]], Any]
+    sets: Mapping[str, list[Any]]
+    kept: Any
+
+    def __call__(self, dims: Mapping[str, int]) -> Evaluated | None:
+        """The cost at all points, or None if the function has no result for these dims."""
+        try:
+            with np.errstate(all="ignore"):
+                found = self.function(dims)
+        except (ArithmeticError, ConstantError):
+            return None  # the walk raises the error with its place
+        if found is None:
+            written = all(isinstance(value, NUMBERS) for values in self.sets.values() for value in values[:1])
+            none = np.zeros(0)
+            return Evaluated(none, (0,), self.sets, dict.fromkeys(self.sets, none), {}) if written else None
+        cost, shape, places, numbers = found
+        return Evaluated(
+            cost, shape, self.sets, *(dict(zip(self.sets, each, strict=True)) for each in (places, numbers))
+        )
+
+
+class CompiledCosts:
+    """The compiled costs of a program. A cost is walked at its first evaluation, and compiled at the second one."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.found: dict[Any, CompiledCost | None] = {}  # None for a cost that is not compiled
+        self.seen: dict[Any, None] = {}
+
+    def evaluated(
+        self, setting: Setting, said: Said, known: Mapping[str, Any], given: Mapping[str, Any], dims: Collection[str]
+    ) -> Evaluated | None:
+        """Returns the cost at all points, or None if it has to be walked."""
+        extents = [name for name in dims if type(known.get(name)) is int]
+        facts = [(name, type(value), value) for name, value in known.items() if name not in extents]
+        constants = [(name, type(value), value) for name, value in given.items()]
+        definitions = said.definitions.values()
+        key = id(setting.values[0]), *map(id, definitions), *facts, *constants, *extents
+        if key in self.found:
+            compiled = self.found[key]
+            return None if compiled is None else compiled(known)
+        if key not in self.seen:
+            kept(self.seen, key, None)
+            return None
+        tracer = Tracer(self.program, dict(known), said.definitions, given, dims)
+        tracer.broken = said.mistakes.broken
+        compiled = tracer.compiled(setting, extents)
+        kept(self.found, key, compiled)
+        return None if compiled is None else compiled(known)
+
+
+def kept(entries: dict[Any, Any], key: Any, value: Any) -> None:
+    """Adds an entry, and drops the oldest one if there are more than MOST_KEPT."""
+    entries[key] = value
+    if len(entries) > MOST_KEPT:
+        entries.pop(next(iter(entries)))

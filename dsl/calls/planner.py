@@ -311,18 +311,21 @@ class Planner:
             variant = self.built(request)
         except TileError:
             return False
-        return self.launches(request, variant) and self.all_hold(request, variant, [c.expr for c in variant.requires])
+        holds = self.all_hold(request, variant, [c.expr for c in variant.requires])
+        return holds and self.flaw_of_launch(request, variant) is None
 
-    def launches(self, request: Request, variant: Variant) -> bool:
-        """Returns whether the variant can be launched for these dims. The grid must be a whole number of clusters, and
-        a tensor with a TMA map must not be empty."""
+    def flaw_of_launch(self, request: Request, variant: Variant) -> str | None:
+        """Returns the reason why the variant cannot be launched for these dims, or None if it can. The grid must be a
+        whole number of clusters, and a tensor with a TMA map must not be empty."""
         function, size = variant.function, variant.function.blocks_of_cluster
         # A tensor without elements has no tensor map, so a matrix product with k = 0 takes another branch.
         empty = {name for name, extent in request.dims.items() if extent == 0}
         mapped = {map.tensor for map in maps_of(function.body)} if empty else set()
         if any(p.name in mapped and empty.intersection(p.dims) for p in function.params):
-            return False
-        return size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]])
+            return "TMA copies no part of a tensor without elements"
+        if size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]]):
+            return None
+        return f"its grid is no multiple of its clusters of {size} blocks"
 
     def all_hold(self, request: Request, variant: Variant, conditions: Sequence[Any]) -> bool:
         """Returns whether all conditions of a variant, given as expression trees, are true for the dims of a
@@ -694,10 +697,10 @@ class Planner:
             if self.is_unfit(error):
                 return False
             raise
-        if self.launches(request, variant):
-            return True
-        self.unfit, self.refused = "its clusters or its boxes serve no such extents", None
-        return False
+        flaw = self.flaw_of_launch(request, variant)
+        if flaw is not None:
+            self.unfit, self.refused = flaw, None
+        return flaw is None
 
     def is_unfit(self, error: TileError) -> bool:
         """Returns whether the error means that the device cannot run a variant, and if so records the reason. Any other

@@ -747,7 +747,7 @@ class Reader:
     def variable(self, space: str, align: int, type_name: str, lanes: int, external: bool) -> Variable:
         token = self.next()
         name, width = token.text, TYPE_BYTES[type_name]
-        if token.kind != "word" or name[0] == ".":
+        if token.kind != "word" or "." in name:
             raise PtxError(f"expected the name of a variable, found {name!r}", token.line)
         dims = self.dimensions(name, token.line)
         unsized = bool(dims) and dims[0] is None
@@ -1044,7 +1044,7 @@ class Reader:
                 self.at += comma
             self.expect(";")
         opcode, takes_braces = opcode_of(token.text)
-        if not takes_braces:
+        if not takes_braces and not any(isinstance(each, Vector) and len(each.items) > 1 for each in operands):
             operands = [without_braces(each) for each in operands]
         return PtxInstruction(opcode, tuple(operands), guard, negated, line, self.location)
 

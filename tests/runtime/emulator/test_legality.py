@@ -55,6 +55,8 @@ mov.f32 %f1, {%f2};                                      no form|is not a vector
 st.shared.u32 {[%r10]}, %r11;                            an address stands in no list
 .param .align 8 .b8 q[8]; mov.u64 %rd10, q;              q is a parameter of a call, which has no address
 .param .f16x2 q;                                         a parameter is no .f16x2
+.param .b32 q.5;                                         expected the name of a variable
+mov.b32 {%h1, %h2}, {%r10};                              the destination {%h1, %h2} is not a register
 cvt.u64.u32 %rd10, buffer;                               buffer is an address
 cvta.global.u64 %rd10, buffer;                           buffer lies in .shared, not in .global
 cvta.global.u64 %rd10, kernel;                           kernel is a function

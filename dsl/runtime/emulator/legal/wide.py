@@ -17,12 +17,16 @@ from .forms import number_of
 WIDE = "b128"
 # ptxas accepts `.b128` from sm_70 and PTX 8.3 on.
 FIRST_TARGET, FIRST_VERSION = 70, (8, 3)
+NEEDS = "it needs .target sm_70 or later and PTX .version 8.3 or later"
 ACCESSES = {"ld", "ldu", "st"}
 
 
 def split_wide(function: PtxFunction, module: PtxModule) -> None:
     """Replaces each register of 128 bits by two registers, and rewrites the instructions that use it. Raises `PtxError`
     for instructions other than ld, st and mov."""
+    for variable in (*function.params, *function.results, *function.variables.values()):
+        if variable.type == WIDE and not has_wide(module):
+            raise PtxError(f"{variable.name} is .b128: {NEEDS}", variable.ptx_line)
     wide = {name for name, kind in function.registers.items() if kind == WIDE}
     opcodes = {item.opcode for item in function.body if isinstance(item, PtxInstruction)}
     if not wide and not any(WIDE in each for each in opcodes):
@@ -41,14 +45,19 @@ def split_wide(function: PtxFunction, module: PtxModule) -> None:
         function.registers |= {half.name: "b64" for half in halves_of(name)}
 
 
+def has_wide(module: PtxModule) -> bool:
+    """Whether the target and the PTX version of a module have `.b128`."""
+    version = tuple(map(int, module.version.split("."))) if module.version else FIRST_VERSION
+    return number_of(module.target) >= FIRST_TARGET and version >= FIRST_VERSION
+
+
 def split(ins: PtxInstruction, wide: set[str], module: PtxModule) -> Iterator[PtxInstruction]:
     """Yields the instructions that replace an instruction on 128 bits."""
     if WIDE not in ins.opcode or ins.opcode[0] not in ACCESSES | {"mov"} or len(ins.operands) < 2:
         message = f"registers of 128 bits go through ld, st and mov of .b128 only, not through `{ins}`"
         raise PtxError(message, ins.ptx_line)
-    version = tuple(map(int, module.version.split("."))) if module.version else FIRST_VERSION
-    if number_of(module.target) < FIRST_TARGET or version < FIRST_VERSION:
-        raise PtxError(f"it needs .target sm_70 or later and PTX .version 8.3 or later in `{ins}`", ins.ptx_line)
+    if not has_wide(module):
+        raise PtxError(f"{NEEDS} in `{ins}`", ins.ptx_line)
     at = ins.opcode.index(WIDE)
     if ins.opcode[0] == "mov":
         opcode = (*ins.opcode[:at], "b64", *ins.opcode[at + 1 :])

@@ -164,8 +164,9 @@ def choose(program: Program, share: float = 0.25) -> list[str]:
         except (TileError, Errors) as error:
             if not isinstance(error, TileError) or error.code != "choice" or error.loc is None:
                 return lines
+            # Without a pass, a line that the program itself has may name no choice any more.
             gone = error.loc.source.line(error.loc.line).strip()
-            lines.remove(gone)
+            lines = [line for line in lines if line != gone]
             program.schedule.remove(gone)
     return lines
 

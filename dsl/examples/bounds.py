@@ -65,7 +65,7 @@ class LaunchBound:
         """A sentence for each kind of missing terms: which are missing, and why."""
         if not self.work.counted:
             return ["nothing but memory is known: the emulator did not count a block in time"]
-        without = "issue is of the PTX: without an assembler there is no machine code"
+        without = "issue is of the PTX: the machine code needs ptxas and nvdisasm"
         return [] if self.work.of_machine_code else [without]
 
     @property

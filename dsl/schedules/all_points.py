@@ -46,6 +46,7 @@ class Evaluated:
         of the sets at that point. If no cost is finite, the only point has the first value of each set. A cost without
         a value counts as infinite."""
         costs = self.flat(np.asarray(self.cost, np.float64))
+        costs = np.where(np.isfinite(costs), costs, inf)
         # At equal cost, the values that the text states first win. The set that was read last decides first.
         places = {name: self.flat(place) for name, place in self.places.items()}
         order = np.lexsort((*places.values(), costs))
@@ -149,6 +150,11 @@ class AllPoints(Names):
         left, right = self.operand(node.left, "/"), self.operand(node.right, "/")
         return left / right if self.joins(left) or self.joins(right) else divided(left, right)
 
+    def infix(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
+        if op in ("//", "%") and isinstance(left, NUMBERS) and isinstance(right, NUMBERS) and not right:
+            return inf if op == "//" and left else nan  # as for arrays, and not an error
+        return super().infix(op, left, right, loc)
+
     def _call(self, node: ast.Call) -> Any:
         # A schedule that a condition rules out at all points is not evaluated further.
         if isinstance(node.function, ast.Name) and node.function.id == "where" and len(node.args) == 3:
@@ -179,7 +185,8 @@ class AllPoints(Names):
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
         if not any(map(self.joins, values)):
-            return super().of(function, values, keywords, loc, node)
+            by_zero = function.name == "cdiv" and len(values) == 2 and values[1] == 0
+            return inf if by_zero else super().of(function, values, keywords, loc, node)
         self.check(function, function.form_of_numbers, len(values), keywords, loc)
         if function.name not in FUNCTIONS:
             hint = closest(function.name, FUNCTIONS) or ", ".join(FUNCTIONS)

@@ -221,9 +221,12 @@ class Tracer(AllPoints):
         self.scope.names.update({name: self.let(f"dims[{name!r}]", False, may_fold=False) for name in extents})
         try:
             with np.errstate(all="ignore"):
-                cost = self.text(setting.read(self))
+                found = setting.read(self)
         except (TileError, ArithmeticError):
             return None
+        if isinstance(found, Traced) and found.is_flag:
+            return None  # the walk says that a condition is no cost
+        cost = self.text(found)
         numbers, places = ([self.text(each[name]) for name in self.sets] for each in (self.asked, self.places))
         result = f"return {cost}, {self.points.code}, [{', '.join(places)}], [{', '.join(numbers)}]"
         # What no later line reads is left out, such as names that are gathered and then not used.

@@ -61,7 +61,7 @@ def place_of(variant: Variant, name: str) -> str:
     """Describes what set a constant: the call, or a line of the schedule."""
     schedule = variant.schedule
     if name in variant.request.constants:
-        return "the call, or its branch"
+        return "the call, its branch, or the next point of the cost"
     if name in schedule.tune:
         taken = schedule.warps if name == "warps" else schedule.constants.get(name)
         others = ", ".join(said(each) for each in schedule.tune[name] if each != taken)

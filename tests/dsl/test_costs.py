@@ -167,14 +167,24 @@ def test_what_is_not_traced_is_walked_each_time() -> None:
     assert list(program.once(CompiledCosts).found.values()) == [None]
 
 
-def test_a_division_by_zero_has_its_place_at_each_call() -> None:
-    """The compiled function stops, and the walk reports the division."""
-    program = parse_program(KERNEL + "\nschedule s of scaled:\n    tune TILE in 128, 256\n    cost TILE + 7 % n\n")
+@pytest.mark.parametrize("part", ["7 % n", "7 // n", "7 / n", "cdiv(7, n)", "7 // (TILE - TILE + n)"])
+def test_a_division_by_zero_costs_infinitely_much(part: str) -> None:
+    """At each call: a compiled function stops at some of them, and the text is walked."""
+    program = parse_program(f"{KERNEL}\nschedule s of scaled:\n    tune TILE in 128, 256\n    cost TILE + {part}\n")
+    for n in (0, 1000, 0, 1001, 0):
+        points = points_of(program, Request("scaled", "s", {"n": n}, {}, {}))
+        assert points is not None and (points.costs == [inf]) == (n == 0)
+
+
+def test_a_condition_is_no_cost_at_each_call() -> None:
+    program = parse_program(KERNEL + "\nschedule s of scaled:\n    tune TILE in 128, 256\n    cost TILE == n\n")
     for n in (1000, 1001, 1002):
-        assert points_of(program, Request("scaled", "s", {"n": n}, {}, {}))
-    with pytest.raises(TileError, match="division by zero") as raised:
-        points_of(program, Request("scaled", "s", {"n": 0}, {}, {}))
-    assert raised.value.errors[0].loc is not None and raised.value.errors[0].loc.line == 9
+        with pytest.raises(TileError, match="a cost is a number of microseconds"):
+            points_of(program, Request("scaled", "s", {"n": n}, {}, {}))
+
+
+def test_a_cost_of_minus_infinity_is_none() -> None:
+    assert chosen("tune TILE in 128, 256\ncost where(TILE == 128, -inf, TILE)")["TILE"] == 256
 
 
 # ---- schedules that a launch names ----

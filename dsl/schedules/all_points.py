@@ -137,6 +137,8 @@ class AllPoints(Names):
         condition = self.side(self.expr(node), node, "where")
         if isinstance(condition, NUMBERS):
             return bool(condition)
+        if isinstance(condition, np.ndarray) and not condition.any():
+            return False
         self.keep(condition)
         return True
 

@@ -26,11 +26,11 @@ from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.values.arithmetic import ConstantError, call
 from dsl.values.table import Builtin
-from dsl.values.walk import NUMBERS
+from dsl.values.walk import MISSING, NUMBERS
 
-MOST_KEPT = 256
-"""The greatest number of compiled costs of a program. A cost is compiled for each combination of types, of constants
-that the caller gives, and of the other facts that it may read."""
+MOST_KEPT, MOST_OF_KEY = 256, 16
+"""The greatest number of costs of a program, for the constants that a caller gives and the dims that are known. Each is
+compiled for at most so many combinations of types and other facts that it reads."""
 NAMES = re.compile(r"\b[a-z]+_\d+\b")
 
 
@@ -162,9 +162,28 @@ class Tracer(AllPoints):
             condition, yes, no = node.args
             if node is not self.cost or not (isinstance(no, ast.Name) and no.id == "inf"):
                 chosen = self.expr(condition)
-                if isinstance(chosen, Traced):
-                    return self.selected(chosen, *(self.side(self.expr(each), each, "where") for each in (yes, no)))
+                if not isinstance(chosen, Traced):
+                    return self.expr(yes if chosen else no)
+                return self.selected(chosen, *(self.skipped(each, chosen, "where") for each in (yes, no)))
         return super()._call(node)
+
+    def skipped(self, node: ast.Expr, condition: Any, op: str) -> Any:
+        """Evaluates an expression that the walk may skip, if the condition is a number. Such an expression must read no
+        set that is not read elsewhere, since the walk would then have other points."""
+        before = len(self.sets)
+        value = self.side(self.expr(node), node, op)
+        if isinstance(condition, Traced) and not condition.is_array and len(self.sets) > before:
+            self.error("type", node.loc, "a set that only one side reads is not traced")
+        return value
+
+    def logic(self, node: ast.Binary, side: Callable[[ast.Expr], Any]) -> Any:
+        left = side(node.left)
+        if isinstance(left, NUMBERS) and bool(left) == (node.op == "or"):
+            return bool(left)
+        right = self.skipped(node.right, left, node.op)
+        if isinstance(left, NUMBERS):
+            return bool(right) if isinstance(right, NUMBERS) else right
+        return self.both(node.op, left, right, node)
 
     def selected(self, condition: Traced, yes: Any, no: Any) -> Traced:
         flag, a, b = self.text(condition, is_flag=True), self.text(yes), self.text(no)
@@ -199,10 +218,10 @@ class Tracer(AllPoints):
     def keep(self, condition: Any) -> None:
         flag, shape = self.text(condition, is_flag=True), self.points.code
         if not condition.is_array:
-            self.code.append(CodeLine(None, f"if not {flag}: return None"))
+            self.code.append(CodeLine(None, f"if not {flag}: return inf, {self.points.code}, {self.sets_so_far()}"))
             return
         kept = self.let(f"np.flatnonzero(np.broadcast_to({flag}, {shape}))", False)
-        self.code.append(CodeLine(None, f"if not {kept.code}.size: return None"))
+        self.code.append(CodeLine(None, f"if not {kept.code}.size: return inf, {shape}, {self.sets_so_far()}"))
 
         def of_points(value: Traced) -> Traced:
             return self.let(f"np.broadcast_to({value.code}, {shape}).reshape(-1)[{kept.code}]", True)
@@ -215,8 +234,16 @@ class Tracer(AllPoints):
         self.places = {name: of_points(place) for name, place in self.places.items()}
         self.points, self.rank = self.let(f"({kept.code}.size,)", False), 1
 
-    def compiled(self, setting: Setting, extents: Sequence[str]) -> CompiledCost | None:
-        """Compiles a cost to a function of these dims. Returns None if the cost cannot be traced."""
+    def compiled(self, setting: Setting, extents: Sequence[str], known: Mapping[str, Any]) -> CompiledCost:
+        """Compiles a cost to a function of these dims. `known` has the names of the scope, with their values."""
+        function, names = self.function(setting, extents), self.scope.names
+        assert isinstance(names, RecordedNames)
+        facts = [(name, known.get(name, MISSING)) for name in sorted(names.read) if name not in extents]
+        return CompiledCost(function, facts, [*self.sets], (setting, self.definitions))
+
+    def function(self, setting: Setting, extents: Sequence[str]) -> Callable[[Mapping[str, int]], Any] | None:
+        """The function from dims to the cost, the shape of the points, and for each set its values, places and numbers.
+        Returns None if the cost cannot be traced."""
         self.cost = setting.values[0]
         self.scope.names.update({name: self.let(f"dims[{name!r}]", False, may_fold=False) for name in extents})
         try:
@@ -227,8 +254,7 @@ class Tracer(AllPoints):
         if isinstance(found, Traced) and found.is_flag:
             return None  # the walk says that a condition is no cost
         cost = self.text(found)
-        numbers, places = ([self.text(each[name]) for name in self.sets] for each in (self.asked, self.places))
-        result = f"return {cost}, {self.points.code}, [{', '.join(places)}], [{', '.join(numbers)}]"
+        result = f"return {cost}, {self.points.code}, {self.sets_so_far()}"
         # What no later line reads is left out, such as names that are gathered and then not used.
         needed: set[str] = set()
         body: list[str] = []
@@ -238,7 +264,16 @@ class Tracer(AllPoints):
                 body.insert(0, f"    {line.text}\n")
         made = {name: value for name, value in self.constants.items() if name in needed or not NAMES.match(name)}
         exec(f"def cost(dims):\n{''.join(body)}", made)
-        return CompiledCost(made["cost"], self.sets, (setting, self.definitions))
+        function: Callable[[Mapping[str, int]], Any] = made["cost"]
+        return function
+
+    def sets_so_far(self) -> str:
+        """The code of the values, places and numbers of the sets so far."""
+        values = ", ".join(
+            f"[{', '.join(self.text(each, is_flag=True) for each in one)}]" for one in self.sets.values()
+        )
+        places, numbers = (", ".join(self.text(each[name]) for name in self.sets) for each in (self.places, self.asked))
+        return f"[{values}], [{places}], [{numbers}]"
 
 
 def stacked(values: list[Any], rank: int) -> np.ndarray:
@@ -247,30 +282,49 @@ def stacked(values: list[Any], rank: int) -> np.ndarray:
     return found.reshape(found.shape[:1] + (1,) * (rank - found.ndim + 1) + found.shape[1:])
 
 
+class RecordedNames(dict[str, Any]):
+    """Names with their values, which records the names that were looked up."""
+
+    def __init__(self, names: Mapping[str, Any]):
+        super().__init__(names)
+        self.read: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        self.read.add(str(name))
+        return super().__contains__(name)
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledCost:
-    """A compiled cost. `sets` has the written values of each `tune` set. `kept` keeps what the key names by its address
-    alive."""
+    """A compiled cost. `function` is None if the cost is not compiled. `facts` has the known names that it depends on,
+    with their values. `sets` names the sets that it reads, in their order. `kept` keeps alive what its key names by
+    its address."""
 
-    function: Callable[[Mapping[str, int]], Any]
-    sets: Mapping[str, list[Any]]
+    function: Callable[[Mapping[str, int]], Any] | None
+    facts: Sequence[tuple[str, Any]]
+    sets: Sequence[str]
     kept: Any
 
+    def serves(self, known: Mapping[str, Any]) -> bool:
+        """Whether the facts have these values and types. 1, 1.0 and True differ."""
+        found = ((known.get(name, MISSING), value) for name, value in self.facts)
+        return all(type(now) is type(value) and now == value for now, value in found)
+
     def __call__(self, dims: Mapping[str, int]) -> Evaluated | None:
-        """The cost at all points, or None if the function has no result for these dims."""
+        """Returns the cost at all points, or None if it has to be walked."""
+        if self.function is None:
+            return None
         try:
             with np.errstate(all="ignore"):
-                found = self.function(dims)
+                cost, shape, *parts = self.function(dims)
         except (ArithmeticError, ConstantError):
             return None  # the walk raises the error with its place
-        if found is None:
-            written = all(isinstance(value, NUMBERS) for values in self.sets.values() for value in values[:1])
-            none = np.zeros(0)
-            return Evaluated(none, (0,), self.sets, dict.fromkeys(self.sets, none), {}) if written else None
-        cost, shape, places, numbers = found
-        return Evaluated(
-            cost, shape, self.sets, *(dict(zip(self.sets, each, strict=True)) for each in (places, numbers))
-        )
+        values, places, numbers = (dict(zip(self.sets, each, strict=False)) for each in parts)
+        return Evaluated(cost, shape, values, places, numbers)
 
 
 class CompiledCosts:
@@ -278,33 +332,30 @@ class CompiledCosts:
 
     def __init__(self, program: Program):
         self.program = program
-        self.found: dict[Any, CompiledCost | None] = {}  # None for a cost that is not compiled
-        self.seen: dict[Any, None] = {}
+        self.found: dict[Any, list[CompiledCost]] = {}  # an empty list for a cost that was walked once
 
     def evaluated(
         self, setting: Setting, said: Said, known: Mapping[str, Any], given: Mapping[str, Any], dims: Collection[str]
     ) -> Evaluated | None:
         """Returns the cost at all points, or None if it has to be walked."""
         extents = [name for name in dims if type(known.get(name)) is int]
-        facts = [(name, type(value), value) for name, value in known.items() if name not in extents]
         constants = [(name, type(value), value) for name, value in given.items()]
-        definitions = said.definitions.values()
-        key = id(setting.values[0]), *map(id, definitions), *facts, *constants, *extents
-        if key in self.found:
-            compiled = self.found[key]
-            return None if compiled is None else compiled(known)
-        if key not in self.seen:
-            kept(self.seen, key, None)
+        key = id(setting.values[0]), *map(id, said.definitions.values()), *constants, *extents
+        try:
+            compiled = self.found.get(key)
+        except TypeError:
+            return None  # a value that is no constant: the walk or the compiler reports it
+        if compiled is None:
+            self.found[key] = []
+            if len(self.found) > MOST_KEPT:
+                self.found.pop(next(iter([*self.found])), None)
             return None
-        tracer = Tracer(self.program, dict(known), said.definitions, given, dims)
-        tracer.broken = said.mistakes.broken
-        compiled = tracer.compiled(setting, extents)
-        kept(self.found, key, compiled)
-        return None if compiled is None else compiled(known)
-
-
-def kept(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Adds an entry, and drops the oldest one if there are more than MOST_KEPT."""
-    entries[key] = value
-    if len(entries) > MOST_KEPT:
-        entries.pop(next(iter(entries)))
+        for each in compiled:
+            if each.serves(known):
+                return each(known)
+        tracer = Tracer(self.program, RecordedNames(known), said.definitions, given, dims)
+        tracer.broken = {*said.mistakes.broken}
+        compiled.append(tracer.compiled(setting, extents, known))
+        if len(compiled) > MOST_OF_KEY:
+            del compiled[0]
+        return compiled[-1](known)

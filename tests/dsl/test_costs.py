@@ -110,6 +110,14 @@ def test_what_a_cost_cannot_say_is_an_error_at_its_line(cost: str, said: str) ->
         ("tune TILE in 128, 256\ntune U in true, 4\ncost where(U == 4, 1, 0)", {"U": True}),
         ("tune TILE in 128, 256\ntune U in TILE // 64, TILE // 32\ncost 0 - U", {"TILE": 256, "U": 8}),
         ("tune TILE in 128, 256\ncost where(n > 0, TILE, 1 / 0)", {"TILE": 128}),
+        # A set that a condition on dims skips is not read.
+        (
+            "tune TILE in 128, 256\ntune U in 1, 2\ncost 0 * where(n < 9, TILE, U) + where(U * TILE == 256, 0.0, 5.0)",
+            {"TILE": 128, "U": 2},
+        ),
+        ("tune TILE in 128, 256\ntune U in 1, 2\ncost TILE + where(n > 9 or U == 1, 0, 9)", {"TILE": 128, "U": 1}),
+        ("tune TILE in where(n % 8 == 0, 128, 64), 256\ncost TILE", {"TILE": 128}),
+        ("tune TILE in 128, 256\ntune FLAG in n > 100, false\ncost where(FLAG, 0, TILE)", {"FLAG": True}),
     ],
 )
 def test_costs_are_fractions_and_values_stay_as_they_are_written(lines: str, wanted: dict[str, Any]) -> None:
@@ -154,7 +162,7 @@ def test_compiled_costs_are_those_of_the_walk(sample: str, monkeypatch: pytest.M
             assert walked is not None and compiled is not None and compiled.costs == walked.costs
             for place in {0, len(walked.costs) // 2, len(walked.costs) - 1} if walked.costs[0] < inf else ():
                 assert repr(compiled.at(place)) == repr(walked.at(place))
-    assert any(program.once(CompiledCosts).found.values())
+    assert any(each.function for found in program.once(CompiledCosts).found.values() for each in found)
 
 
 def test_what_is_not_traced_is_walked_each_time() -> None:
@@ -164,7 +172,7 @@ def test_what_is_not_traced_is_walked_each_time() -> None:
     for n in (1000, 1001, 1002):
         points = points_of(program, Request("scaled", "s", {"n": n}, {}, {}))
         assert points is not None and points.costs == [128.0, 256.0]
-    assert list(program.once(CompiledCosts).found.values()) == [None]
+    assert all(each.function is None for found in program.once(CompiledCosts).found.values() for each in found)
 
 
 @pytest.mark.parametrize("part", ["7 % n", "7 // n", "7 / n", "cdiv(7, n)", "7 // (TILE - TILE + n)"])
@@ -181,6 +189,24 @@ def test_a_condition_is_no_cost_at_each_call() -> None:
     for n in (1000, 1001, 1002):
         with pytest.raises(TileError, match="a cost is a number of microseconds"):
             points_of(program, Request("scaled", "s", {"n": n}, {}, {}))
+
+
+def test_a_wrong_schedule_is_wrong_at_each_call() -> None:
+    """Tracing adds no mistakes to those of the schedule: a ring of names was reported at the first call only."""
+    lines = ("tune TILE in 128, 256", "A = B + 1", "B = A + 1", "cost where(n > 9, A, TILE)")
+    program = parse_program(KERNEL + "\nschedule s of scaled:\n" + "".join(f"    {line}\n" for line in lines))
+    for n in (1000, 1001, 1002, 1003):
+        with pytest.raises(TileError, match="computed from itself"):
+            resolve(program, Request("scaled", "s", {"n": n}, {}, {}))
+
+
+def test_a_value_that_is_no_constant_is_refused_by_the_compiler() -> None:
+    program = dsl.parse(
+        KERNEL + "\nschedule s of scaled:\n    tune TILE in 128, 256\n    cost TILE\n", device="emulator"
+    )
+    for _ in range(3):
+        with pytest.raises(TileError, match="constant 'U' is a number or a function"):
+            program.compile("scaled", n=100, U=[1])
 
 
 def test_a_cost_of_minus_infinity_is_none() -> None:

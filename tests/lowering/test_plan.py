@@ -287,6 +287,19 @@ def test_parts_of_short_rows_are_one_wgmma() -> None:
     assert '"box":[64,64],"swizzle":128' in made.ptx
 
 
+@pytest.mark.parametrize(("depth", "atoms"), [(4, "shared"), (5, "apart"), (6, "apart")])
+def test_a_named_depth_keeps_short_rows_apart_if_the_wider_atoms_do_not_fit(depth: int, atoms: str) -> None:
+    """64 x 80 x 128 of f16: 36 KB a stage, and 48 KB with rows of 128 bytes."""
+    lines = ("instruction acc: wgmma", "stage a, b: tma", f"pipeline p: {depth}")
+    text = f"{PRODUCT}\nschedule deep of product:\n" + "".join(f"    {line}\n" for line in lines)
+    given = {"TM": 64, "TN": 80, "TK": 128}
+    request = {"dims": dict.fromkeys("mnk", 512), "types": {"T": "f16", "O": "f16"}, "constants": given}
+    made = compile_variant(
+        module(text).program, Request("product", "deep", **request, strides={"a": (512, 1), "b": (512, 1)})
+    )
+    assert taken(made)["atoms.b"] == atoms
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_no_iteration_gives_zeros(device: str) -> None:
     """No tensor map describes an array without elements, so the plan leaves such calls to mma.sync."""

@@ -112,7 +112,7 @@ def _stage_loads(
         if choosing.way(load, None):
             _stage_before(function, choosing.facts, load)
     for loop, loads in chosen.items():
-        _stage(function, choosing.facts, loop, loads)
+        _stage(function, choosing.facts, loop, loads, choosing.target.shared)
 
 
 def choose_stage(
@@ -483,7 +483,7 @@ class _Choosing:
         return left, "a smaller tile"
 
 
-def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> None:
+def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op], room: int) -> None:
     """Stages the loads of one loop. Inserts the copies at the start of its body, and replaces the loads by loads from
     shared memory."""
     # `pipeline` requires the copies at the start of the body. The operations that compute their addresses move with
@@ -496,7 +496,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     with b.region(allocated):
         users = uses(function.body)  # computed once, because computing it for each of 4,096 loads took 10 s
         staged = [_staged(b, facts, load, taken, users) for load in loads]
-        staged = side_by_side(function, b, with_halos(function, b, staged), users)
+        staged = side_by_side(function, b, with_halos(function, b, staged), users, room)
     with b.region(head):
         for each in staged:
             b.place = (each.load.loc or b.loc, None)

@@ -202,10 +202,15 @@ def _shifted(b: Builder, box: CopiedBox, columns: int) -> CopiedBox:
     return replace(box, axes=(moved, *others))
 
 
-def side_by_side(function: Function, b: Builder, staged: list[Staged], users: dict[Value, list[Op]]) -> list[Staged]:
+def side_by_side(
+    function: Function, b: Builder, staged: list[Staged], users: dict[Value, list[Op]], room: int
+) -> list[Staged]:
     """Places the TMA loads of one source line, such as subtiles of one load, in one shared tile, one behind the other.
     If rows span several swizzle atoms, each atom contains the rows of all loads. Loads of short rows share the rows of
-    an atom."""
+    an atom, unless the stages that a `pipeline` line asks for then exceed the `room` bytes of a block."""
+    depth = max(function.by_subject("pipeline", int).values(), default=1)
+    types = [tile.type for tile in dict.fromkeys(each.tile for each in staged)]
+    left = room // depth - sum(type.bytes for type in types if isinstance(type, SharedType))
     # Warpgroup MMAs that differ only in these loads can then become one instruction (`place_waits`). Instead of three
     # wgmma of 64 columns, one wgmma of 192 columns reads the left operand only once. An f16 product of 3072 on an H100
     # then takes 82.8 µs instead of 105.
@@ -214,7 +219,7 @@ def side_by_side(function: Function, b: Builder, staged: list[Staged], users: di
         first, run, shape = several[0].tile, several[0].run, several[0].place.tile.shape
         rows, is_whole = prod(shape[:-1]), run == shape[-1]
         boxes = [_box(b, each) for each in several]
-        atom = _shared_atom(function, several, boxes, users) if is_whole else 0
+        atom = _shared_atom(function, several, boxes, users, left) if is_whole else 0
         place, extent = boxes[0].outermost, boxes[0].axes[boxes[0].outermost].extent
         is_joint = place > 0 and extent * len(several) <= MOST_OF_BOX and are_adjacent(boxes, place)
         joint = len(several) if is_joint or atom else 0
@@ -250,26 +255,36 @@ def _parts_of_loads(staged: list[Staged]) -> Iterable[list[Staged]]:
 
 
 def _shared_atom(
-    function: Function, several: list[Staged], boxes: list[CopiedBox], users: dict[Value, list[Op]]
+    function: Function, several: list[Staged], boxes: list[CopiedBox], users: dict[Value, list[Op]], room: int
 ) -> int:
     """Returns the number of columns of the swizzle atoms whose rows several loads share, by the choice `atoms`. Returns
     0 if the loads share no rows. The last atom may have more columns than the loads need. TMA copies them, too."""
     load, run, count = several[0].load, several[0].run, len(several)
     rows, size = prod(several[0].place.tile.shape[:-1]), load.result.dtype.bytes
     most = MOST_OF_ROW // size
-    if count == 1 or run >= most or rows % ATOM or not feeds_wgmma(load, users) or not are_adjacent(boxes, 0):
+    if (
+        count == 1
+        or run >= most
+        or most % run
+        or rows % ATOM
+        or not feeds_wgmma(load, users)
+        or not are_adjacent(boxes, 0)
+    ):
         return 0
     # TMA takes as long for a row of 32 bytes as for one of 128: 2.95 cycles on an H200.
     atoms = -(-count * run // most)
+    fits = (atoms * most - count * run) * rows * size <= room
+    name = load.operands[0].name or "tensor"
     return function.choices.choose(
         "atoms",
-        load.operands[0].name or "tensor",
+        name,
         {"shared": most, "apart": 0},
-        "shared",
+        "shared" if fits else "apart",
         loc=load.loc,
         because=f"{count} rows of {run * size} bytes fit into {atoms} of {MOST_OF_ROW} bytes",
         costs={"shared": atoms * rows, "apart": count * rows},
         unit="rows of boxes an iteration",
+        retreats=((f"atoms.{name}", "apart", ("shared",)),),  # the last atom may be wider than the tile
     )
 
 

@@ -1044,7 +1044,7 @@ class Reader:
                 self.at += comma
             self.expect(";")
         opcode, takes_braces = opcode_of(token.text)
-        if not takes_braces and not any(isinstance(each, Vector) and len(each.items) > 1 for each in operands):
+        if not takes_braces and sum(isinstance(each, Vector) for each in operands) == 1:
             operands = [without_braces(each) for each in operands]
         return PtxInstruction(opcode, tuple(operands), guard, negated, line, self.location)
 

@@ -57,6 +57,7 @@ st.shared.u32 {[%r10]}, %r11;                            an address stands in no
 .param .f16x2 q;                                         a parameter is no .f16x2
 .param .b32 q.5;                                         expected the name of a variable
 mov.b32 {%h1, %h2}, {%r10};                              the destination {%h1, %h2} is not a register
+mov.b32 {%r10}, {%r11};                                  no form|is not a register|cannot stand
 cvt.u64.u32 %rd10, buffer;                               buffer is an address
 cvta.global.u64 %rd10, buffer;                           buffer lies in .shared, not in .global
 cvta.global.u64 %rd10, kernel;                           kernel is a function

@@ -24,10 +24,14 @@ ACCESSES = {"ld", "ldu", "st"}
 def split_wide(function: PtxFunction, module: PtxModule) -> None:
     """Replaces each register of 128 bits by two registers, and rewrites the instructions that use it. Raises `PtxError`
     for instructions other than ld, st and mov."""
-    for variable in (*function.params, *function.results, *function.variables.values()):
-        if variable.type == WIDE and not has_wide(module):
-            raise PtxError(f"{variable.name} is .b128: {NEEDS}", variable.ptx_line)
     wide = {name for name, kind in function.registers.items() if kind == WIDE}
+    variables = (*module.variables.values(), *function.params, *function.results, *function.variables.values())
+    if not has_wide(module):
+        for variable in variables:
+            if variable.type == WIDE:
+                raise PtxError(f"{variable.name} is .b128: {NEEDS}", variable.ptx_line)
+        if wide:
+            raise PtxError(f"{min(wide)} is .b128: {NEEDS}", function.ptx_line)
     opcodes = {item.opcode for item in function.body if isinstance(item, PtxInstruction)}
     if not wide and not any(WIDE in each for each in opcodes):
         return

@@ -25,8 +25,8 @@ def outcome(body: str, result: str = "%r10", block: int = 64, **options: Any) ->
 
 def test_one_value_may_stand_in_braces() -> None:
     loaded = "ld.global.b32 {%r11}, [%rd3];\nst.shared.b32 [%r3], {%r11};\nld.shared.b32 {%r12}, [%r3];\n"
-    body = f"{loaded}mov.b32 {{%r10}}, {{%r12}};"
-    np.testing.assert_array_equal(outcome(body), T)
+    for move in ("mov.b32 {%r10}, %r12;", "mov.b32 %r10, {%r12};"):  # not both, says ptxas 13.5
+        np.testing.assert_array_equal(outcome(loaded + move), T)
 
 
 def test_an_unknown_instruction_is_named_with_its_line() -> None:

@@ -106,6 +106,10 @@ class AllPoints(Names):
         for value, node in zip(values, definition.values, strict=True):
             if not isinstance(value, NUMBERS) and not self.joins(value):
                 self.error("type", node.loc, f"the cost reads '{definition.name}', so its values are numbers")
+        return self.with_axis(definition, values)
+
+    def with_axis(self, definition: Definition, values: list[Any]) -> Any:
+        """Adds the axis of a `tune` set. Returns the array of its values."""
         # A value may depend on other sets, whose axes exist already. The new axis is in front of them.
         stacked = np.stack(np.broadcast_arrays(*values)).astype(np.float64)
         between = (1,) * (len(self.shape) - stacked.ndim + 1)
@@ -131,7 +135,7 @@ class AllPoints(Names):
 
     def meets(self, node: ast.Expr) -> bool:
         """Drops the points where the condition is false. For `A and B`, B is evaluated only where A is true. Returns
-        False if the condition is false and depends on no set."""
+        False if the condition is false at all points."""
         if isinstance(node, ast.Binary) and node.op == "and":
             return self.meets(node.left) and self.meets(node.right)
         condition = self.side(self.expr(node), node, "where")

@@ -194,13 +194,7 @@ class Tracer(AllPoints):
 
     # ---- points ----
 
-    def of_set(self, definition: Definition) -> Any:
-        if definition.name in self.given:
-            return self.given[definition.name]
-        values = self.each(definition)
-        for value, node in zip(values, definition.values, strict=True):
-            if not isinstance(value, NUMBERS) and not self.joins(value):
-                self.error("type", node.loc, f"the cost reads '{definition.name}', so its values are numbers")
+    def with_axis(self, definition: Definition, values: list[Any]) -> Any:
         count, apart = len(values), (1,) * self.rank
         self.most *= count
         if self.most > MAX_POINTS:

@@ -66,8 +66,12 @@ class Case:
     call: Call
     arguments: tuple[Any, ...]
 
+    @property
+    def function(self) -> Any:
+        return getattr(self.file, self.call.dispatch)
+
     def ours(self) -> None:
-        getattr(self.file, self.call.dispatch)(*self.arguments, **self.call.constants)
+        self.function(*self.arguments, **self.call.constants)
 
 
 def log_uniform(source: random.Random, least: float, most: float) -> float:
@@ -331,16 +335,21 @@ def summary(rows: list[Row]) -> Iterator[str]:
                 yield line
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser(description: str | None, count: int, most: int) -> argparse.ArgumentParser:
+    """The options that say which shapes are drawn, with these defaults."""
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("family", choices=FAMILIES)
     options.add_argument("--types", type=lambda text: text.split(","))
-    options.add_argument("--count", type=int, default=100)
+    options.add_argument("--count", type=int, default=count)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--seconds", type=float, default=math.inf, help="start no other shape after this time")
-    options.add_argument("--most", type=int, default=1 << 28, help="elements of a reduced array")
+    options.add_argument("--most", type=int, default=most, help="elements of a reduced array")
     options.add_argument("--json", type=Path, metavar="FILE")
-    chosen = options.parse_args()
+    return options
+
+
+def main() -> None:
+    chosen = parser(__doc__, 100, 1 << 28).parse_args()
     make, types = FAMILIES[chosen.family]
     source, rows, begun = random.Random(chosen.seed), [], time.perf_counter()
     out, device = console(), device_facts("cuda").name

@@ -3,10 +3,10 @@
     python3 benchmarks/regret.py products --count 60 --points 30 --json products.json
     python3 benchmarks/regret.py rows --seed 5 --seconds 200
 
-The families, types and seeds are those of random_shapes.py. For each shape, the points of all schedules of the kernel
-are sorted by cost. Two thirds of `--points` are the cheapest ones. The others are drawn from points that cost at most
-`--within` times the cheapest one. All of them are compiled in other processes, and timed in one interleaved run with
-the call itself and its peers.
+The families, types and seeds are those of random_shapes.py, but fewer shapes and smaller reduced arrays by default. For
+each shape, the points of all schedules of the kernel are sorted by cost. Two thirds of `--points` are the cheapest
+ones. The others are drawn from points that cost at most `--within` times the cheapest one. All of them are compiled in
+other processes, and timed in one interleaved run with the call itself and its peers.
 
 The regret of a shape is the time of the call, divided by the time of the best point. The correlation is that of the
 ranks of costs and times (Spearman). JSON has the values, the cost and the times of each point, to fit costs to.
@@ -14,18 +14,16 @@ ranks of costs and times (Spearman). JSON has the values, the cost and the times
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +31,7 @@ from harness import Interval, LeftOut, interleaved
 from harness.intervals import geometric_mean
 from harness.rows import OURS
 from harness.table import console, constants
-from random_shapes import FAMILIES, LAUNCH, Case
+from random_shapes import FAMILIES, LAUNCH, Case, parser
 
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.tuned import StepChoice
@@ -91,9 +89,8 @@ class Measured:
 
 def planned(case: Case, chosen: Sequence[StepChoice] | None = None) -> Plan:
     """The plan of a case's call, or the plan with these launches."""
-    function = getattr(case.file, case.call.dispatch)
-    given, rest = function.order(case.arguments, dict(case.call.constants))
-    planner = function.planner(function.facts(given), **rest)
+    given, rest = case.function.order(case.arguments, dict(case.call.constants))
+    planner = case.function.planner(case.function.facts(given), **rest)
     planner.chosen = chosen
     return planner.plan()
 
@@ -126,12 +123,12 @@ def bound(case: Case, plan: Plan, compiler: Compiler) -> BoundPlan | None:
     if any(each.ptx is None for each in made):
         return None
     kernels = [Kernel(each.ptx or "", each.entry, "cuda") for each in made]
-    return BoundPlan(getattr(case.file, case.call.dispatch), plan, kernels)
+    return BoundPlan(case.function, plan, kernels)
 
 
 def measured(case: Case, call: Plan, listed: Sequence[Point], compiler: Compiler, loaders: Executor) -> Measured:
     """Checks and times the call, its peers and its points."""
-    given, _ = getattr(case.file, case.call.dispatch).order(case.arguments, dict(case.call.constants))
+    given, _ = case.function.order(case.arguments, dict(case.call.constants))
     plans = {OURS: bound(case, call, compiler)}
     plans |= {str(point): bound(case, point.plan, compiler) for point in listed}
     compiled = {name: plan for name, plan in plans.items() if plan is not None}
@@ -184,18 +181,11 @@ def as_data(row: Measured) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("family", choices=FAMILIES)
-    options.add_argument("--types", type=lambda text: text.split(","))
-    options.add_argument("--count", type=int, default=60)
+    options = parser(__doc__, 60, 1 << 26)
     options.add_argument("--points", type=int, default=30)
     options.add_argument("--within", type=float, default=1.5, help="costs of the drawn points, in cheapest ones")
     options.add_argument("--least", type=float, default=0.0, help="microseconds: leave out shapes that cost less")
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--seconds", type=float, default=inf, help="measure no other shape after this time")
-    options.add_argument("--most", type=int, default=1 << 26, help="elements of a reduced array")
     options.add_argument("--jobs", type=int, default=os.cpu_count())
-    options.add_argument("--json", type=Path, metavar="FILE")
     chosen = options.parse_args()
     make, types = FAMILIES[chosen.family]
     source, begun = random.Random(chosen.seed), time.perf_counter()
@@ -205,25 +195,25 @@ def main() -> None:
         with suppress(LeftOut):
             cases.append(make(source, source.choice(chosen.types or types), chosen.most))
     compilers: dict[Any, Compiler] = {}
-    listed = []
-    for case in cases:
-        call = planned(case)
-        found = points(case, call, chosen.points, chosen.within, source)
-        if not found or found[0].cost < chosen.least:
-            continue
-        listed.append((case, call, found))
-        compiler = compilers.setdefault(case.file.program.path, Compiler(case.file.program, chosen.jobs, "none"))
-        for plan in (call, *(point.plan for point in found)):
-            compiler.begin_plan(plan)
-    out.print(f"planned {sum(len(found) for *_, found in listed)} points after {time.perf_counter() - begun:.0f} s")
-    rows: list[Measured] = []
-    with ThreadPoolExecutor(chosen.jobs) as loaders:
+    listed, rows = [], list[Measured]()
+    with ExitStack() as running:
+        for case in cases:
+            call, path = planned(case), case.file.program.path
+            found = points(case, call, chosen.points, chosen.within, source)
+            if not found or found[0].cost < chosen.least:
+                continue
+            listed.append((case, call, found))
+            if path not in compilers:
+                compilers[path] = running.enter_context(Compiler(case.file.program, chosen.jobs, "none"))
+            for plan in (call, *(point.plan for point in found)):
+                compilers[path].begin_plan(plan)
+        count, seconds = sum(len(found) for *_, found in listed), time.perf_counter() - begun
+        out.print(f"planned {count} points after {seconds:.0f} s")
+        loaders = running.enter_context(ThreadPoolExecutor(chosen.jobs))
         for case, call, found in listed:
             if time.perf_counter() - begun > chosen.seconds:
                 break
             rows.append(measured(case, call, found, compilers[case.file.program.path], loaders))
-    for compiler in compilers.values():
-        compiler.__exit__()
     out.print(f"{device}, {chosen.family}, seed {chosen.seed}, {time.perf_counter() - begun:.0f} s")
     for row in sorted(rows, key=lambda row: -row.regret)[:WORST]:
         case, best = row.case, str(row.best)

@@ -46,11 +46,10 @@ class Evaluated:
         of the sets at that point. If no cost is finite, the only point has the first value of each set. A cost without
         a value counts as infinite."""
         costs = self.flat(np.asarray(self.cost, np.float64))
-        costs = np.where(np.isfinite(costs), costs, inf)
+        finite = np.isfinite(costs)
         # At equal cost, the values that the text states first win. The set that was read last decides first.
         places = {name: self.flat(place) for name, place in self.places.items()}
-        order = np.lexsort((*places.values(), costs))
-        order = order[: np.isfinite(costs).sum()]
+        order = np.lexsort((*places.values(), np.where(finite, costs, inf)))[: finite.sum()]
         if not len(order):
             return [inf], lambda place: {name: self.value_at(name, 0, 0) for name in self.sets}
         found = {name: place[order] for name, place in places.items()}
@@ -62,9 +61,9 @@ class Evaluated:
 
     def flat(self, value: np.ndarray) -> np.ndarray:
         """Returns the value of each point, along one axis."""
-        return (
-            value if value.shape == self.shape and value.ndim == 1 else np.broadcast_to(value, self.shape).reshape(-1)
-        )
+        if value.ndim == 1 and value.shape == self.shape:
+            return value
+        return np.broadcast_to(value, self.shape).reshape(-1)
 
     def value_at(self, name: str, point: int, place: int) -> Any:
         """Returns the value of a set at a point. If the value depends on other sets, it is the number there, as an
@@ -110,15 +109,13 @@ class AllPoints(Names):
 
     def with_axis(self, definition: Definition, values: list[Any]) -> Any:
         """Adds the axis of a `tune` set. Returns the array of its values."""
-        # A value may depend on other sets, whose axes exist already. The new axis is in front of them.
-        stacked = np.stack(np.broadcast_arrays(*values)).astype(np.float64)
-        between = (1,) * (len(self.shape) - stacked.ndim + 1)
+        found = stacked(values, len(self.shape))
         self.sets[definition.name] = values
         self.places[definition.name] = np.arange(len(values)).reshape(-1, *(1,) * len(self.shape))
         self.shape = (len(values), *self.shape)
         if prod(self.shape) > MAX_POINTS:
             raise TileError("limit", definition.loc, f"the cost has more than {MAX_POINTS} points", "fewer values")
-        return stacked.reshape(stacked.shape[:1] + between + stacked.shape[1:])
+        return found
 
     def keep(self, condition: np.ndarray) -> None:
         """Drops all points where the condition is false."""
@@ -154,7 +151,9 @@ class AllPoints(Names):
             return super()._binary(node)
         # A time may be a fraction. So n / TILE need not be an integer here, unlike in the value of a constant.
         left, right = self.operand(node.left, "/"), self.operand(node.right, "/")
-        return left / right if self.joins(left) or self.joins(right) else divided(left, right)
+        if self.joins(left) or self.joins(right):
+            return self.joined("/", left, right, node.loc)
+        return divided(left, right)
 
     def infix(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
         if op in ("//", "%") and isinstance(left, NUMBERS) and isinstance(right, NUMBERS) and not right:
@@ -201,6 +200,13 @@ class AllPoints(Names):
             if not isinstance(value, NUMBERS) and not self.joins(value):
                 self.error("type", loc, f"{function.name} takes numbers; this is {self.describe(value)}")
         return FUNCTIONS[function.name](*map(_number, values))
+
+
+def stacked(values: Sequence[Any], rank: int) -> np.ndarray:
+    """Returns an array of the values of a set, with its axis in front of the `rank` axes of the sets before it. A value
+    may depend on those."""
+    found = np.stack(np.broadcast_arrays(*values)).astype(np.float64)
+    return found.reshape(found.shape[:1] + (1,) * (rank - found.ndim + 1) + found.shape[1:])
 
 
 def divided(left: float, right: float) -> float:

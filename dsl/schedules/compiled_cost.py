@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dsl.lowering.ir.location import Loc, TileError
-from dsl.schedules.all_points import FUNCTIONS, INFIX, MAX_POINTS, AllPoints, Evaluated, divided
+from dsl.schedules.all_points import FUNCTIONS, INFIX, MAX_POINTS, AllPoints, Evaluated, divided, stacked
 from dsl.schedules.definitions import Definition, Said
 from dsl.schedules.properties import Setting
 from dsl.text import tree as ast
@@ -42,6 +42,10 @@ class Traced:
     code: str
     is_array: bool
     is_flag: bool = False
+
+
+def is_array(value: Any) -> bool:
+    return isinstance(value, Traced) and value.is_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +113,14 @@ class Tracer(AllPoints):
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
         if op not in INFIX:
             self.error("type", loc, f"'{op}' is not traced")
-        is_array = any(isinstance(each, Traced) and each.is_array for each in (left, right))
-        a, b = self.text(left), self.text(right)
-        if op == "/" and not is_array:
+        joins, (a, b) = is_array(left) or is_array(right), map(self.text, (left, right))
+        if op == "/" and not joins:
             return self.let(f"divided({a}, {b})", False)
-        return self.let(f"{a} {op} {b}", is_array, op in ("==", "!=", "<", "<=", ">", ">="))
-
-    def _binary(self, node: ast.Binary) -> Any:
-        if node.op != "/":
-            return super()._binary(node)
-        left, right = self.operand(node.left, "/"), self.operand(node.right, "/")
-        if self.joins(left) or self.joins(right):
-            return self.joined("/", left, right, node.loc)
-        return divided(left, right)
+        return self.let(f"{a} {op} {b}", joins, op in ("==", "!=", "<", "<=", ">", ">="))
 
     def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
         a, b = self.text(left, is_flag=True), self.text(right, is_flag=True)
-        if left.is_array or (isinstance(right, Traced) and right.is_array):
+        if is_array(left) or is_array(right):
             return self.let(f"np.logical_{op}({a}, {b})", True, True)
         return self.let(f"bool({a}) {op} bool({b})", False, True)
 
@@ -138,9 +133,8 @@ class Tracer(AllPoints):
         if not any(map(self.joins, values)):
             return super().of(function, values, keywords, loc, node)
         self.check(function, function.form_of_numbers, len(values), keywords, loc)
-        is_array = any(isinstance(each, Traced) and each.is_array for each in values)
         args = ", ".join(map(self.text, values))
-        if is_array:
+        if any(map(is_array, values)):
             if function.name not in FUNCTIONS:
                 self.error("call", loc, f"'{function.name}' is not traced")
             return self.let(f"{self.known_constant(function.name, FUNCTIONS[function.name])}({args})", True)
@@ -189,8 +183,7 @@ class Tracer(AllPoints):
         flag, a, b = self.text(condition, is_flag=True), self.text(yes), self.text(no)
         if condition.is_array:
             return self.let(f"np.where({flag}, {a}, {b} + 0.0)", True)
-        is_array = any(isinstance(each, Traced) and each.is_array for each in (yes, no))
-        return self.let(f"{a} if {flag} else {b}", is_array)
+        return self.let(f"{a} if {flag} else {b}", is_array(yes) or is_array(no))
 
     # ---- points ----
 
@@ -221,9 +214,7 @@ class Tracer(AllPoints):
             return self.let(f"np.broadcast_to({value.code}, {shape}).reshape(-1)[{kept.code}]", True)
 
         # Only the sets are gathered. What depends on them is computed anew at the kept points, which is faster.
-        numbers = {
-            name: value for name, value in self.asked.items() if not isinstance(value, Traced) or not value.is_array
-        }
+        numbers = {name: value for name, value in self.asked.items() if not is_array(value)}
         self.asked = numbers | {name: of_points(self.asked[name]) for name in self.sets if name not in numbers}
         self.places = {name: of_points(place) for name, place in self.places.items()}
         self.points, self.rank = self.let(f"({kept.code}.size,)", False), 1
@@ -268,12 +259,6 @@ class Tracer(AllPoints):
         )
         places, numbers = (", ".join(self.text(each[name]) for name in self.sets) for each in (self.places, self.asked))
         return f"[{values}], [{places}], [{numbers}]"
-
-
-def stacked(values: list[Any], rank: int) -> np.ndarray:
-    """An array of the values of a set, with its axis in front of the `rank` axes of other sets."""
-    found = np.stack(np.broadcast_arrays(*values)).astype(np.float64)
-    return found.reshape(found.shape[:1] + (1,) * (rank - found.ndim + 1) + found.shape[1:])
 
 
 class RecordedNames(dict[str, Any]):

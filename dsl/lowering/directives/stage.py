@@ -412,8 +412,10 @@ class _Choosing:
         beside = None if flaw_of_all is None else (flaw_of_all, "")
         for loop, loads in together.items():
             body, words = loop.regions[0], {self.said.get(load.operands[0].name or "") for load in loads}
+            rows = self.rows_of_boxes(loads)
             flaws = {
-                load: self.misfit(load, body) or self.no_box(load, body) or self.slow_box(load, loads) for load in loads
+                load: self.misfit(load, body) or self.no_box(load, body) or self.slow_box(load, rows[load])
+                for load in loads
             }
             by_threads = "shared" in words or not all(
                 self.is_planned(load) for load in loads if self.said.get(load.operands[0].name or "") is None
@@ -430,19 +432,31 @@ class _Choosing:
             return None
         return f"{STAGES_OF_EACH} stages for each of the loops one after another have {bytes} bytes, of {self.room}"
 
-    def slow_box(self, load: Op, loads: Sequence[Op]) -> tuple[str, str] | None:
-        """Returns a reason and a hint if TMA is slower than copies by threads, because rows are too short. Otherwise
-        returns None. `loads` contains all loads of the loop."""
-        row, name = row_bytes(self.facts, load), load.operands[0].name
+    def slow_box(self, load: Op, row: int) -> tuple[str, str] | None:
+        """Returns a reason and a hint if TMA is slower than copies by threads, because the `row` bytes of a row of the
+        box are too few. Otherwise returns None."""
+        name = load.operands[0].name
         if row >= LEAST_ROW or self.said.get(name or "") == TMA:
             return None
-        parts = [each for each in loads if (each.operands[0], each.loc) == (load.operands[0], load.loc)]
-        if row * len(parts) >= LEAST_ROW and self.are_columns(parts):
-            return None  # `side_by_side` gives them the rows of one box
         return f"rows of {row} bytes come slowly as a TMA box", f"stage {name}: tma"
 
+    def rows_of_boxes(self, loads: Sequence[Op]) -> dict[Op, int]:
+        """Returns the number of bytes of a row of each load's box. Adjacent loads of one source line share the rows of
+        a box (`side_by_side`)."""
+        lines: dict[tuple[Value, Loc | None], list[Op]] = {}
+        for load in loads:
+            lines.setdefault((load.operands[0], load.loc), []).append(load)
+        found: dict[Op, int] = {}
+        for parts in lines.values():
+            rows = {load: row_bytes(self.facts, load) for load in parts}
+            count = len(parts) if min(rows.values()) < LEAST_ROW and self.are_columns(parts) else 1
+            found |= {load: row * count for load, row in rows.items()}
+        return found
+
     def are_columns(self, parts: Sequence[Op]) -> bool:
-        """Whether the parts of a load are adjacent along the axis that is contiguous in memory."""
+        """Whether the parts of a load are adjacent along the axis that is contiguous in memory, and feed wgmma."""
+        if not all("box" in each.attrs for each in parts):
+            return False
         runs, boxes = self.facts.of(offset_of(parts[0])).run, [CopiedBox.of(each) for each in parts]
         contiguous = [axis.along >= 0 and axis.step == 1 and runs[axis.along] == max(runs) for axis in boxes[0].axes]
         is_row = any(each and are_adjacent(boxes, place) for place, each in enumerate(contiguous))

@@ -239,8 +239,7 @@ def side_by_side(
             elif not is_whole:
                 places = offsets_within(b, shape, run, rows * len(several))
             places = b.value("add", b.broadcast(b.index(at), shape), places) if number else places
-            now = replace(each, tile=first, place=places, at=at, joint=joint, number=number)
-            moved[each.load] = replace(now, atom=atom)
+            moved[each.load] = replace(each, tile=first, place=places, at=at, joint=joint, number=number, atom=atom)
     return _in_place(b, staged, moved)
 
 

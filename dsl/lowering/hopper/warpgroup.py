@@ -68,15 +68,17 @@ class SwizzleAtoms:
         reads."""
         if self.across:  # the elements have two bytes, so one instruction reads sixteen rows
             return number * STEP // 2 * self.width
-        atom, within = divmod(number * STEP, self.width)
-        return atom * self.rows * self.width + within
+        return self._within_row(number * STEP)
 
     def columns(self, number: int, size: int) -> int:
-        """Byte distance from the start of a right operand to its column `number`, a multiple of eight. `size` is the
-        number of bytes of an element."""
-        if not self.across:  # a row of an atom is a column of the right operand
-            return number * self.width
-        atom, within = divmod(number * size, self.width)
+        """Returns the number of bytes from the start of a right operand to its column `number`, a multiple of eight.
+        `size` is the number of bytes of an element."""
+        # Along k, a row of an atom is a column of the right operand.
+        return self._within_row(number * size) if self.across else number * self.width
+
+    def _within_row(self, bytes: int) -> int:
+        """Returns the number of bytes from the start of a row to byte `bytes` of the row, which may span atoms."""
+        atom, within = divmod(bytes, self.width)
         return atom * self.rows * self.width + within
 
     def group(self) -> int:
@@ -262,9 +264,9 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     rows, columns = op.result.tile.shape
     run = memory.type.shape[-1]
     atoms = (columns // run,) if run < columns else ()
-    # Only tiles of `stage` have such offsets. Their next copy comes behind the product, so the product may read the
-    # tile later than its load would.
-    # The parts of an operand lie one behind the other in each atom, or share the rows of an atom.
+    # Only tiles of `stage` have such offsets. Their next copy is after the product, so the product may read the tile
+    # later than the load would. If a shared tile contains several loads, each atom contains the rows of all of them, or
+    # several loads share the rows of an atom.
     all_rows = memory.type.shape[-2] if run != columns else rows
     start, held, eights = start_of_whole(offset, (rows, columns), run, all_rows), (*atoms, all_rows, run), EIGHT
     if "window" in op.attrs:  # a halo box may begin at any row: an H100 computed all 3192 such cases right

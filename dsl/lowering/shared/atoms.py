@@ -21,9 +21,10 @@ MOST_OF_ROW = 128
 
 
 def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0, rows: int = 0) -> Value:
-    """The offset of each element of a tile. The tile is stored in row-major order. With `run`, the first `run` columns
-    of all rows are stored first, then the next `run` columns. `rows` is the number of all rows, if the tile has only
-    the first of them. If `run` exceeds the number of columns, the tile has the first columns of rows of `run`."""
+    """Builds the offset of each element of a tile in row-major order. If `run` is not 0, the first `run` columns of all
+    rows are stored first, then the next `run` columns. If the tile is the first part of a larger stored tile, `rows` is
+    the number of rows of the larger tile. If `run` exceeds the number of columns, rows of the larger tile have `run`
+    columns."""
     if run > shape[-1]:
         return _summed(b, shape, [pitch // shape[-1] * run for pitch in row_major(shape)[:-1]] + [1])
     if run not in (0, shape[-1]):

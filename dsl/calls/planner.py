@@ -138,9 +138,9 @@ def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = No
 
 
 def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
-    """Returns the facts about the array that is the only argument of `node`, and the location of `node`. Raises an
+    """Returns the facts about the array that is the first argument of `node`, and the location of `node`. Raises an
     error if the argument is not an array of the call."""
-    (asked,) = node.args
+    asked = node.args[0]
     known = names.planner.known(names.planner.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
     if not isinstance(known, ArrayFacts):
         names.error("type", asked.loc, "this takes an array of the call", "a parameter that is a tensor")
@@ -149,7 +149,21 @@ def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
 
 def _workspace_like(names: DispatchNames, node: ast.Call) -> Workspace:
     like, loc = _asked(names, node)
-    return Workspace(like.dtype, like.shape, False, loc, strides=like.pitched)
+    axis = _axis(names, like, node.args[1]) if len(node.args) > 1 else None
+    return Workspace(like.dtype, like.shape, False, loc, strides=like.pitched(axis))
+
+
+def _axis(names: DispatchNames, of: ArrayFacts, node: ast.Expr) -> int:
+    """Evaluates an argument that is an axis of an array. Raises an error if the array has no such axis."""
+    axis = names.expr(node)
+    if type(axis) is int and 0 <= axis < len(of.shape):
+        return axis
+    names.error("shape", node.loc, f"an array of rank {len(of.shape)} has no axis {names.describe(axis)}", "from 0 on")
+
+
+def _contiguous(names: DispatchNames, node: ast.Call) -> bool:
+    asked, _ = _asked(names, node)
+    return asked.is_contiguous(_axis(names, asked, node.args[1]))
 
 
 def _aligned(names: DispatchNames, node: ast.Call) -> bool:
@@ -162,8 +176,9 @@ def _fits(names: DispatchNames, node: ast.Call) -> bool:
 
 _OWN = (
     Builtin("workspace(T[…], [zero|zeroed])", "scratch memory of the call", arrays=_workspace),
-    Builtin("workspace_like(x)", "scratch memory that lies as an array, its rows at multiples of 64 bytes",
-            arrays=_workspace_like, unread=True),
+    Builtin("workspace_like(x, [axis])", "scratch memory with an array's shape; rows, along its contiguous or the "
+            "given axis, begin at multiples of 64 bytes", arrays=_workspace_like, unread=True),
+    Builtin("contiguous(x, axis)", "whether an axis of an array has stride 1", arrays=_contiguous, unread=True),
     Builtin("aligned(x)", "whether an array's rows begin at multiples of 16 bytes", arrays=_aligned, unread=True),
     Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
 )  # fmt: skip

@@ -36,7 +36,7 @@ class Rule:
         return {each.id for name, each in self.names.items() if isinstance(each, ast.Name) and name not in EXTENTS}
 
 
-EXTENTS = ("M", "N", "K", "TYPE")
+EXTENTS = ("M", "N", "K", "TYPE", "ALONG")
 SOME_K = 2048
 """The extent along k of a product, if the end of its loop is not known."""
 
@@ -112,6 +112,7 @@ def rule_of(program: Program, name: str) -> Rule | None:
             # The grid's axes are in order: the rows of the result come first.
             (tm, m), (tn, n) = tiled
             extents = {"M": m, "N": n, "K": _end_of_loop(kernel, steps[0]), "TYPE": type}
+            extents["ALONG"] = _lies_along(kernel, steps[0])
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, extents)
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
     # A constant that tiles an axis and also covers a row cannot follow both rules.
@@ -188,25 +189,42 @@ def _called(call: ast.Call) -> str:
     return call.function.id if isinstance(call.function, ast.Name) else ""
 
 
-def _sliced(kernel: ast.KernelDef) -> Iterator[tuple[ast.TensorAnnotation, int, ast.Slice]]:
-    """Yields each slice in a subscript of a tensor, with the tensor's type and the axis."""
+def _sliced(kernel: ast.KernelDef) -> Iterator[tuple[str, ast.TensorAnnotation, int, ast.Slice]]:
+    """Yields each slice in a subscript of a tensor, with the tensor's name and type, and the axis."""
     types = {p.name: p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)}
     for node in ast.walk(kernel.body):
         if isinstance(node, ast.Index) and isinstance(node.value, ast.Name) and node.value.id in types:
             for axis, part in enumerate(node.subscripts):
                 if isinstance(part, ast.Slice) and part.stop is not None:
-                    yield types[node.value.id], axis, part
+                    yield node.value.id, types[node.value.id], axis, part
 
 
 def _type_of_sliced(kernel: ast.KernelDef, constant: str) -> Expr | None:
     """Returns the element type of the first tensor with a slice whose end contains the constant, or None."""
-    found = [type for type, _, part in _sliced(kernel) if constant in ast.names_in(part.stop)]  # type: ignore[arg-type]
+    found = [type for _, type, _, _ in _sliced_by(kernel, constant)]
     return ast.Name(kernel.loc, found[0].dtype) if found else None
+
+
+def _sliced_by(kernel: ast.KernelDef, constant: str) -> Iterator[tuple[str, ast.TensorAnnotation, int, ast.Slice]]:
+    """Yields the slices whose end contains the constant."""
+    return (each for each in _sliced(kernel) if constant in ast.names_in(each[3].stop))  # type: ignore[arg-type]
+
+
+def _lies_along(kernel: ast.KernelDef, step: str) -> Expr:
+    """Returns an expression: whether all tensors that a loop with this step slices are contiguous along the sliced
+    axis."""
+    at = kernel.loc
+    every: Expr = ast.Name(at, "true")
+    for name, type, axis, _ in _sliced_by(kernel, step):
+        asked = ast.Call(at, ast.Name(at, "contiguous"), [ast.Name(at, name), ast.Number(at, axis)], {})
+        one = asked if type.strided else ast.Name(at, "true" if axis == len(type.dims) - 1 else "false")
+        every = ast.Binary(at, "and", every, one)
+    return every
 
 
 def _covers(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Expr, Expr]]:
     """Yields the constant of each slice `0 : CONSTANT`, with the dim of the sliced axis and the element type."""
-    for type, axis, part in _sliced(kernel):
+    for _, type, axis, part in _sliced(kernel):
         start, stop = part.start, part.stop
         from_0 = start is None or (isinstance(start, ast.Number) and start.value == 0)
         if from_0 and isinstance(stop, ast.Name) and stop.id in constants and axis < len(type.dims):

@@ -48,6 +48,10 @@ class ArrayFacts:
         strides = self.strides or row_major(self.shape)
         return max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
 
+    def is_contiguous(self, axis: int) -> bool:
+        """Whether an axis has stride 1."""
+        return (self.strides or row_major(self.shape))[axis] == 1
+
     @property
     def rows_are_aligned(self) -> bool:
         """Whether the array and each of its rows begin at a multiple of 16 bytes. Here, a row is along the axis of
@@ -56,11 +60,11 @@ class ArrayFacts:
         pitches = [stride * DTYPES[self.dtype].bits // 8 for axis, stride in enumerate(strides) if axis != near]
         return near is not None and self.align % ROW == 0 and all(pitch % ROW == 0 for pitch in pitches)
 
-    @property
-    def pitched(self) -> tuple[int, ...]:
-        """The strides of a padded copy of the array. The copy has the same contiguous axis, and its rows are padded to
-        multiples of 64 bytes."""
-        near = self.neighbours if self.neighbours is not None else len(self.shape) - 1
+    def pitched(self, near: int | None = None) -> tuple[int, ...]:
+        """The strides of a copy of the array whose rows are padded to multiples of 64 bytes. Axis `near` of the copy is
+        contiguous, by default the same axis as in the array."""
+        if near is None:
+            near = self.neighbours if self.neighbours is not None else len(self.shape) - 1
         order = [near, *(axis for axis in reversed(range(len(self.shape))) if axis != near)]
         strides, step, each = [0] * len(self.shape), 1, max(1, 8 * PITCH // DTYPES[self.dtype].bits)
         for axis in order:

@@ -151,9 +151,9 @@ def test_what_threads_load_across_k_has_no_conflicts(lines: tuple[str, ...]) -> 
 
 
 REFUSED = {
-    "rows for fewer warps": (text(128, 64, 64, 4), {}, "128 rows are not 16 for each of 4 warps"),
+    "rows for other warps": (text(64, 64, 64, 8), {}, "64 rows are not 16 for each of 8 warps"),
     "no whole group": (text(32, 64, 64, 2), {}, "2 warps are no warp groups of 4 warps, with 64 rows each"),
-    "too many columns": (text(64, 512, 64, 4), {}, "none with 512 columns"),
+    "too many columns": (text(64, 512, 64, 4), {}, "the loop carries 256 registers of a thread"),
     "rows too short": (text(64, 64, 8, 4), {}, "rows of 16 bytes; wgmma takes 32, 64, 128"),
     "bytes across K": (text(64, 64, 64, 4, b="across"), {"T": "s8", "O": "s32"}, "right operand lies across k, which"),
     "tf32, both across K": (text(64, 64, 32, 4, a="across", b="across"), {"T": "f32"}, "right operand lies across k"),

@@ -119,6 +119,8 @@ class ProductDrawing(HopperDrawing):
             left = "along" if self.chance(0.9) else left
         if self.chance(0.06):
             tm, left, right = self.pick([32, 64, 128]), *self.pick([("along", "across"), ("across", "along")])
+        if warps <= 8 and tm * tn <= 64 * 64 and self.chance(0.12):
+            tm *= self.pick([2, 3])  # in parts
         tk = self.pick([32, 64, 128, 128, 256]) // size
         body = self.pick(["sums", "sums", "sums", "apart", "weighed", "rows", "second", "twice", "read"])
         group = self.pick(["none", "none", "none", "block", "data", "search"])

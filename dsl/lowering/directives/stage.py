@@ -146,20 +146,20 @@ def _behind_loops(body: Block, said: dict[str, str]) -> list[Op]:
 
 def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
     """Stages the stores of tensors in `stage` lines, and by default some stores of MMA results. All stores of one shape
-    to one tensor share a shared tile."""
-    tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
+    to one tensor share a shared tile, if the same axis is contiguous in global memory."""
+    tiles: dict[tuple[str | None, tuple[int, ...], tuple[int, ...]], Value] = {}
     choosing, head, taken = _ChoosingResults(function, target, stores, said), Block(), taken_names(function.body)
     for op in stores:
         name, value = op.operands[0].name, operand(op, "value")
         assert value is not None
         if not choosing.is_staged(op, value):
             continue
-        b = Builder(located(function, op))
-        if (name, value.shape) not in tiles:
+        b, axes = Builder(located(function, op)), _axes_in_order(choosing.facts, op)
+        if (name, value.shape, axes) not in tiles:
             with b.region(head):
-                type = SharedType(value.shape, value.dtype)
-                tiles[name, value.shape] = shared_tile(b, f"s{name}", taken, type)
-        _through(function, op, tiles[name, value.shape])
+                type = SharedType(tuple(value.shape[axis] for axis in axes), value.dtype)
+                tiles[name, value.shape, axes] = shared_tile(b, f"s{name}", taken, type)
+        _through(function, op, tiles[name, value.shape, axes], axes)
     function.body.ops[:0] = head.ops
 
 
@@ -276,12 +276,27 @@ class _ChoosingResults:
         return WAYS if self.ledger.fits(bytes) else {"registers": False}
 
 
-def _through(function: Function, store: Op, tile: Value) -> None:
-    """Stages a store: stores the value to a shared tile, loads it again, and stores the loaded value to the tensor."""
+def _axes_in_order(facts: Analysis, access: Op) -> tuple[int, ...]:
+    """Returns the axes of a loaded or stored tile in their order in shared memory. The axis that is contiguous in
+    global memory comes last."""
+    runs = facts.of(offset_of(access)).run
+    last = runs.index(max(runs)) if runs[-1] == 1 else len(runs) - 1
+    return (*(axis for axis in range(len(runs)) if axis != last), last)
+
+
+def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(axes.index(axis) for axis in range(len(axes)))
+
+
+def _through(function: Function, store: Op, tile: Value, axes: tuple[int, ...]) -> None:
+    """Stages a store: stores the value to a shared tile, loads it again, and stores the loaded value to the tensor.
+    `axes` contains the axes of the value in their order in shared memory."""
     b, ahead, value = Builder(located(function, store)), Block(), operand(store, "value")
     assert value is not None
     with b.region(ahead):
-        place = offsets_within(b, value.shape)
+        place = offsets_within(b, tuple(value.shape[axis] for axis in axes))
+        if list(axes) != sorted(axes):
+            place = b.value("transpose", place, axes=_inverse(axes))
         b.access("store", {"memory": tile, "offset": place, "value": value}, cache=None, evict=None)
         made = b.access("load", {"memory": tile, "offset": place}, cache=None, evict=None).result
     made.stands_for(value)
@@ -648,12 +663,9 @@ def _staged(
     iteration of a loop copies the tile."""
     b.place = (load.loc or b.loc, None)
     runs, shape = facts.of(offset_of(load)).run, load.result.tile.shape
-    # The axis that is contiguous in global memory becomes the last axis, so the tile of `b.T` is transposed in shared
-    # memory. Copies are then 16 bytes wide, and `ldmatrix` transposes while it loads.
-    axes = tuple(range(len(shape)))
-    if runs[-1] == 1 and max(runs) > 1:
-        last = runs.index(max(runs))
-        axes = (*(axis for axis in axes if axis != last), last)
+    # The tile of `b.T` is transposed in shared memory. Copies are then 16 bytes wide, and `ldmatrix` transposes while
+    # it loads.
+    axes = _axes_in_order(facts, load)
     shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
     if load.attrs.get(TMA) or feeds_wgmma(load, users):
         run = boxed(shape[-1], prod(shape[:-1]), run, size)
@@ -713,8 +725,7 @@ def _loaded(b: Builder, staged: Staged) -> list[Op]:
         more = {} if window is None else {"window": window}
         made = b.access("load", {"memory": staged.tile, "offset": staged.place}, cache=None, evict=None, **more).result
         if staged.is_turned:
-            back = tuple(staged.axes.index(axis) for axis in range(len(staged.axes)))
-            made = b.op("transpose", [made], axes=back).result
+            made = b.op("transpose", [made], axes=_inverse(staged.axes)).result
         mask, other = operand(load, "mask"), operand(load, "other")
         if mask is not None and other is not None and not _is_zero(other):
             made = b.op("select", [mask, made, other]).result

@@ -24,6 +24,7 @@ from dsl.lowering.directives.slices import located, reached
 from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.tma_stores import MOST_AT_ONCE
 from dsl.lowering.directives.wide import Wide, is_reduction, name_of
+from dsl.lowering.hopper.warpgroup import rows_together
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import SharedType, TileType
@@ -108,7 +109,8 @@ def _joins_wgmma(total: Value) -> bool:
 def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...], str]:
     """Returns the default subtile of an accumulator of wgmma, and the reason for it. MMAs of subtiles are merged into
     one instruction later, so the size of a subtile affects only registers and shared memory."""
-    (rows, columns), joins = total.shape, _joins_wgmma(total)
+    columns, joins = total.shape[1], _joins_wgmma(total)
+    rows = rows_together(total.shape[0], function.warps) or total.shape[0]
     stored = max((_stored_bytes(op) for op in _stores_of(function, total)), default=0)
     part = columns & -columns
     most = MOST_WHOLE if rows * columns * stored <= MOST_WHOLE else MOST_AT_ONCE
@@ -117,8 +119,10 @@ def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...]
         if registers <= MOST_OF_JOINED and rows * part * stored <= most:
             break
         part //= 2
-    if part == columns:
+    if (rows, part) == total.shape:
         return total.shape, "MMAs of warp groups read no fragments"
+    if part == columns:
+        return (rows, part), "all warps together have so many rows"
     why = "a thread has registers for a part" if joins else "TMA stores a part while the next one is made"
     return (rows, part), why
 

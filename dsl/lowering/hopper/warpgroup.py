@@ -23,6 +23,8 @@ WARPS = 4
 """The number of warps in a warpgroup."""
 ROWS = 64
 """The number of rows of an instruction, 16 for each warp."""
+MOST_COLUMNS = 256
+"""The maximum number of columns of an instruction."""
 EIGHT = 8
 """Eight rows are always contiguous: a descriptor contains only the distance from one group of eight rows to the
 next."""
@@ -173,21 +175,31 @@ def is_turn(op: Op) -> bool:
 
 
 def groups_of(rows: int) -> int:
-    """Returns the number of warpgroups for `rows` rows of a tile, 64 for each, or 0 if that number is not 1, 2 or 4."""
+    """Returns the number of warpgroups for a tile of `rows` rows: 1, 2 or 4 with 64 rows each, or 2 for other multiples
+    of 128 rows, which they compute in parts. Returns 0 for other numbers of rows."""
     groups, rest = divmod(rows, ROWS)
-    return groups if not rest and groups & (groups - 1) == 0 and groups <= MOST_GROUPS else 0
+    if not rest and groups in (1, 2, MOST_GROUPS):
+        return groups
+    return 2 if rows % (2 * ROWS) == 0 else 0
+
+
+def rows_together(rows: int, warps: int) -> int:
+    """Returns the number of rows of a tile that `warps` warps compute at a time, 16 each, or 0 if they do not divide
+    the `rows` rows of the tile. If there are more rows, the tile is computed in parts."""
+    together = ROWS * warps // WARPS
+    return together if warps % WARPS == 0 and rows % together == 0 else 0
 
 
 def turned_shape(rows: int, columns: int) -> bool:
-    """Whether wgmma must compute a tile as its transpose: `columns` is a possible number of rows for wgmma, and `rows`
-    is not."""
-    return not groups_of(rows) and groups_of(columns) > 0
+    """Whether wgmma must compute a tile as its transpose: `columns` is a possible number of rows for wgmma, and the
+    tile as it is has an unsuitable number of rows, or too many columns."""
+    return groups_of(columns) > 0 and (not groups_of(rows) or columns > MOST_COLUMNS)
 
 
 def has_columns(columns: int, sums: str) -> bool:
     """Whether wgmma supports this number of columns. The number must be a multiple of 8. For integers, a number above
     24 must be a multiple of 16."""
-    return 8 <= columns <= 256 and columns % (16 if sums == "s32" and columns > 24 else 8) == 0
+    return 8 <= columns <= MOST_COLUMNS and columns % (16 if sums == "s32" and columns > 24 else 8) == 0
 
 
 def registers_at_start(function: Function, target: Target) -> int:

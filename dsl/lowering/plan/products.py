@@ -2,8 +2,8 @@
 
 These decisions are called the plan. It marks MMAs as wgmma, and later passes check the mark (`is_wgmma`). `stage`
 copies operands of wgmma to shared memory, by TMA if all operands are TMA boxes. `subtile` divides accumulators of wgmma
-only along columns. `grid` makes blocks persistent. `pipeline` uses the remaining shared memory for the ring. A line of
-the schedule overrides each of these decisions.
+along columns, and along rows if all warps together have fewer rows than the tile. `grid` makes blocks persistent.
+`pipeline` uses the remaining shared memory for the ring. A line of the schedule overrides each of these decisions.
 
 A later pass may find that wgmma is impossible, for example because too few registers are left beside the accumulators.
 The kernel is then built again without wgmma (`Choices.retreat`).
@@ -29,6 +29,7 @@ from dsl.lowering.hopper.warpgroup import (
     is_turn,
     made_in_registers,
     most_columns,
+    rows_together,
     turned_shape,
 )
 from dsl.lowering.ir.function import Function, Op, Value, blocks_of, parents, uses, walk
@@ -169,7 +170,12 @@ def _flaw_together(function: Function, given: Target, fitting: list[Op], may_set
         return f"the products of the kernel have {' and '.join(map(str, rows))} rows, and share their warps"
     warps = _warps(function, rows[0], may_set_warps) if rows else 0
     if rows and not warps:
-        return f"{rows[0]} rows take {rows[0] // ROWS * WARPS} warps, and the kernel has {function.warps}"
+        return f"{rows[0]} rows take {groups_of(rows[0]) * WARPS} warps, and the kernel has {function.warps}"
+    threads = warps * WARP
+    many = [op for op in fitting if rows[0] > rows_together(rows[0], warps) and _sums(op) > MOST_TOGETHER * threads]
+    if many:
+        sums = _sums(many[0]) // threads
+        return f"{rows[0]} rows are computed in parts, and a thread has no registers for {sums} accumulators"
     registers = min(given.each((warps + WARPS) * 32, max(1, function.number("blocks_per_sm"))), 255)
     wide = [columns for op in fitting if (columns := _columns(function, op)) > most_columns(registers)]
     return f"a thread has no registers for {wide[0]} columns" if wide else None
@@ -208,7 +214,7 @@ def computes_transpose(function: Function, op: Op) -> bool:
 
 
 def _rows(function: Function, op: Op) -> int:
-    """Returns the number of rows that the wgmma instructions of all warps compute together."""
+    """Returns the number of rows of the wgmma instructions: those of an MMA's tile, or of its transpose."""
     return _part(function, op)[computes_transpose(function, op)]
 
 
@@ -217,10 +223,15 @@ def _columns(function: Function, op: Op) -> int:
     return _part(function, op)[not computes_transpose(function, op)]
 
 
+def _sums(op: Op) -> int:
+    """Returns the number of accumulators of an MMA."""
+    return prod(op.result.tile.shape)
+
+
 def _give_registers(function: Function) -> None:
     """Increases the number of warps until no thread has too many accumulators."""
     blocks = [[op for op in block.ops if op.spec.product] for block in blocks_of(function.body)]
-    sizes = [[prod(op.result.tile.shape) for op in products] for products in blocks]
+    sizes = [list(map(_sums, products)) for products in blocks]
     each = max((max(block, default=0) for block in sizes), default=0)
     together = max(map(sum, sizes), default=0)
     warps = function.warps
@@ -242,10 +253,11 @@ def _choose_warps(function: Function, warps: int, because: str, *others: int) ->
 
 
 def _warps(function: Function, rows: int, may_set: bool) -> int:
-    """Returns the number of warps for wgmma with `rows` rows. Returns 0 if that number is impossible, or if it is not
-    the current one and `may_set` is false."""
-    wanted = groups_of(rows) * WARPS
-    return wanted if function.warps == wanted or may_set else 0
+    """Returns the number of warps for wgmma with `rows` rows: the default, or the current one if `may_set` is false.
+    Returns 0 if that number is impossible."""
+    if may_set:
+        return groups_of(rows) * WARPS
+    return function.warps if rows_together(rows, function.warps) else 0
 
 
 class _Seen:

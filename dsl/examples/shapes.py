@@ -51,6 +51,11 @@ class LaunchFacts:
     def is_known(self) -> bool:
         return not any(value is UNKNOWN for value in self.arguments.values())
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of all known arrays."""
+        return sum(value.bytes for value in self.arguments.values() if isinstance(value, ArrayFacts))
+
 
 @dataclass(slots=True)
 class ExampleFacts:

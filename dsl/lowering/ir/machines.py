@@ -33,15 +33,23 @@ def own_rows() -> Path:
 
 
 def _row_of(rows: Mapping[str, Row], device: str) -> Row:
-    return next((row for name, row in rows.items() if name in device), {})
+    for name, row in rows.items():
+        if name in device:
+            return row
+    return {}
 
 
-@lru_cache(maxsize=4)
 def machine_rows(path: Path) -> Mapping[str, Row]:
     """Returns the rows of a file by the names of devices. There are none if the file does not exist. Raises a TileError
     `file`."""
-    if path != SHIPPED and not path.exists():
+    try:
+        return _rows(path, path.stat().st_mtime_ns)
+    except FileNotFoundError:
         return {}
+
+
+@lru_cache(maxsize=4)
+def _rows(path: Path, changed: int) -> Mapping[str, Row]:
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -60,10 +68,14 @@ def machine_rows(path: Path) -> Mapping[str, Row]:
     return {device: {name: float(number) for name, number in row.items()} for device, row in rows.items()}
 
 
+def four_digits(number: float) -> float:
+    return float(f"{number:.4g}")
+
+
 def text_of_rows(rows: Mapping[str, Row]) -> str:
     """The text of a file with these rows. Numbers are rounded to four digits."""
     texts = []
     for device, row in rows.items():
-        lines = [f"{name} = {float(f'{number:.4g}'):_}" for name, number in row.items()]
+        lines = [f"{name} = {four_digits(number):_}" for name, number in row.items()]
         texts.append("\n".join([f"[{json.dumps(device)}]", *lines, ""]))
     return "\n".join(texts)

@@ -35,6 +35,7 @@ WORST = 8
 @click.option("--shapes", type=click.IntRange(1), default=12, show_default=True, help="Shapes of each example.")
 @click.option("--points", type=click.IntRange(2), default=12, show_default=True, help="New points of each launch.")
 @click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
+@click.option("--example", metavar="NAME", help="Only this example of the files.")
 @shared("seed log jobs as_json")
 @click.option("-o", "output", type=click.Path(dir_okay=False), metavar="FILE.toml", help="Write the numbers there.")
 def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
@@ -81,7 +82,7 @@ def calibrate(words: Sequence[str], as_json: bool, **options: Any) -> dict[str, 
     return record
 
 
-def fit_as_json(numbers: Row, error: float, scores: Sequence[CaseScore]) -> dict[str, Any]:
+def fit_as_json(numbers: Row, error: float | None, scores: Sequence[CaseScore]) -> dict[str, Any]:
     return {"numbers": dict(numbers), "error": error, "cases": [asdict(each) for each in scores]}
 
 
@@ -100,6 +101,7 @@ def timed_place(device: str | None) -> TuningPlace:
 
 def measured(files: Sequence[str], values: Sequence[str], place: TuningPlace, options: dict[str, Any]) -> list[Trial]:
     """Measures the cheapest points of the launches of all examples, or takes them from the log. Raises TileError."""
+    from dsl.examples.shapes import find_example
     from dsl.lab.random_cases import random_cases
     from dsl.lab.session import Session, Settings
     from dsl.lab.space import SpaceChoice, cases
@@ -112,7 +114,8 @@ def measured(files: Sequence[str], values: Sequence[str], place: TuningPlace, op
     for file in files:
         program = load(file)
         log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
-        for example in program.examples:
+        named = options["example"]
+        for example in program.examples if named is None else [find_example(program, named)]:
             given, domains = cases(program, example, values)
             drawn = given if values else list(random_cases(program, example, place, options["shapes"], seed))
             left = options["seconds"] and max(0.0, options["seconds"] - (time.monotonic() - begun))
@@ -156,7 +159,7 @@ def show(record: dict[str, Any], before: Sequence[CaseScore], after: Sequence[Ca
             for name, a, b in pairs
             if name not in COUNTS
         ]
-        rows.append(["usual factor between cost and time", f"{record['error']:.3f}", f"{fitted['error']:.3f}", ""])
+        rows.append(["usual factor between cost and time", shown(record["error"]), shown(fitted["error"]), ""])
         console.show(table(["", "before", "fitted", "ratio"], rows))
     show_scores(console, before, after)
     if fitted is not None and output is not None:

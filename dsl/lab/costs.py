@@ -110,6 +110,8 @@ class LoggedCosts:
                 left_out |= {*group.rows}
             for row, point in zip(group.rows, group.points, strict=True):
                 without[row] += f"{group.request.kernel} {group.request.schedule} {point}"
+        if not self.groups:
+            raise TileError("option", None, "no launch of the trials has a cost", "a 'cost' line (docs/choosing.md)")
         cases: dict[str, list[int]] = {}
         for row, trial in enumerate(trials):
             if row not in left_out:
@@ -177,11 +179,13 @@ class LoggedCosts:
         with np.errstate(invalid="ignore", divide="ignore"):  # a cost may be 0 or less
             return np.log(self.costs(numbers, rows)[[*rows]] / self.times[[*rows]])
 
-    def error(self, numbers: Row) -> float:
-        """The usual factor between a cost and its time: the root mean square of the logarithm."""
+    def error(self, numbers: Row) -> float | None:
+        """The usual factor between a cost and its time, from the root mean square of the logarithm. It is None if no
+        trial has a cost for all its launches."""
         rows = [row for case in self.cases for row in case if self.is_whole[row]]
         errors = self.errors(rows, numbers)
-        return exp(float(np.sqrt(np.mean(errors[np.isfinite(errors)] ** 2))))
+        known = errors[np.isfinite(errors)]
+        return exp(float(np.sqrt(np.mean(known**2)))) if len(known) else None
 
 
 def least_squares(errors: Callable[[np.ndarray], np.ndarray], count: int) -> np.ndarray:

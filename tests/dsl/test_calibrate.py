@@ -177,6 +177,7 @@ def test_launches_without_a_cost_are_compared_with_their_like(file: Path) -> Non
     first, second = costs.scores(costs.start, costs.cases)
     assert first.correlation is not None and second.correlation == pytest.approx(-first.correlation)
     assert costs.fitted(costs.cases[1:]) == costs.start  # nothing to be fitted to
+    assert LoggedCosts(pairs).error(costs.start) is None
 
 
 def test_excluded_points_have_no_part(file: Path) -> None:
@@ -207,6 +208,7 @@ def test_trials_that_cannot_be_judged_are_left_out(file: Path) -> None:
         (["scaled.tile"], "without a GPU there are no times to measure"),
         (["old.jsonl"], "no trial of the logs says what its cost depends on"),
         (["log.jsonl", "--device", "other"], "no trial of the logs has a figure 'time'"),
+        (["plain.jsonl"], "no launch of the trials has a cost"),
     ],
 )
 def test_what_cannot_be_fitted_is_an_error(
@@ -215,6 +217,7 @@ def test_what_cannot_be_fitted_is_an_error(
     monkeypatch.setattr(TuningPlace, "is_timed", False)
     Log(Path("old.jsonl")).add(replace(trial(file, 5, 1.0), requests=[]))
     Log(Path("log.jsonl")).add(trial(file, 5, 1.0, TILE=256))
+    Log(Path("plain.jsonl")).add(trial(file, 5, 1.0, "plain"))
     result = dsl("calibrate", *words)
     assert result.return_value == 2 and said in result.stderr
 
@@ -233,6 +236,21 @@ def test_points_of_all_examples_are_measured_and_logged(file: Path, timer: Timer
     assert again["fitted"]["numbers"] == pytest.approx(record["fitted"]["numbers"])
     given = dsl("calibrate", file, "n=640,1280", "--points", 2, "--jobs", 0, "--check", "--log", "given.jsonl")
     assert given.return_value == 0 and given.stdout.startswith("emulated H200: 4 trials"), given.output
+
+
+def test_examples_without_a_cost_are_passed_over(file: Path, timer: Timer) -> None:
+    timer.mean = lambda constants: 6.0 + constants["TILE"] / 1024
+    begin, example = TEXT[: TEXT.index("schedule wide")], TEXT[TEXT.index("schedule plain") :]
+    file.write_text(begin + example)
+    words = ("calibrate", file, "--shapes", 2, "--points", 2, "--jobs", 0, "--check")
+    result = dsl(*words)
+    assert result.return_value == 2 and "no launch of the examples has a schedule with a cost" in result.stderr
+    other = example[example.index("example:") :].replace("example:", "example other:").replace("scaled(y", "twice(y")
+    wide = TEXT.replace("kernel scaled", "kernel twice").replace("of scaled", "of twice")
+    file.write_text(begin + example + wide[: wide.index("example:")] + other)
+    result = dsl(*words)
+    assert result.return_value == 0 and result.stdout.startswith("emulated H200: 4 trials"), result.output
+    assert "no example 'none'" in dsl(*words, "--example", "none").stderr
 
 
 def test_drawn_extents_keep_the_divisors_of_the_example() -> None:

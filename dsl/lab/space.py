@@ -296,13 +296,17 @@ def points(
         except TileError:
             yield None, chosen
             return
-        found = resolved.points
-        if found is not None and found.names and not found.names & mine.keys():
-            # Most combinations of the sets are excluded: 3,700 of 3,960 in samples/matmul.tile. Of a schedule that is
-            # excluded as a whole, the first is tried.
-            for place in range(max(1, sum(cost < inf for cost in found.costs))):
-                yield from extend({**chosen, **found.at(place)})
-            return
+        # Costs exclude most combinations: 3,700 of 3,960 in samples/matmul.tile. If they exclude all, the first stays.
+        found, asked = resolved.points, [name for name in mine if name not in given]
+        if found is not None and not asked:
+            if found.costs[0] == inf:
+                firsts = {name: values[0] for name, values in resolved.tune.items() if name not in given}
+                yield inf, {**chosen, **firsts}
+                return
+            if found.names:
+                for place in range(sum(cost < inf for cost in found.costs)):
+                    yield from extend({**chosen, **found.at(place)})
+                return
         added = {name: values for name, values in mine.items() if name not in resolved.tune}
         # Values of the command line replace a set. If a name has no set, its values form a new set in front of the
         # other sets.
@@ -311,7 +315,7 @@ def points(
         if not open_names:
             yield resolved.costs.get("cost"), chosen
             return
-        name = open_names[0]
+        name = asked[0] if found is not None and asked else open_names[0]
         for value in distinct(sets[name]):
             yield from extend({**chosen, name: value})
 

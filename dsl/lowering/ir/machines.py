@@ -29,7 +29,12 @@ def machine_numbers(target: Target, device: str | None = None) -> Row:
 
 def own_rows() -> Path:
     """The path of the user's file (XDG base directory specification). It need not exist."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "dsl", "machines.toml")
+    return _of_folder(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
+
+
+@lru_cache(maxsize=4)
+def _of_folder(folder: str) -> Path:
+    return Path(folder, "dsl", "machines.toml")
 
 
 def _row_of(rows: Mapping[str, Row], device: str) -> Row:
@@ -43,7 +48,8 @@ def machine_rows(path: Path) -> Mapping[str, Row]:
     """Returns the rows of a file by the names of devices. There are none if the file does not exist. Raises a TileError
     `file`."""
     try:
-        return _rows(path, path.stat().st_mtime_ns)
+        # Each choice of points asks, so the shipped file is not looked at again. That of the user may change.
+        return _rows(path, 0 if path is SHIPPED else os.stat(path).st_mtime_ns)
     except FileNotFoundError:
         return {}
 

@@ -51,12 +51,15 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
 def calibrate(words: Sequence[str], as_json: bool, **options: Any) -> dict[str, Any]:
     """Returns as data the numbers and the scores, before and after. Also prints them unless `as_json` is set."""
     from dsl.lab.costs import LoggedCosts, cost_trials
+    from dsl.lowering.ir.machines import machine_rows
 
     values = [word for word in words if "=" in word]
     files = [word for word in words if word.endswith(".tile") and word not in values]
     logs = [Path(word) for word in words if word not in values and word not in files]
     if values and not files:
         raise TileError("option", None, f"'{values[0]}' is for a .tile file, and none is given")
+    if options["output"] is not None:
+        machine_rows(Path(options["output"]))  # an error before anything is measured
     notes: list[str] = []
     trials: list[Trial] = []
     device = options["device"]

@@ -17,12 +17,13 @@ from dsl.text.tree import names_in
 
 LEAST_EXTENT = 8
 """Smaller numbers of an example are no extents to vary: taps of a filter, heads, strides."""
-SMALLER, LARGER = -2.0, 6.0
-"""The least and the greatest factor of an extent, as powers of two."""
+SMALLER, LARGER = -2.0, 12.0
+"""The least factor of an extent, and about the greatest factor of all extents together, as powers of two."""
 ALIGNED = 64
 """A drawn extent is divisible by the same power of two as the example's extent, up to this power."""
-MOST_BYTES = 1 << 27
-"""Limit of the bytes of all arrays of a launch. The host makes them, and computes the expected results."""
+MOST_BYTES, MOST_OPERATIONS = 1 << 27, 1 << 35
+"""Limits of the bytes of all arrays and of the operations of an example. The host makes the arrays, and computes the
+expected results."""
 TRIES = 50
 """The number of draws for each wanted case. An example may have no result at most shapes."""
 
@@ -36,7 +37,8 @@ def random_cases(
     for _ in range(TRIES * count if extents else 0):
         if len(seen) == count:
             return
-        drawn = {name: drawn_extent(extent, draw) for name, extent in extents.items()}
+        largest = LARGER / len(extents) - SMALLER
+        drawn = {name: drawn_extent(extent, draw.uniform(SMALLER, largest)) for name, extent in extents.items()}
         key = tuple(drawn.values())
         if key not in seen and serves(program, example, place, Overrides(names={**drawn})):
             seen.add(key)
@@ -53,17 +55,18 @@ def extents_of(program: Program, example: ast.Example) -> dict[str, int]:
     return found
 
 
-def drawn_extent(extent: int, draw: Random) -> int:
+def drawn_extent(extent: int, power: float) -> int:
     step = gcd(extent, ALIGNED)
-    return max(1, round(extent * 2 ** draw.uniform(SMALLER, LARGER) / step)) * step
+    return max(1, round(extent * 2**power / step)) * step
 
 
 def serves(program: Program, example: ast.Example, place: TuningPlace, overrides: Overrides) -> bool:
-    """Whether all launches can be planned, with arrays of at most MOST_BYTES."""
+    """Whether all launches can be planned, within the limits."""
+    facts = examine(program, example, overrides)
+    if facts.errors or facts.computes > MOST_OPERATIONS or sum(each.bytes for each in facts.launches) > MOST_BYTES:
+        return False
     try:
         for call in calls(program, example, overrides, place):
-            if call.facts.bytes > MOST_BYTES:
-                return False
             if call.facts.is_known:
                 call.planner().plan()
     except TileError:

@@ -16,7 +16,7 @@ from tuned_kernel import Timer, dsl
 from dsl.kernels.variant import Request, costs_of
 from dsl.lab.costs import FACTOR, LoggedCosts, cost_trials, least_squares
 from dsl.lab.place import TuningPlace, find_place
-from dsl.lab.random_cases import MOST_BYTES, extents_of, random_cases
+from dsl.lab.random_cases import MOST_BYTES, MOST_OPERATIONS, extents_of, random_cases
 from dsl.lab.space import SpaceChoice, calls, candidates
 from dsl.lab.trial import CostFacts, Log, Trial
 from dsl.lowering.ir.machines import SHIPPED, machine_numbers, machine_rows
@@ -209,6 +209,7 @@ def test_trials_that_cannot_be_judged_are_left_out(file: Path) -> None:
         (["old.jsonl"], "no trial of the logs says what its cost depends on"),
         (["log.jsonl", "--device", "other"], "no trial of the logs has a figure 'time'"),
         (["plain.jsonl"], "no launch of the trials has a cost"),
+        (["log.jsonl", "-o", "scaled.tile"], "cannot read scaled.tile"),
     ],
 )
 def test_what_cannot_be_fitted_is_an_error(
@@ -261,6 +262,7 @@ def test_drawn_extents_keep_the_divisors_of_the_example() -> None:
     assert len(drawn) == 6 and drawn[:2] == [each.names for each in random_cases(program, example, place, 2, 3)]
     assert all(each["m"] % 2 == each["n"] % 32 == each["k"] % 8 == 0 for each in drawn)
     assert all(2 * (m * n + n * k + m * k) <= MOST_BYTES for m, n, k in (each.values() for each in drawn))
+    assert all(2 * m * n * k <= MOST_OPERATIONS for m, n, k in (each.values() for each in drawn))
     assert max(each["m"] for each in drawn) > 10 * min(each["m"] for each in drawn)
 
 

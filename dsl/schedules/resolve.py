@@ -196,11 +196,9 @@ def costs_of_points(
     Raises a TileError or Errors."""
     said, costs = _with_rule(program, kernel.name, name, points[0], dims)
     said.mistakes.tell()
-    return (
-        costs_at(costs[-1], program, said, {"warps": DEFAULT_WARPS, **known}, points, dim_names(kernel))
-        if costs
-        else None
-    )
+    if not costs:
+        return None
+    return costs_at(costs[-1], program, said, {"warps": DEFAULT_WARPS, **known}, points, dim_names(kernel))
 
 
 def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:

@@ -50,7 +50,7 @@ def machine_rows(path: Path) -> Mapping[str, Row]:
     try:
         # Each choice of points asks, so the shipped file is not looked at again. That of the user may change.
         return _rows(path, 0 if path is SHIPPED else os.stat(path).st_mtime_ns)
-    except FileNotFoundError:
+    except OSError:  # nor if its folder may not be looked into, as that of another user
         return {}
 
 

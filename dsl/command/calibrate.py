@@ -180,7 +180,7 @@ def show_scores(console: Any, before: Sequence[CaseScore], after: Sequence[CaseS
         for how, scores in (("", before), ("fitted to other cases", after)):
             rows += row_of_scores(call, how, [each for each in scores if call in (each.call, "all")])
     console.show(table(["", "", "cases", "points", "rank correlation", "regret", "95%", "worst"], rows, left=2))
-    for each in sorted(before, key=lambda each: -each.regret)[:WORST]:
+    for each in sorted((each for each in before if each.regret > 1), key=lambda each: -each.regret)[:WORST]:
         console.say(f"  {each.regret:.2f}  {each.call} {each.case}: {each.cheapest}; fastest: {each.fastest}")
 
 

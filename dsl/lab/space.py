@@ -166,7 +166,8 @@ class SpaceChoice:
 
     `domains` maps constants to values that replace those of the file's `tune` lines. If `schedules` is not empty, only
     these are tried. With `branches`, all branches of the dispatch are tried. With `rivals`, those are tried that launch
-    the same kernels as the chosen branch, at the points to which their schedules give a cost.
+    the same kernels as the chosen branch, at the points to which their schedules give a cost. Launches that no `expect`
+    line judges are then left out.
     """
 
     domains: Mapping[str, list[Any]] = field(default_factory=dict)

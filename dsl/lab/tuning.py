@@ -58,6 +58,8 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
             case = LazyCase(partial(TuningCase, session.program, session.example, overrides, session.place, seed))
             for call in found:
                 call = with_arguments(call, case)
+                if session.settings.choice.rivals and not case().is_judged(call.index):
+                    continue
                 counters = session.settings.counters
                 station = Station(call, case, seed, lambda trial: session.progress.advance(trial.status), counters)
                 workers: list[Worker] = [Here(station)]

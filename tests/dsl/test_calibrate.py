@@ -248,7 +248,8 @@ def test_examples_without_a_cost_are_passed_over(file: Path, timer: Timer) -> No
     assert result.return_value == 2 and "no launch of the examples has a schedule with a cost" in result.stderr
     other = example[example.index("example:") :].replace("example:", "example other:").replace("scaled(y", "twice(y")
     wide = TEXT.replace("kernel scaled", "kernel twice").replace("of scaled", "of twice")
-    file.write_text(begin + example + wide[: wide.index("example:")] + other)
+    unjudged = "    z = empty(f32[n])\n    twice(z, x)\n"
+    file.write_text(begin + example + wide[: wide.index("example:")] + other + unjudged)
     result = dsl(*words)
     assert result.return_value == 0 and result.stdout.startswith("emulated H200: 4 trials"), result.output
     assert "no example 'none'" in dsl(*words, "--example", "none").stderr

@@ -27,7 +27,7 @@ import llvmlite.binding as llvm
 
 from dsl.kernels.variant import Request, build_variant
 from dsl.lowering.emit import emit
-from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
 from dsl.lowering.passes import PASSES
 from dsl.text.program import dim_names, parse_program
 
@@ -118,7 +118,7 @@ def compile_once(case: Case) -> dict[str, float]:
     with stage("emit"):
         module, version = emit(variant.function, variant.target)
     with stage("llvm"):
-        to_ptx(module, variant.target, version, level_for(variant.function))
+        to_ptx(module, variant.target, version, llvm_level_for(variant.function))
     return spent
 
 

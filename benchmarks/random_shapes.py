@@ -344,12 +344,13 @@ def parser(description: str | None, count: int, most: int) -> argparse.ArgumentP
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--seconds", type=float, default=math.inf, help="start no other shape after this time")
     options.add_argument("--most", type=int, default=most, help="elements of a reduced array")
-    options.add_argument("--json", type=Path, metavar="FILE")
     return options
 
 
 def main() -> None:
-    chosen = parser(__doc__, 100, 1 << 28).parse_args()
+    options = parser(__doc__, 100, 1 << 28)
+    options.add_argument("--json", type=Path, metavar="FILE")
+    chosen = options.parse_args()
     make, types = FAMILIES[chosen.family]
     source, rows, begun = random.Random(chosen.seed), [], time.perf_counter()
     out, device = console(), device_facts("cuda").name

@@ -51,15 +51,22 @@ class LaunchFacts:
     def is_known(self) -> bool:
         return not any(value is UNKNOWN for value in self.arguments.values())
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of all known arrays."""
+        return sum(value.bytes for value in self.arguments.values() if isinstance(value, ArrayFacts))
+
 
 @dataclass(slots=True)
 class ExampleFacts:
-    """The facts about an example before it runs. `contracts` holds each contract with the launch that it judges."""
+    """The facts about an example before it runs. `contracts` holds each contract with the launch that it judges.
+    `computes` is the number of operations that its `computes` lines state."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     launches: list[LaunchFacts] = field(default_factory=list)
     contracts: list[tuple[ast.Launch, StatedContract]] = field(default_factory=list)
     errors: list[TileError] = field(default_factory=list)
+    computes: float = 0.0
 
 
 def examine(program: Program, example: ast.Example, overrides: Overrides | None = None) -> ExampleFacts:
@@ -89,6 +96,7 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
             else:
                 value = shapes(line.value)
                 check_cost(line, any(isinstance(each, ast.Launch) for each in example.lines[:number]), value)
+                facts.computes += value if line.kind == "computes" and isinstance(value, int | float) else 0
         except TileError as error:
             facts.errors += error.errors
             for target in getattr(line, "targets", ()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, isinf, lcm, prod
 from typing import Any
@@ -24,7 +24,15 @@ from dsl.lowering.layouts.layout import row_major
 from dsl.lowering.plan.products import drop_boxes, has_wgmma, may_plan, plan
 from dsl.lowering.text.level import LevelCondition
 from dsl.runtime.numbers import in_json
-from dsl.schedules import Definition, Points, ResolvedSchedule, resolve_schedule, target_facts, tensor_names
+from dsl.schedules import (
+    Definition,
+    Points,
+    ResolvedSchedule,
+    costs_of_points,
+    resolve_schedule,
+    target_facts,
+    tensor_names,
+)
 from dsl.schedules.rules import multiplies
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, tiles_of
@@ -169,6 +177,16 @@ def points_of(program: Program, request: Request) -> Points | None:
     return _Variant(program, request).schedule(costs_only=True)[0].points
 
 
+def costs_of(
+    program: Program, request: Request, points: Sequence[Mapping[str, Any]], numbers: Mapping[str, float]
+) -> list[float] | None:
+    """Returns the cost in microseconds of a request with the constants of each point in place of its own, on a device
+    with these numbers. Returns None if the schedule states no cost. Raises TileError."""
+    variant = _Variant(program, replace(request, constants=points[0]))
+    known = {**variant.facts(), **numbers, **request.dims, **variant.types, **variant.scalars()}
+    return costs_of_points(program, variant.kernel, request.schedule, known, request.dims, points)
+
+
 @dataclass(slots=True)
 class Resolved:
     """A schedule evaluated for the dims and scalars of a request. `constants` maps names to numbers and functions.
@@ -271,13 +289,19 @@ class _Variant:
     def schedule(self, **options: Any) -> tuple[ResolvedSchedule, dict[str, Any]]:
         """Evaluates the schedule. Returns it with the values of scalar parameters. `options` are those of
         `resolve_schedule`."""
-        kernel, request = self.kernel, self.request
-        facts = target_facts(self.target, request.sms, request.device) | tensor_names(
-            kernel, request.absent, request.strides
-        )
-        scalars = {n: self._as_parameter(n, request.scalars[n]) for n in self.head.scalars if n in request.scalars}
-        known = request.dims, self.types, facts, request.constants, scalars
-        return resolve_schedule(self.program, kernel, request.schedule, *known, **options), scalars
+        request, scalars = self.request, self.scalars()
+        known = request.dims, self.types, self.facts(), request.constants, scalars
+        return resolve_schedule(self.program, self.kernel, request.schedule, *known, **options), scalars
+
+    def facts(self) -> dict[str, Any]:
+        """What schedules know of the device and of the tensors."""
+        request = self.request
+        tensors = tensor_names(self.kernel, request.absent, request.strides)
+        return target_facts(self.target, request.sms, request.device) | tensors
+
+    def scalars(self) -> dict[str, Any]:
+        given = self.request.scalars
+        return {name: self._as_parameter(name, given[name]) for name in self.head.scalars if name in given}
 
     def resolve(self, points: Points | None = None) -> Resolved:
         request, dims = self.request, dict(self.request.dims)

@@ -163,6 +163,14 @@ class TuningCase:
         launched = self.recorder.launched[index]
         return launched.function.facts(launched.arrays)
 
+    def is_judged(self, index: int) -> bool:
+        """Whether an `expect` line judges the launch."""
+        try:
+            self.expectation(index)
+        except TileError:
+            return False
+        return True
+
     def is_verified(self, index: int) -> bool:
         """Whether the launch gave right results in the first run: all `expect` lines that judge it passed."""
         lines = self.expectation(index)

@@ -13,6 +13,22 @@ from dsl.lab.space import Candidate, TuningCall
 from dsl.lab.trial import Trial
 
 
+def intervals_of(trials: Mapping[int, Trial]) -> dict[int, tuple[float, float, float]]:
+    """Maps each measured trial of a launch to the median and the interval of its time, in microseconds.
+
+    Times from other devices or days are scaled so that the reference point has the same time in all contests.
+    """
+    measured = {index: trial for index, trial in trials.items() if trial.status == "measured"}
+    of_contest = {t.contest: t.reference_us for t in measured.values() if t.reference_us}
+    # Reference times are scaled to their median over all contests, so that a throttled device does not set the scale.
+    usual = median(of_contest.values()) if of_contest else 1.0
+    scales = {index: usual / trial.reference_us if trial.reference_us else 1.0 for index, trial in measured.items()}
+    return {
+        index: (scales[index] * middle, scales[index] * low, scales[index] * high)
+        for index, (middle, low, high) in ((index, trial.interval) for index, trial in measured.items())
+    }
+
+
 @dataclass(slots=True)
 class Outcome:
     """The result of tuning a launch with one set of values.
@@ -35,20 +51,7 @@ class Outcome:
     costs: Mapping[int, float] = field(default_factory=dict)
 
     def intervals(self) -> dict[int, tuple[float, float, float]]:
-        """Maps each measured point to the median and the interval of its time, in microseconds.
-
-        Times from other devices or days are scaled so that the reference point has the same time in all contests.
-        """
-        measured = {index: trial for index, trial in self.trials.items() if trial.status == "measured"}
-        of_contest = {t.contest: t.reference_us for t in measured.values() if t.reference_us}
-        # Reference times are scaled to their median over all contests, so that a throttled device does not set the
-        # scale.
-        usual = median(of_contest.values()) if of_contest else 1.0
-        scales = {index: usual / trial.reference_us if trial.reference_us else 1.0 for index, trial in measured.items()}
-        return {
-            index: (scales[index] * middle, scales[index] * low, scales[index] * high)
-            for index, (middle, low, high) in ((index, trial.interval) for index, trial in measured.items())
-        }
+        return intervals_of(self.trials)
 
     @property
     def fine(self) -> list[int]:

@@ -165,12 +165,15 @@ class SpaceChoice:
     """Selects the points to list.
 
     `domains` maps constants to values that replace those of the file's `tune` lines. If `schedules` is not empty, only
-    these are tried. With `branches`, all branches of the dispatch are tried.
+    these are tried. With `branches`, all branches of the dispatch are tried. With `rivals`, those are tried that launch
+    the same kernels as the chosen branch, at the points to which their schedules give a cost. Launches that no `expect`
+    line judges are then left out.
     """
 
     domains: Mapping[str, list[Any]] = field(default_factory=dict)
     schedules: Sequence[str] = ()
     branches: bool = False
+    rivals: bool = False
 
 
 def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
@@ -184,7 +187,10 @@ def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
         for at, chosen in enumerate(product(*spaces)):
             made = tuple(replace(step, constants=values) for step, (_, values) in zip(steps, chosen, strict=True))
             costs = [cost for cost, _ in chosen if cost is not None]
-            candidate = Candidate(made, len(seen), at == 0, cost=sum(costs) if costs else None)
+            cost = sum(costs) if costs else None
+            if choice.rivals and (cost is None or cost == inf):
+                continue
+            candidate = Candidate(made, len(seen), at == 0, cost=cost)
             # If two branches lead to the same launch, they are one point.
             seen.setdefault(candidate.key, candidate)
             # Checked while listing, since the product of a few sets may not fit into memory.
@@ -226,7 +232,7 @@ def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ..
     schedules = choice.schedules or ([call.facts.schedule] if call.facts.schedule is not None else [])
     for name in schedules:
         call.planner(schedule=name).check_schedule()
-    if schedules or choice.branches:
+    if schedules or choice.branches or choice.rivals:
         found = [tuple(steps) for steps in call.planner().alternatives(schedules)]
         if not found:
             named = ", ".join(schedules)
@@ -235,6 +241,8 @@ def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ..
             chosen = default_steps(call)
         except TileError:  # the conditions choose no branch for the call
             return found
+        if choice.rivals:
+            found = [steps for steps in found if [s.kernel for s in steps] == [s.kernel for s in chosen]]
         return sorted(found, key=lambda steps: steps != chosen)
     return [default_steps(call)]
 
@@ -261,8 +269,9 @@ def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[S
 def points(
     call: TuningCall, step: StepChoice, request: Request | None, domains: Mapping[str, list[Any]]
 ) -> list[tuple[float | None, dict[str, Any]]]:
-    """Returns all combinations of the values in the `tune` lines of one kernel's schedule. Each is (cost, constants),
-    sorted by cost. If the schedule computes no cost, they are in the order of the `tune` lines.
+    """Returns all combinations of the values in the `tune` lines of one kernel's schedule, but those that its cost
+    excludes. Each is (cost, constants), sorted by cost. If the schedule computes no cost, they are in the order of the
+    `tune` lines.
 
     A `tune` line may use names that earlier lines define. If the first few constants already make the schedule wrong,
     such as `warps` = 3, they alone are a point. The trial of this point reports the error.
@@ -288,6 +297,17 @@ def points(
         except TileError:
             yield None, chosen
             return
+        # Costs exclude most combinations: 3,700 of 3,960 in samples/matmul.tile. If they exclude all, the first stays.
+        found, asked = resolved.points, [name for name in mine if name not in given]
+        if found is not None and not asked:
+            if found.costs[0] == inf:
+                firsts = {name: values[0] for name, values in resolved.tune.items() if name not in given}
+                yield inf, {**chosen, **firsts}
+                return
+            if found.names:
+                for place in range(sum(cost < inf for cost in found.costs)):
+                    yield from extend({**chosen, **found.at(place)})
+                return
         added = {name: values for name, values in mine.items() if name not in resolved.tune}
         # Values of the command line replace a set. If a name has no set, its values form a new set in front of the
         # other sets.
@@ -296,7 +316,7 @@ def points(
         if not open_names:
             yield resolved.costs.get("cost"), chosen
             return
-        name = open_names[0]
+        name = asked[0] if found is not None and asked else open_names[0]
         for value in distinct(sets[name]):
             yield from extend({**chosen, name: value})
 

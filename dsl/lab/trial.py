@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from msgspec import Meta, MsgspecError
 from msgspec.json import decode
 
 from dsl.calls.tuned import CallFacts
+from dsl.kernels.variant import Request
 from dsl.lab.contest import median_interval
 from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import commit, differing, now, versions
@@ -89,11 +91,42 @@ class StepFacts:
 
 
 @dataclass(slots=True)
+class CostFacts:
+    """What the cost of a launch is computed from: fields of its `Request`. Scalars that JSON cannot hold are left
+    out."""
+
+    kernel: str
+    schedule: str | None
+    dims: dict[str, int]
+    types: dict[str, str]
+    constants: dict[str, Scalar]
+    scalars: dict[str, Scalar]
+    strides: dict[str, tuple[int, ...]]
+    absent: list[str]
+    arch: str
+    sms: int | None
+    device: str | None
+
+    @staticmethod
+    def of(request: Request) -> CostFacts:
+        made = CostFacts(*(getattr(request, each.name) for each in fields(CostFacts)))
+        made.absent = sorted(request.absent)
+        made.scalars = {name: value for name, value in request.scalars.items() if math.isfinite(value)}
+        return made
+
+    @property
+    def request(self) -> Request:
+        fields_of = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Request(**{**fields_of, "absent": frozenset(self.absent)})
+
+
+@dataclass(slots=True)
 class Trial:
     """A line of the log.
 
     `steps` lists the kernels with their schedules and constants (see `StepChoice.as_json`). `choices` maps keys of
-    choices to options that were forced. `launches` lists the facts about each kernel.
+    choices to options that were forced. `launches` lists the facts about each kernel. `requests` lists what the cost of
+    each launch is computed from. It is empty for trials that `dsl tune` has not made.
 
     `times_us` contains the time of each round in microseconds, in order. A time covers all kernels of the plan.
     `contest` names the group of trials that were timed together. In such a group, all `times_us[i]` belong to the same
@@ -127,6 +160,7 @@ class Trial:
     answer: str | None = None
     counters: dict[str, Number] | None = None
     launches: list[StepFacts] = field(default_factory=list)
+    requests: list[CostFacts] = field(default_factory=list)
     schema: int = SCHEMA
     choices: dict[str, str] = field(default_factory=dict)
     by_line: dict[str, dict[str, Number]] = field(default_factory=dict)
@@ -172,7 +206,8 @@ class Trial:
     def is_sound(self) -> bool:
         """Whether the trial has the data that it needs: times if it was measured, and facts on all kernels or on
         none."""
-        return (self.status != "measured" or bool(self.times_us)) and len(self.launches) in (0, len(self.steps))
+        is_whole = all(len(each) in (0, len(self.steps)) for each in (self.launches, self.requests))
+        return (self.status != "measured" or bool(self.times_us)) and is_whole
 
     @property
     def interval(self) -> tuple[float, float, float]:

@@ -23,7 +23,7 @@ from dsl.lab.searches import SearchRun
 from dsl.lab.session import Session
 from dsl.lab.space import Candidate, by_hand, calls, candidates
 from dsl.lab.station import Batch, Entrant, Station
-from dsl.lab.trial import Trial
+from dsl.lab.trial import CostFacts, Trial
 from dsl.lab.worker import Here
 from dsl.lowering.ir.location import TileError
 
@@ -58,6 +58,8 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
             case = LazyCase(partial(TuningCase, session.program, session.example, overrides, session.place, seed))
             for call in found:
                 call = with_arguments(call, case)
+                if session.settings.choice.rivals and not case().is_judged(call.index):
+                    continue
                 counters = session.settings.counters
                 station = Station(call, case, seed, lambda trial: session.progress.advance(trial.status), counters)
                 workers: list[Worker] = [Here(station)]
@@ -234,6 +236,7 @@ class Tuning:
         except TileError as error:
             refused = Made(error=error.render())
             return Entrant(index, trial, lambda: [refused])
+        trial.requests = [CostFacts.of(step.request) for step in plan.steps]
         self.compiler.begin_plan(plan, candidate.edited)
         return Entrant(index, trial, partial(self.compiler.made_plan, plan, candidate.edited), plan)
 

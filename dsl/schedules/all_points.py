@@ -23,6 +23,7 @@ from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.schedules.definitions import Definition, Names, through
 from dsl.schedules.properties import Setting
 from dsl.text import tree as ast
+from dsl.text.program import Program
 from dsl.values.arithmetic import COMPARISONS
 from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS
@@ -200,6 +201,35 @@ class AllPoints(Names):
             if not isinstance(value, NUMBERS) and not self.joins(value):
                 self.error("type", loc, f"{function.name} takes numbers; this is {self.describe(value)}")
         return FUNCTIONS[function.name](*map(_number, values))
+
+
+class GivenPoints(AllPoints):
+    """Evaluates the names of a schedule at given points, on arrays with a number for each point. A `tune` set without a
+    given value has its first value."""
+
+    def __init__(self, points: Sequence[Mapping[str, Any]], program: Program, known: Any, definitions: Any, dims: Any):
+        columns = {name: [point[name] for point in points] for name in points[0]}
+        given = {
+            name: values[0] if all(value == values[0] for value in values) else np.array(values, np.float64)
+            for name, values in columns.items()
+        }
+        super().__init__(program, known, definitions, given, dims)
+        self.asked |= given
+        self.places, self.shape = {"": np.arange(len(points))}, (len(points),)
+
+    def of_set(self, definition: Definition) -> Any:
+        return self.evaluated(definition)
+
+    def keep(self, condition: np.ndarray) -> None:
+        super().keep(condition)
+        self.given = {name: self.asked[name] for name in self.given}
+
+    def costs(self, setting: Setting) -> np.ndarray:
+        """Returns the cost of each point. It is infinite where a condition excludes the point."""
+        count, found = len(self.places[""]), self.evaluated_cost(setting)
+        costs = np.full(count, inf)
+        costs[found.places[""]] = found.flat(np.asarray(found.cost, np.float64))
+        return np.where(np.isnan(costs), inf, costs)
 
 
 def stacked(values: Sequence[Any], rank: int) -> np.ndarray:

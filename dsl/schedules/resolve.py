@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 from dsl.lowering.ir.choices import TUNED, Forced, is_key
 from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.machines import machine_numbers
 from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DType
-from dsl.schedules.cheapest import Points, points
+from dsl.schedules.cheapest import Points, costs_at, points
 from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_with_defaults, through
-from dsl.schedules.machines import machine_numbers
 from dsl.schedules.properties import PROPERTIES, Setting
 from dsl.schedules.rules import by_rule
 from dsl.text import tree as ast
@@ -141,17 +141,12 @@ def resolve_schedule(
     With `costs_only`, only the cost is evaluated. Raises a TileError or Errors with all wrong lines.
     """
     out = ResolvedSchedule(name)
-    said = program.once(said_with_defaults, kernel.name, name).copy()
+    said, costs = _with_rule(program, kernel.name, name, overrides, dims)
     mistakes = said.mistakes
-    out.may_set_warps = "warps" not in {*said.definitions, *overrides}
-    rule = program.once(by_rule, kernel.name, name, frozenset(overrides), frozenset(dims))
-    said.definitions |= rule.definitions
+    out.may_set_warps = "warps" not in {*program.once(said_with_defaults, kernel.name, name).definitions, *overrides}
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
     names.broken = mistakes.broken
-    # The rule's cost chooses the values of the sets that it reads. The schedule's own cost may choose those of other
-    # sets.
-    costs = [each.settings["cost", None] for each in (rule, said) if ("cost", None) in each.settings]
     for setting in costs:
         with mistakes.of_a_line():
             given = {**overrides, **names.cheapest}
@@ -175,6 +170,35 @@ def resolve_schedule(
             out.contracts.append(stated(contract, caller, names, names.option))
     mistakes.tell()
     return out
+
+
+def _with_rule(
+    program: Program, kernel: str, name: str | None, given: Iterable[str], dims: Iterable[str]
+) -> tuple[Said, list[Setting]]:
+    """Returns the lines of a schedule with those of the kernel's default rule, and the `cost` lines of both. The rule's
+    cost chooses the values of the sets that it reads. The schedule's own cost may choose those of other sets."""
+    said = program.once(said_with_defaults, kernel, name).copy()
+    rule = program.once(by_rule, kernel, name, frozenset(given), frozenset(dims))
+    said.definitions |= rule.definitions
+    return said, [each.settings["cost", None] for each in (rule, said) if ("cost", None) in each.settings]
+
+
+def costs_of_points(
+    program: Program,
+    kernel: ast.KernelDef,
+    name: str | None,
+    known: Mapping[str, Any],
+    dims: Mapping[str, int],
+    points: Sequence[Mapping[str, Any]],
+) -> list[float] | None:
+    """Returns the cost of a schedule in microseconds at these points, or None if no line states a cost. Each point maps
+    the same names to values, and words are equal at all points. `known` contains the dims, types, scalars and facts.
+    Raises a TileError or Errors."""
+    said, costs = _with_rule(program, kernel.name, name, points[0], dims)
+    said.mistakes.tell()
+    if not costs:
+        return None
+    return costs_at(costs[-1], program, said, {"warps": DEFAULT_WARPS, **known}, points, dim_names(kernel))
 
 
 def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:

@@ -13,13 +13,13 @@ import pytest
 
 import dsl
 from dsl.examples.overrides import Overrides
-from dsl.kernels.variant import Request, points_of, resolve
+from dsl.kernels.variant import Request, costs_of, points_of, resolve
 from dsl.lab.place import find_place
 from dsl.lab.space import SpaceChoice, calls, candidates
 from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.machines import SHIPPED, machine_numbers, machine_rows, own_rows, text_of_rows
 from dsl.lowering.ir.targets import TARGETS, target
 from dsl.schedules.compiled_cost import CompiledCosts
-from dsl.schedules.machines import _rows, machine_numbers
 from dsl.text.program import dim_names, parse_program
 from dsl.values.facts import ArrayFacts
 
@@ -373,11 +373,43 @@ def test_one_layer_has_few_kernels() -> None:
     assert len(list(module.variants)) <= 24
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "tune TILE in 128, 256, 512\ntune U in 1, TILE // 64\ncost where(TILE > 128, TILE / (U - 1), inf)",
+        "tune TILE in 128, 256\ntune U in 2, 3\ncost where(U == TILE // 128 + 1 and n > 5, U + 1.0 / TILE, inf)",
+        "tune TILE in 128, 256\ntune U in 1, 2\ncost where(n < 5, TILE, inf)",  # excluded as a whole
+        "tune TILE in 128, 256\ntune FLAG in false, true\ncost where(FLAG, TILE, nan)",
+        "tune TILE in 128, 256\ntune U in 1, 2\ncost TILE",  # U is not read
+    ],
+)
+def test_costs_at_given_points_are_those_of_each_alone(lines: str) -> None:
+    text = KERNEL + "\nschedule s of scaled:\n" + "".join(f"    {line}\n" for line in lines.splitlines())
+    program, request = parse_program(text), Request("scaled", "s", {"n": 1000})
+    points = [
+        {"TILE": tile, "U": u, "FLAG": flag}
+        for tile in (512, 128, 256, 96)
+        for u in (3, 1, 2)
+        for flag in (True, False)
+    ]
+    alone = [resolve(program, replace(request, constants=point)).schedule.costs["cost"] for point in points]
+    assert costs_of(program, request, points, {}) == alone
+    assert costs_of(parse_program(KERNEL + "\nschedule s of scaled:\n    TILE = 128\n"), request, points, {}) is None
+
+
+def test_costs_read_the_numbers_that_are_given() -> None:
+    text = KERNEL + "\nschedule s of scaled:\n    tune TILE in 128, 256\n    cost gpu_launch_time * TILE\n"
+    program, points = parse_program(text), [{"TILE": 256}, {"TILE": 128}]
+    request = Request("scaled", "s", {"n": 1000}, device="NVIDIA H200")
+    assert costs_of(program, request, points, {"gpu_launch_time": 0.5}) == [128, 64]
+    assert costs_of(program, request, points, {}) == [1280, 640]
+
+
 # ---- numbers of devices ----
 
 
 def test_each_device_has_all_numbers() -> None:
-    rows = _rows()
+    rows = machine_rows(SHIPPED)
     assert len({tuple(row) for row in rows.values()}) == 1
     assert {each.chip for each in TARGETS.values()} <= rows.keys()
     assert all(number > 0 for row in rows.values() for number in row.values())
@@ -385,6 +417,44 @@ def test_each_device_has_all_numbers() -> None:
 
 def test_a_device_is_known_by_its_name() -> None:
     hopper = target("sm_90")
-    assert machine_numbers(hopper, "NVIDIA H100 80GB HBM3") == _rows()["H100"]
-    assert machine_numbers(hopper, "NVIDIA H200 NVL") == machine_numbers(hopper) == _rows()["H200"]
-    assert machine_numbers(target("sm_80"), "NVIDIA A30") == machine_numbers(target("sm_80")) == _rows()["A100"]
+    assert machine_numbers(hopper, "NVIDIA H100 80GB HBM3") == machine_rows(SHIPPED)["H100"]
+    assert machine_numbers(hopper, "NVIDIA H200 NVL") == machine_numbers(hopper) == machine_rows(SHIPPED)["H200"]
+    assert (
+        machine_numbers(target("sm_80"), "NVIDIA A30")
+        == machine_numbers(target("sm_80"))
+        == machine_rows(SHIPPED)["A100"]
+    )
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's file with numbers of devices."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "dsl").mkdir()
+    return own_rows()
+
+
+def test_numbers_of_the_user_win(own: Path) -> None:
+    given = {"gpu_launch_time": 4.0, "gpu_clock": 1755.0}
+    own.write_text(text_of_rows({"NVIDIA H100": given, 'RTX "4070"': {"gpu_clock": 12345678.0}}))
+    hopper, shipped = target("sm_90"), machine_rows(SHIPPED)
+    assert machine_numbers(hopper, "NVIDIA H100 80GB HBM3") == {**shipped["H100"], **given}
+    assert machine_numbers(target("sm_89"), 'RTX "4070"') == {**shipped["RTX 4090"], "gpu_clock": 12350000.0}
+    assert machine_numbers(hopper) == machine_numbers(hopper, "NVIDIA H200") == shipped["H200"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[A]\ngpu_clok = 1.0", "row 'A' has no number 'gpu_clok'"),
+        ("[A]\ngpu_clock = 0", "'gpu_clock' of row 'A' is a number above 0"),
+        ("[A]\ngpu_clock = inf", "'gpu_clock' of row 'A' is a number above 0"),
+        ("[A]\ngpu_clock = true", "'gpu_clock' of row 'A' is a number above 0"),
+        ("gpu_clock = 3", "'gpu_clock' stands in no row"),
+        ("[A", "cannot read"),
+    ],
+)
+def test_a_wrong_file_of_the_user_is_an_error(own: Path, text: str, said: str) -> None:
+    own.write_text(text)
+    with pytest.raises(TileError, match=said):
+        machine_numbers(target("sm_90"))

@@ -256,6 +256,14 @@ def test_tiles_of_parts_with_channels_innermost(emulated, dtype, any_image, byte
     run(emulated, problem, True, ANY_IMAGE=any_image, **tile)
 
 
+@pytest.mark.parametrize(("dtype", "tm"), [("s8", 128), ("s8", 96), ("bf16", 64)])
+@pytest.mark.parametrize("geometry", [{}, {"stride": (2, 1), "filter": (3, 2)}, {"dilation": (2, 1), "pad": (2, 1)}])
+def test_tiles_of_256_pixels(emulated, dtype, tm, geometry):
+    """By boxes of pixels. Two warp groups compute such a tile in two parts."""
+    problem = Problem((17, 13), n=2, c=64, k=104, dtype=dtype, z=True, **geometry)
+    run(emulated, problem, True, schedule="tma", TN=256, TM=tm, TK=64 if dtype == "s8" else 32, AT_ONCE=1)
+
+
 def test_the_seeds_instruction():
     """m8n8k16 in place of the largest."""
     head = "schedule blocks of conv:\n"

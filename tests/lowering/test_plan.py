@@ -70,6 +70,31 @@ REASONS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("tm", "tn", "lines", "warps", "parts"),
+    [
+        (256, 128, "", "16", None),  # four warp groups of 64 rows
+        (256, 128, "    warps = 8\n", None, "128, 128"),
+        (384, 96, "", "8", "128, 32"),
+        (96, 384, "", "8", "128, 32"),  # transposed
+        (128, 128, "    warps = 4\n", None, "64, 128"),
+    ],
+)
+def test_warps_with_fewer_rows_than_the_tile_compute_it_in_parts(
+    tm: int, tn: int, lines: str, warps: str | None, parts: str | None
+) -> None:
+    text = PRODUCT + f"schedule own of product:\n    TM = {tm}\n{lines}"
+    found = taken(compiled(text, schedule="own", constants={"TN": tn, "TK": 64}))
+    assert found["route.acc"] == "wgmma" and found.get("block.warps") == warps and found.get("subtile.acc") == parts
+
+
+def test_parts_need_registers_for_all_their_accumulators() -> None:
+    text = PRODUCT + "schedule own of product:\n    warps = 8\n"
+    with pytest.raises(TileError, match="256 of 'acc'.*; there are 255") as told:
+        compiled(text, schedule="own", constants={"TM": 256, "TN": 256, "TK": 64})
+    assert told.value.hint == "more warps, or smaller tiles"
+
+
 def test_a_shared_tile_of_the_kernels_own_is_told_as_such() -> None:
     plain = "acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)"
     own = "s[0] = b[p : p + TK, j : j + TN]\n        acc = dot(a[i : i + TM, p : p + TK], s[0], acc)"

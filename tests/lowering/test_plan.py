@@ -90,7 +90,7 @@ def test_warps_with_fewer_rows_than_the_tile_compute_it_in_parts(
 
 def test_parts_need_registers_for_all_their_accumulators() -> None:
     text = PRODUCT + "schedule own of product:\n    warps = 8\n"
-    with pytest.raises(TileError, match="256 of 'acc'.*; there are 255") as told:
+    with pytest.raises(TileError, match=r"256 of 'acc'.*; there are 255") as told:
         compiled(text, schedule="own", constants={"TM": 256, "TN": 256, "TK": 64})
     assert told.value.hint == "more warps, or smaller tiles"
 

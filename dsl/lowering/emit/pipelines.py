@@ -80,9 +80,11 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 
 
 def _begin(w: Writer, op: Op) -> None:
-    """Initialises the mbarriers of all pipelines with their arrival counts, and prefetches all tensor maps. The `full` mbarrier of a stage expects one
-    arrival, by the thread that copies. The `free` mbarrier expects an arrival from each consumer warp in all blocks
-    that share the copies. A ping-pong barrier expects an arrival from each warp of a warp group."""
+    """Prefetches all tensor maps, and initialises the mbarriers of all pipelines with their arrival counts.
+
+    The `full` mbarrier of a stage expects one arrival, by the thread that copies. The `free` mbarrier expects an
+    arrival from each consumer warp in all blocks that share the copies. A ping-pong barrier expects an arrival from
+    each warp of a warp group."""
     pingpong, readers, counts = op.attrs["pingpong"], w.function.warps * _blocks(op), list[tuple[int, int]]()
     for stages in rings_of(op):
         at = len(counts)

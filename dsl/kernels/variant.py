@@ -473,7 +473,12 @@ class _Variant:
         self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any], rows: set[str]
     ) -> dict[str, int]:
         """Returns the divisors of dims and strides on which the code may depend. These are dims that decide the widths
-        of accesses (`KernelHead.widths`), dims of TMA boxes, and multiples of a tile, which need no mask."""
+        of accesses (`KernelHead.widths`), dims of TMA boxes, and multiples of a tile, which need no mask.
+
+        In a matrix product, a number of rows counts as no multiple of the grid's tile. TMA needs no mask of rows, and
+        other masks of rows are the same in all iterations over k. With k = 4096, they take 0.1 to 1.1 % of the
+        instructions, or 2.2 % if a residual is added. Without them, each tile would be compiled a second time, since
+        the number of rows (of samples or tokens) changes from call to call."""
         widths = self.head.widths(self.request.absent) | rows
         strides = {
             stride_name(name, axis): stride
@@ -486,7 +491,10 @@ class _Variant:
             for name, extent in dims.items()
             if name in widths and name not in special and pow2_divisor(extent) > 1
         }
-        for name, node in self.program.once(tiles_of, self.kernel.name):
+        is_product = self.program.once(multiplies, self.kernel.name)
+        for name, node, is_of_loop in self.program.once(tiles_of, self.kernel.name):
+            if is_product and not is_of_loop and name not in widths:
+                continue
             tile = self._tile(node, {**constants, **special}) if name in dims and name not in special else None
             # A dim that is a multiple of its tile needs no mask at the edge.
             if tile is not None and dims[name] % tile == 0 and name in self.dim_names:

@@ -24,7 +24,16 @@ from dsl.lowering.layouts.layout import row_major
 from dsl.lowering.plan.products import drop_boxes, has_wgmma, may_plan, plan
 from dsl.lowering.text.level import LevelCondition
 from dsl.runtime.numbers import in_json
-from dsl.schedules import Definition, Points, ResolvedSchedule, resolve_schedule, target_facts, tensor_names
+from dsl.schedules import (
+    Definition,
+    Points,
+    ResolvedSchedule,
+    ScheduleRequest,
+    resolve_schedule,
+    schedule_points,
+    target_facts,
+    tensor_names,
+)
 from dsl.schedules.rules import multiplies
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, tiles_of
@@ -166,7 +175,7 @@ def resolve(program: Program, request: Request, points: Points | None = None) ->
 def points_of(program: Program, request: Request) -> Points | None:
     """Returns the combinations of `tune` values in a request's schedule, cheapest first. Returns None if the schedule
     states no cost. Raises TileError."""
-    return _Variant(program, request).schedule(costs_only=True)[0].points
+    return schedule_points(program, _Variant(program, request).known())
 
 
 @dataclass(slots=True)
@@ -183,11 +192,16 @@ class Resolved:
     is_large: bool
     is_empty: bool
     divisors: dict[str, int]
+    _family: tuple = field(default=(), init=False, repr=False, compare=False)
 
     @property
     def family(self) -> tuple:
         """A hashable key. Two requests have the same key if their code can differ only because of the divisors of
         dims."""
+        self._family = self._family or self._made_family()
+        return self._family
+
+    def _made_family(self) -> tuple:
         schedule, request = self.schedule, self.request
         constants = {**schedule.constants, **self.constants}
         named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
@@ -268,20 +282,17 @@ class _Variant:
             out[constant.name] = DTYPES[chosen]
         return out
 
-    def schedule(self, **options: Any) -> tuple[ResolvedSchedule, dict[str, Any]]:
-        """Evaluates the schedule. Returns it with the values of scalar parameters. `options` are those of
-        `resolve_schedule`."""
+    def known(self) -> ScheduleRequest:
         kernel, request = self.kernel, self.request
-        facts = target_facts(self.target, request.sms, request.device) | tensor_names(
-            kernel, request.absent, request.strides
-        )
+        own = tensor_names(kernel, request.absent, request.strides)
+        facts = {**target_facts(self.target, request.sms, request.device), **own}
         scalars = {n: self._as_parameter(n, request.scalars[n]) for n in self.head.scalars if n in request.scalars}
-        known = request.dims, self.types, facts, request.constants, scalars
-        return resolve_schedule(self.program, kernel, request.schedule, *known, **options), scalars
+        return ScheduleRequest(kernel, request.schedule, request.dims, self.types, facts, request.constants, scalars)
 
     def resolve(self, points: Points | None = None) -> Resolved:
         request, dims = self.request, dict(self.request.dims)
-        schedule, scalars = self.schedule(chosen=points)
+        known = self.known()
+        schedule, scalars = resolve_schedule(self.program, known, points), known.scalars
         if prod(schedule.attrs.get("cluster", ())) > 1 and self.target.number < 90:
             message = f"{self.target.arch} has no clusters of blocks: they need sm_90"
             raise TileError("target", schedule.places["cluster", None], message, "cluster 1 is no cluster")
@@ -420,7 +431,9 @@ class _Variant:
             raise Errors([*unset])
         return out
 
-    def _specialised(self, schedule: ResolvedSchedule, dims: dict[str, int], scalars: dict[str, Any]) -> dict[str, Any]:
+    def _specialised(
+        self, schedule: ResolvedSchedule, dims: dict[str, int], scalars: Mapping[str, Any]
+    ) -> dict[str, Any]:
         out: dict[str, Any] = {}
         scalar_names = self.head.scalars
         for name in (name for name, holds in schedule.specialize.items() if holds):

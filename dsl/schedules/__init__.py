@@ -3,6 +3,22 @@ Expressions are evaluated on demand."""
 
 from dsl.schedules.cheapest import Points
 from dsl.schedules.definitions import Definition
-from dsl.schedules.resolve import ResolvedSchedule, resolve_schedule, target_facts, tensor_names
+from dsl.schedules.resolve import (
+    ResolvedSchedule,
+    ScheduleRequest,
+    resolve_schedule,
+    schedule_points,
+    target_facts,
+    tensor_names,
+)
 
-__all__ = ["Definition", "Points", "ResolvedSchedule", "resolve_schedule", "target_facts", "tensor_names"]
+__all__ = [
+    "Definition",
+    "Points",
+    "ResolvedSchedule",
+    "ScheduleRequest",
+    "resolve_schedule",
+    "schedule_points",
+    "target_facts",
+    "tensor_names",
+]

@@ -76,7 +76,7 @@ class Tracer(AllPoints):
         self.constants: dict[str, Any] = {"np": np, "inf": inf, "nan": nan, "divided": divided, "stacked": stacked}
         self.functions: dict[str, str] = {}
         self.rank, self.most, self.points = 0, 1, self.let("()", False)
-        self.flags: list[Traced] = []  # conditions of points that are evaluated, although they are excluded
+        self.counted: Traced | None = None  # which points count: others are evaluated in vain
 
     # ---- code ----
 
@@ -122,14 +122,14 @@ class Tracer(AllPoints):
             return self.let(f"divided({a}, {b})", False)
         return self.let(f"{a} {op} {b}", joins, op in ("==", "!=", "<", "<=", ">", ">="))
 
-    def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
+    def both(self, op: str, left: Any, right: Any, node: ast.Binary | None = None) -> Any:
         a, b = self.text(left, is_flag=True), self.text(right, is_flag=True)
         if is_array(left) or is_array(right):
             return self.let(f"np.logical_{op}({a}, {b})", True, True)
         return self.let(f"bool({a}) {op} bool({b})", False, True)
 
     def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:
-        return self.both("and", left, right, None)  # type: ignore[arg-type]
+        return self.both("and", left, right)
 
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
@@ -211,10 +211,13 @@ class Tracer(AllPoints):
         if not condition.is_array:
             self.code.append(CodeLine(None, f"if not {flag}: return inf, {self.points.code}, {self.sets_so_far()}"))
             return
+        if self.counted is not None:
+            condition, self.counted = self.both("and", self.counted, condition), None
+            flag = condition.code
         # A few points are all evaluated, since what depends on their sets alone is known beforehand.
         if condition.code not in self.constants and prod(self.constants.get(shape, (inf,))) <= MOST_EXCLUDED:
             self.code.append(CodeLine(None, f"if not {flag}.any(): return inf, {shape}, {self.sets_so_far()}"))
-            self.flags.append(condition)
+            self.counted = condition
             return
         kept = self.let(f"np.flatnonzero(np.broadcast_to({flag}, {shape}))", False)
         self.code.append(CodeLine(None, f"if not {kept.code}.size: return inf, {shape}, {self.sets_so_far()}"))
@@ -247,8 +250,7 @@ class Tracer(AllPoints):
             return None
         if isinstance(found, Traced) and found.is_flag:
             return None  # the walk says that a condition is no cost
-        for flag in self.flags:
-            found = self.selected(flag, found, inf)
+        found = found if self.counted is None else self.selected(self.counted, found, inf)
         cost = self.text(found)
         result = f"return {cost}, {self.points.code}, {self.sets_so_far()}"
         # What no later line reads is left out, such as names that are gathered and then not used.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import permutations
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from dsl.lab.place import find_place
 from dsl.lab.space import SpaceChoice, calls, candidates
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import TARGETS, target
+from dsl.schedules import compiled_cost
 from dsl.schedules.compiled_cost import CompiledCosts
 from dsl.schedules.machines import _rows, machine_numbers
 from dsl.text.program import dim_names, load, parse_program
@@ -146,9 +148,12 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
 COMPILED = {"matmul": "tma tile across", "attention": "tile four", "softmax": "lanes", "reduce": "columns"}
 
 
+@pytest.mark.parametrize("most_excluded", [0, 1024])
 @pytest.mark.parametrize("sample", COMPILED)
-def test_compiled_costs_are_those_of_the_walk(sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the second evaluation on, a cost is a function of the dims: the same costs and values, in the same order."""
+def test_compiled_costs_are_those_of_the_walk(sample: str, most_excluded: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second evaluation on, a cost is a function of the dims: the same costs and values, in the same order.
+    Points that a condition excludes are left out, or evaluated in vain."""
+    monkeypatch.setattr(compiled_cost, "MOST_EXCLUDED", most_excluded)
     program, rng = dsl.load(SAMPLES / f"{sample}.tile", device="emulator").program, random.Random(5)
     named = [key for key in program.schedules if key[1] in COMPILED[sample].split()]
     assert named
@@ -163,6 +168,23 @@ def test_compiled_costs_are_those_of_the_walk(sample: str, monkeypatch: pytest.M
             assert walked is not None and compiled is not None and compiled.costs == walked.costs
             for place in {0, len(walked.costs) // 2, len(walked.costs) - 1} if walked.costs[0] < inf else ():
                 assert repr(compiled.at(place)) == repr(walked.at(place))
+    assert any(each.function for found in program.once(CompiledCosts).found.values() for each in found)
+
+
+@pytest.mark.parametrize("order", [*permutations(["n > 3 * TILE", "TILE != 128", "U * n != 1536", "LATE < n"])])
+def test_conditions_of_dims_and_of_sets_exclude_the_same_points(order: tuple[str, ...]) -> None:
+    """In all orders, the compiled cost has the points of the walk, and its sets: those that conditions read until no
+    point is left."""
+    tunes = "tune TILE in 128, 256, 512\n    tune U in 1, 2, 3\n    tune LATE in 1, 700"
+    condition, time = " and ".join(order), "TILE + U / 8 + LATE / 1024 + n"
+    text = f"{KERNEL}\nschedule s of scaled:\n    {tunes}\n    cost where({condition}, {time}, inf)\n"
+    program = parse_program(text)
+    for n in (512, 512, 512, 1, 600, 768, 1536, 4096):
+        request = Request("scaled", "s", {"n": n}, {}, {})
+        walked, compiled = points_of(parse_program(text), request), points_of(program, request)
+        assert walked is not None and compiled is not None
+        assert (compiled.costs, compiled.names) == (walked.costs, walked.names)
+        assert [compiled.at(i) for i in range(len(walked.costs))] == [walked.at(i) for i in range(len(walked.costs))]
     assert any(each.function for found in program.once(CompiledCosts).found.values() for each in found)
 
 

@@ -1,12 +1,13 @@
-"""The cost of a first call before code is generated: arguments, dispatch, plan, schedules, and the lowered variants.
+"""The cost of a call with new extents before code is generated: arguments, dispatch, plan, schedules, and the lowered
+variants.
 
     python3 benchmarks/planning_time.py [--rounds 31] [--against OTHER_TREE]
 
 Each round loads a sample anew and calls it with arrays for the emulator's target. The call stops before LLVM IR would
 be written. The table shows medians in milliseconds of processor time. `lowering` is the time of all runs of `lower`,
-and `planning` is the rest of the call. The table also shows how often `lower`, `resolve_schedule` and `describe` run.
-`--against` takes the root of another version of the project. The rounds of both versions alternate, and each round is a
-separate process.
+and `planning` is the rest of the call. The table also shows how often the functions in `COUNTED` run.
+`again` is the time to plan a later call with new extents, whose variant is known. `--against` takes the root of another
+version of the project. The rounds of both versions alternate, and each round is a separate process.
 """
 
 from __future__ import annotations
@@ -31,30 +32,32 @@ COUNTED = {
     "describe": ("dsl.runtime",),
 }
 """Functions, and the modules through which a call reaches each function."""
-COLUMNS = ("total", "planning", "lowering", *COUNTED)
+COLUMNS = ("total", "planning", "lowering", "again", *COUNTED)
+LATER = 60
+"""The number of later calls with new extents."""
 
 
 class StopError(Exception):
     """Raised in place of code generation."""
 
 
-def cases() -> dict[str, tuple[str, str, Callable[[], tuple[Any, ...]]]]:
-    """The file, function and arguments of each case, by name. Large arrays are never written, so they take no
-    memory."""
+def cases() -> dict[str, tuple[str, str, Callable[[int], tuple[Any, ...]]]]:
+    """The file and function of each case, and its arguments with `more` rows or images. Large arrays are never written,
+    so they take no memory."""
     import numpy as np
 
-    def convolution() -> tuple[Any, ...]:
-        x, f = np.empty((2, 2, 14, 14, 32), np.int8), np.empty((2, 3, 3, 64, 32), np.int8)
-        y, z = np.empty((2, 2, 14, 14, 32), np.int8), np.empty((2, 2, 14, 14, 32), np.int8)
+    def convolution(more: int) -> tuple[Any, ...]:
+        x, f = np.empty((2 + more, 2, 14, 14, 32), np.int8), np.empty((2, 3, 3, 64, 32), np.int8)
+        y, z = np.empty((2 + more, 2, 14, 14, 32), np.int8), np.empty((2 + more, 2, 14, 14, 32), np.int8)
         numbers = (1 / 1024, 1.0, 0.5, 6.0, 1, 1, 1, 1, 1, 1)
         return y, x, f, np.empty(64, np.float32), z, *numbers
 
     return {
-        "softmax 20000": ("softmax.tile", "softmax", lambda: (np.empty((4096, 20000), np.float32),)),
+        "softmax 20000": ("softmax.tile", "softmax", lambda more: (np.empty((4096 + more, 20000), np.float32),)),
         "matmul 8192": (
             "matmul.tile",
             "matmul",
-            lambda: tuple(np.empty((8192, 8192), np.float16) for _ in range(3)),
+            lambda more: tuple(np.empty((8192 + rows, 8192), np.float16) for rows in (more, more, 0)),
         ),
         "conv2d 14x14x64": ("int8_conv.tile", "conv2d", convolution),
     }
@@ -94,7 +97,7 @@ def first_calls() -> dict[str, dict[str, float]]:
     found = {}
     for _ in range(2):
         for name, (file, function, made) in cases().items():
-            module, arguments = dsl.load(SAMPLES / file, device="emulator", arch="sm_90"), made()
+            module, arguments = dsl.load(SAMPLES / file, device="emulator", arch="sm_90"), made(0)
             spent, counts = dict.fromkeys(COUNTED, 0.0), dict.fromkeys(COUNTED, 0)
             gc.collect()  # collects garbage of earlier modules, which would otherwise be collected during a call
             start = time.process_time()
@@ -103,7 +106,22 @@ def first_calls() -> dict[str, dict[str, float]]:
             except StopError:
                 total = 1e3 * (time.process_time() - start)
             found[name] = {"total": total, "planning": total - spent["lower"], "lowering": spent["lower"], **counts}
+            found[name]["again"] = statistics.median(later_plans(module[function], made))
     return found
+
+
+def later_plans(function: Any, made: Callable[[int], tuple[Any, ...]]) -> list[float]:
+    """The milliseconds to plan calls with new extents. The first few plans lower their variants and compile their
+    costs, and are not counted."""
+    times = []
+    for more in range(1, LATER + 1):
+        given, _ = function.order(made(more), {})
+        facts = function.facts(given)
+        facts |= {output.name: output.facts for output in function.called.outputs(facts)}
+        start = time.process_time()
+        function.plan(facts)
+        times.append(1e3 * (time.process_time() - start))
+    return times[LATER // 4 :]
 
 
 def measure(trees: list[Path], rounds: int) -> dict[Path, list[dict[str, dict[str, float]]]]:

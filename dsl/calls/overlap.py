@@ -21,6 +21,8 @@ from dsl.text.program import Program
 def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
     """Returns the launches of a call with `follows` and `leads` set in each request. `follows` names the tensors that
     no earlier launch writes. `leads` is True if another launch follows."""
+    if len(steps) == 1:
+        return [*steps]
     made = []
     for at, step in enumerate(steps):
         follows = tuple(_unwritten(program, step, steps[:at])) if at else None

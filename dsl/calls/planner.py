@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
-from dsl.calls.binding import Misfit, bind
+from dsl.calls.binding import BoundArguments, Misfit, bind
 from dsl.calls.called import Called
 from dsl.calls.overlap import overlapping
 from dsl.calls.plan import FromCall, Plan, Step, Workspace
@@ -227,6 +227,7 @@ class Planner:
         self.names: dict[str, Any] = {}  # names that expressions of the dispatch may read
         self.passed: dict[str, Any] = {}  # names that launches of the dispatch may pass on, after the lines so far
         self.made: dict[int, list[Step]] = {}  # the launches of each branch, by the branch's identity
+        self.bound: dict[tuple, tuple[list[Any], BoundArguments]] = {}  # arguments of launches, until a name changes
 
     def plan(self) -> Plan:
         self.check_schedule()
@@ -247,7 +248,7 @@ class Planner:
 
         def made(values: PointsOfLaunches) -> list[Step]:
             constants = {**choice.constants, **values.get(0, {})}
-            return [Step(self.request(head, choice.schedule, constants, arguments), arguments)]
+            return [Step(self.request(head, choice.schedule, constants, self.bind(head, arguments)), arguments)]
 
         steps = self.taken_steps([Rival(choice.schedule or self.name, made({}), made)])
         return Plan(steps or made({}), [*self.reasons, f"kernel {self.name} with {choice.schedule or 'no schedule'}"])
@@ -273,7 +274,7 @@ class Planner:
         and returns None."""
         if tuned.path is None:
             return None
-        found = tuned.find(device, self.facts(), self.program.plugins.digests)
+        found = tuned.find(device, self.facts(), self.program.plugins.digests) if tuned.entries else None
         if found is None:
             absent = "" if tuned.path.is_file() else f": there is no {tuned.path.name}"
             others = sorted({name for e in tuned.entries for name in e.plugins.keys() - self.program.plugins.digests})
@@ -423,7 +424,7 @@ class Planner:
         self.names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
         self.names |= {f"given({name})": self.arguments.get(name) is not None for name in self.called.asked}
         self.passed = {k: FromCall(k) for k in dispatch.params}
-        self.made = {}
+        self.made, self.bound = {}, {}
         for option in self.options:
             if option not in self.called.options:
                 hint = closest(option, self.called.options)
@@ -507,8 +508,12 @@ class Planner:
 
     def line(self, dispatch: ast.Dispatch, line: ast.Option | ast.Require | ast.Assign | ast.Match) -> None:
         """Evaluates a line of a dispatch that is not a branch: an option, a requirement or an assignment."""
-        evaluate = DispatchNames(self.names, self)
+        self.bound = {}
         assert not isinstance(line, ast.Match), "branches stand in its place"
+        if isinstance(line, ast.Assign):
+            self.assign(line, self.names, self.passed)
+            return
+        evaluate = DispatchNames(self.names, self)
         if isinstance(line, ast.Option):
             values = [evaluate(v) for v in line.values]
             chosen = one_of(values, self.options.get(line.name, values[0]))
@@ -516,13 +521,10 @@ class Planner:
                 message = f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
                 raise TileError("call", line.loc, message)
             self.names[line.name] = chosen
-        elif isinstance(line, ast.Require):
-            if not evaluate(line.condition):
-                text = line.loc.source.text[line.loc.start : line.loc.end]
-                values_text = ", ".join(f"{k} = {v}" for k, v in self.bound_names[0].items() if k in text)
-                raise Misfit("requires", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
-        else:
-            self.assign(line, self.names, self.passed)
+        elif not evaluate(line.condition):
+            text = line.loc.source.text[line.loc.start : line.loc.end]
+            values_text = ", ".join(f"{k} = {v}" for k, v in self.bound_names[0].items() if k in text)
+            raise Misfit("requires", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
 
     def taken(self, line: ast.When) -> bool:
         """Returns whether the conditions choose this branch, and records the reason."""
@@ -550,10 +552,12 @@ class Planner:
         """Returns the launches of a branch, each with its request. `values` sets names that have a `tune` set. The
         result is cached for each branch until `values` is given again."""
         if values is not None or id(line) not in self.made:
-            names, passed = dict(self.names), dict(self.passed)
+            names, passed = self.names, self.passed
             made: list[Step] = []
             for step in line.steps:
                 if isinstance(step, ast.Assign):
+                    if names is self.names:
+                        names, passed = dict(names), dict(passed)
                     self.assign(step, names, passed)
                 else:
                     choice = self.chosen[len(made)] if self.chosen else None
@@ -578,12 +582,26 @@ class Planner:
             hint = closest(launch.name, self.program.kernels)
             raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", hint)
         head = self.program.head(launch.name)
-        arguments = self.launch_arguments(launch, head, names, passed)
+        arguments, bound = self.bound_arguments(launch, head, names, passed)
         schedule, constants = self.with_items(launch, names)
         if choice is not None:
             schedule, constants = choice.schedule, {**constants, **choice.constants}
         constants |= point
-        return Step(self.request(head, schedule, constants, arguments), arguments)
+        return Step(self.request(head, schedule, constants, bound), arguments)
+
+    def bound_arguments(
+        self, launch: ast.Launch, head: KernelHead, names: Mapping[str, Any], passed: Mapping[str, Any]
+    ) -> tuple[list[Any], BoundArguments]:
+        """Returns the arguments of a launch, and what they bind. Launches of rival branches, which differ only in their
+        schedules, share both."""
+        key = launch.name, id(launch.args), id(launch.keywords)
+        found = self.bound.get(key) if names is self.names else None
+        if found is None:
+            arguments = self.launch_arguments(launch, head, names, passed)
+            found = arguments, self.bind(head, arguments)
+            if names is self.names:
+                self.bound[key] = found
+        return found
 
     def launch_arguments(
         self, launch: ast.Launch, head: KernelHead, names: Mapping[str, Any], passed: Mapping[str, Any]
@@ -634,11 +652,14 @@ class Planner:
             return node.id
         return None
 
+    def bind(self, head: KernelHead, arguments: Sequence[Any]) -> BoundArguments:
+        return bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))
+
     def request(
-        self, head: KernelHead, schedule: str | None, constants: Mapping[str, Any], arguments: Sequence[Any]
+        self, head: KernelHead, schedule: str | None, constants: Mapping[str, Any], shared: BoundArguments
     ) -> Request:
-        """Binds the arguments of a launch, and returns the Request for its variant."""
-        bound = bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))
+        """Returns the Request for the variant of a launch. `shared` is what its arguments bind, and is not changed."""
+        bound = replace(shared, types={**shared.types})
         bound.constants(head, {**constants, **self.constants})
         for name, wanted in self.constants.items():
             if name in bound.dims and bound.dims[name] != wanted:
@@ -696,7 +717,8 @@ class Planner:
                 if (step.request.kernel, step.request.schedule) == (inner.id, schedule):
                     return self.request_fits(step.request)
         head = self.program.head(inner.id)
-        return self.request_fits(self.request(head, schedule, {}, [FromCall(name) for name in head.names]))
+        bound = self.bind(head, [FromCall(name) for name in head.names])
+        return self.request_fits(self.request(head, schedule, {}, bound))
 
     def fits_alone(self, line: ast.When, loc: Loc) -> bool:
         """Evaluates `fits` without an argument: whether the only launch of the branch fits the device."""

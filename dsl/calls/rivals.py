@@ -6,7 +6,7 @@ a cost come last, in the order of the text."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, Protocol
@@ -56,23 +56,24 @@ class RivalPoint:
     rival: Rival
     points: Sequence[Points | None]
     ranks: tuple[int, ...]
+    cost: float | None = field(init=False)
+    """The sum of the costs in microseconds, or None if no schedule has a cost."""
 
-    @property
-    def cost(self) -> float | None:
-        """The sum of the costs in microseconds, or None if no schedule has a cost."""
+    def __post_init__(self) -> None:
         found = [each.costs[rank] for each, rank in zip(self.points, self.ranks, strict=True) if each is not None]
-        return sum(found) if found else None
+        object.__setattr__(self, "cost", sum(found) if found else None)
 
     @property
-    def values(self) -> dict[int, dict[str, Any]]:
+    def values(self) -> PointsOfLaunches:
         pairs = enumerate(zip(self.points, self.ranks, strict=True))
         return {number: each.at(rank) for number, (each, rank) in pairs if each is not None}
 
     @property
     def steps(self) -> list[Step]:
         # A schedule chooses its cheapest point by itself.
-        others = {number: values for number, values in self.values.items() if self.ranks[number]}
-        return self.rival.make(others) if others else self.rival.steps
+        if not any(self.ranks):
+            return self.rival.steps
+        return self.rival.make({number: values for number, values in self.values.items() if self.ranks[number]})
 
     def next_of(self, launch: int) -> RivalPoint | None:
         """Returns the rival with the next more expensive point of one launch. Returns None if there is none, or if

@@ -108,18 +108,20 @@ class Variants(Generic[Kernel]):
         self._kernels: dict[Any, Kernel] = {}  # by request
         self._families: dict[Any, list[Member[Kernel]]] = {}
         self._resolved: dict[Any, Resolved] = {}  # by request, until the request is compiled
-        self._points: dict[Any, Points | None] = {}  # by request, until its schedule is resolved
+        # By the identity of the request, which is kept alive, until its schedule is resolved. Of the requests of a
+        # launch, most are not used again.
+        self._points: dict[int, tuple[Request, Points | None]] = {}
         self._waiting: dict[Any, Lowered] = {}  # lowered but not compiled, by `kind_of`
         self._refused: dict[Any, TileError] = {}
 
     def kernel(self, request: Request, **options: Any) -> Kernel:
         """Returns the kernel for a request, and compiles it if necessary. Raises TileError."""
         given = tuple((name, exact_key(options[name])) for name in sorted(options))
-        key = (request_key(request), given)
-        kernel = self._kernels.get(key)
+        own = request_key(request)
+        kernel = self._kernels.get((own, given))
         if kernel is None:
-            kernel = self._new(request, given, options)
-            keep(self._kernels, key, kernel, MOST_REQUESTS)
+            kernel = self._new(self._resolve(own, request), given, options)
+            keep(self._kernels, (own, given), kernel, MOST_REQUESTS)
         return kernel
 
     def __iter__(self) -> Iterator[Kernel]:
@@ -139,8 +141,13 @@ class Variants(Generic[Kernel]):
     def resolved(self, request: Request) -> Resolved:
         """Returns the evaluated schedule of a request. The result is cached, because cost functions, `built` and
         `kernel` need it one after the other."""
-        key = request_key(request)
-        found = self._resolved.pop(key, None) or resolve(self.program, request, self._points.pop(key, None))
+        return self._resolve(request_key(request), request)
+
+    def _resolve(self, key: tuple, request: Request) -> Resolved:
+        found = self._resolved.pop(key, None)
+        if found is None:
+            _, points = self._points.pop(id(request), (request, None))
+            found = resolve(self.program, request, points)
         keep(self._resolved, key, found, MOST_WAITING)
         return found
 
@@ -148,7 +155,7 @@ class Variants(Generic[Kernel]):
         """Returns the combinations of `tune` values in a request's schedule, cheapest first, or None if the schedule
         states no cost. Evaluates nothing else, because a launch rejects most of the schedules that it compares."""
         found = points_of(self.program, request)
-        keep(self._points, request_key(request), found, MOST_WAITING)
+        keep(self._points, id(request), (request, found), MOST_WAITING)
         return found
 
     def _lowered(self, family: tuple, resolved: Resolved) -> Lowered:
@@ -165,8 +172,7 @@ class Variants(Generic[Kernel]):
             keep(self._waiting, kind, lowered, MOST_WAITING)
         return self._waiting[kind]
 
-    def _new(self, request: Request, given: tuple, options: dict[str, Any]) -> Kernel:
-        resolved = self.resolved(request)
+    def _new(self, resolved: Resolved, given: tuple, options: dict[str, Any]) -> Kernel:
         family, divisors = resolved.family, resolved.divisors
         members = self._families.setdefault((family, given), [])
         if (known := _serving(members, divisors)) is not None:
@@ -174,7 +180,7 @@ class Variants(Generic[Kernel]):
         less = [member for member in members if member.asks_less(divisors)]
         llvm_level = options.pop("llvm_level", None)
         if options:
-            lowered = lower(self.program, request, **options)
+            lowered = lower(self.program, resolved.request, **options)
         else:
             lowered = self._lowered(family, resolved)
             del self._waiting[kind_of(family, resolved)]

@@ -21,7 +21,7 @@ from dsl.lab.place import TuningPlace
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DTYPES
 from dsl.runtime.numbers import exact_key
-from dsl.schedules import resolve_schedule, target_facts, tensor_names
+from dsl.schedules import ScheduleRequest, resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program
 
@@ -291,9 +291,8 @@ def points(
     def extend(chosen: dict[str, Any]) -> Iterator[tuple[float | None, dict[str, Any]]]:
         given = {**request.constants, **chosen}
         try:
-            resolved = resolve_schedule(
-                program, kernel, step.schedule, request.dims, types, facts, given, request.scalars
-            )
+            known = ScheduleRequest(kernel, step.schedule, request.dims, types, facts, given, request.scalars)
+            resolved = resolve_schedule(program, known)
         except TileError:
             yield None, chosen
             return

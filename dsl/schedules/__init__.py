@@ -3,14 +3,24 @@ Expressions are evaluated on demand."""
 
 from dsl.schedules.cheapest import Points
 from dsl.schedules.definitions import Definition
-from dsl.schedules.resolve import ResolvedSchedule, costs_of_points, resolve_schedule, target_facts, tensor_names
+from dsl.schedules.resolve import (
+    ResolvedSchedule,
+    ScheduleRequest,
+    costs_of_points,
+    resolve_schedule,
+    schedule_points,
+    target_facts,
+    tensor_names,
+)
 
 __all__ = [
     "Definition",
     "Points",
     "ResolvedSchedule",
+    "ScheduleRequest",
     "costs_of_points",
     "resolve_schedule",
+    "schedule_points",
     "target_facts",
     "tensor_names",
 ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from math import inf, nan, prod
 from typing import Any
 
@@ -42,21 +42,21 @@ class Evaluated:
     places: Mapping[str, np.ndarray]
     numbers: Mapping[str, Any]
 
-    def cheapest_first(self) -> tuple[list[float], Callable[[int], dict[str, Any]]]:
+    def cheapest_first(self) -> tuple[list[float], Callable[[int], Mapping[str, Any]]]:
         """Returns the finite costs in ascending order. Also returns a function from a place in this order to the values
         of the sets at that point. If no cost is finite, the only point has the first value of each set. A cost without
         a value counts as infinite."""
         costs = self.flat(np.asarray(self.cost, np.float64))
-        finite = np.isfinite(costs)
-        # At equal cost, the values that the text states first win. The set that was read last decides first.
-        places = {name: self.flat(place) for name, place in self.places.items()}
-        order = np.lexsort((*places.values(), np.where(finite, costs, inf)))[: finite.sum()]
-        if not len(order):
-            return [inf], lambda place: {name: self.value_at(name, 0, 0) for name in self.sets}
-        found = {name: place[order] for name, place in places.items()}
+        finite = np.flatnonzero(np.isfinite(costs))
+        if not len(finite):
+            return [inf], lambda place: self.values_at(0, is_first=True)
+        # At equal cost, the values that the text states first win. The set that was read last decides first: its axis
+        # is the first one.
+        order = finite[np.argsort(costs[finite], kind="stable")]
 
-        def at(place: int) -> dict[str, Any]:
-            return {name: self.value_at(name, order[place], found[name][place]) for name in self.sets}
+        @cache  # a launch reads the values of its cheapest point several times
+        def at(place: int) -> Mapping[str, Any]:
+            return self.values_at(order[place])
 
         return costs[order].tolist(), at
 
@@ -66,14 +66,21 @@ class Evaluated:
             return value
         return np.broadcast_to(value, self.shape).reshape(-1)
 
-    def value_at(self, name: str, point: int, place: int) -> Any:
-        """Returns the value of a set at a point. If the value depends on other sets, it is the number there, as an
-        integer if it is whole."""
-        value = self.sets[name][place]
-        if isinstance(value, NUMBERS):
-            return value
-        number = self.flat(self.numbers[name])[point].item()
-        return int(number) if number == int(number) else number
+    def values_at(self, point: int, is_first: bool = False) -> dict[str, Any]:
+        """Returns the values of the sets at a point, or the first value of each set. If a value depends on other sets,
+        it is the number at the point, as an integer if it is whole."""
+        index = np.unravel_index(point, self.shape)
+
+        def at(array: Any) -> Any:  # one element of the array that broadcasts to `shape`
+            own = index[len(index) - array.ndim :]
+            return array[tuple(i if extent > 1 else 0 for i, extent in zip(own, array.shape, strict=True))].item()
+
+        found = {name: values[0 if is_first else at(self.places[name])] for name, values in self.sets.items()}
+        for name, value in found.items():
+            if not isinstance(value, NUMBERS):
+                number = at(self.numbers[name])
+                found[name] = int(number) if number == int(number) else number
+        return found
 
 
 class AllPoints(Names):

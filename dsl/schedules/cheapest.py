@@ -19,7 +19,7 @@ class Points:
 
     costs: list[float]
     names: frozenset[str]
-    at: Callable[[int], dict[str, Any]]
+    at: Callable[[int], Mapping[str, Any]]
 
 
 def points(setting: Setting, program: Program, said: Said, *names: Any) -> Points:

@@ -8,8 +8,7 @@ replaces a constant also changes all names computed from this constant. A defini
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeGuard
 
@@ -45,6 +44,12 @@ class Definition:
     under: Definition | None = None
     caller: Loc | None = None
     part: str | None = None
+    numbers: list[Any] = field(init=False, compare=False, repr=False)
+    """The values, if all of them are written as numbers, such as most values of `tune` sets. Else empty."""
+
+    def __post_init__(self) -> None:
+        numbers = [node.value for node in self.values if isinstance(node, ast.Number)]
+        object.__setattr__(self, "numbers", numbers if len(numbers) == len(self.values) else [])
 
     @property
     def value(self) -> ast.Expr:
@@ -79,33 +84,30 @@ class Said:
     contracts: dict[str, list[tuple[ast.Contract, Loc | None]]] = field(default_factory=dict)
     mistakes: Mistakes = field(default_factory=lambda: Mistakes())
 
-    def copy(self) -> Said:
-        """Returns a copy. Additions to the copy do not change the original."""
-        mistakes = Mistakes()
-        mistakes.errors, mistakes.broken = [*self.mistakes.errors], {*self.mistakes.broken}
-        return Said(dict(self.definitions), dict(self.settings), dict(self.contracts), mistakes)
-
 
 class Mistakes:
     """The errors in the lines of a schedule, each reported once. `broken` contains the names that are set by lines with
-    errors."""
+    errors. As a context manager, records the errors of a line instead of raising them, so that the other lines are
+    still checked."""
 
-    def __init__(self) -> None:
-        self.errors: list[TileError] = []
-        self.broken: set[str] = set()
+    def __init__(self, errors: Iterable[TileError] = (), broken: Iterable[str] = ()) -> None:
+        self.errors, self.broken = [*errors], {*broken}
 
-    @contextmanager
-    def of_a_line(self) -> Iterator[None]:
-        """Context manager that records the errors of a line instead of raising them, so that the other lines are still
-        checked."""
-        try:
-            yield
-        except TileError as error:
-            for each in error.errors:
-                # Several kernels or several `like` lines may read the same wrong line.
-                known = any(each.loc == other.loc and each.message == other.message for other in self.errors)
-                if not known and not isinstance(each, Suppressed):
-                    self.errors.append(each)
+    def copy(self) -> Mistakes:
+        return Mistakes(self.errors, self.broken)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, TileError):
+            return False
+        for each in error.errors:
+            # Several kernels or several `like` lines may read the same wrong line.
+            known = any(each.loc == other.loc and each.message == other.message for other in self.errors)
+            if not known and not isinstance(each, Suppressed):
+                self.errors.append(each)
+        return True
 
     def tell(self) -> None:
         """Raises the recorded errors, if there are any."""
@@ -202,7 +204,7 @@ def _collect(
 
     for line in schedule.lines:
         found = len(mistakes.errors)
-        with mistakes.of_a_line():
+        with mistakes:
             read(line)
         if len(mistakes.errors) > found:
             mistakes.broken |= names_set_by(line) - own.keys()  # otherwise each use would report another error
@@ -325,6 +327,8 @@ class Names(Numbers):
 
     def each(self, definition: Definition, count: int | None = None) -> list[Any]:
         """Evaluates the first `count` expressions of a definition, or all of them if `count` is None."""
+        if definition.numbers and not is_key(definition.name):
+            return definition.numbers[:count]
         # The depth of nesting is counted anew for each definition, because MAX_CHAIN bounds the chain of definitions.
         depth, self.depth = self.depth, 0
         self.open.append(definition)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -19,7 +19,7 @@ from dsl.schedules.properties import PROPERTIES, Setting
 from dsl.schedules.rules import by_rule
 from dsl.text import tree as ast
 from dsl.text.contracts import CHOICE, folded, option_of
-from dsl.text.program import Program, dim_names
+from dsl.text.program import Program
 from dsl.values.fast_math import FAST
 
 DEFAULT_WARPS = 4
@@ -122,112 +122,157 @@ def tensor_names(
     return found
 
 
-def resolve_schedule(
-    program: Program,
-    kernel: ast.KernelDef,
-    name: str | None,
-    dims: Mapping[str, int],
-    types: Mapping[str, DType],
-    facts: Mapping[str, Any],
-    overrides: Mapping[str, Any],
-    scalars: Mapping[str, Any],
-    chosen: Points | None = None,
-    costs_only: bool = False,
-) -> ResolvedSchedule:
-    """Evaluates the kernel's constants, its number of warps and its properties. Values in `overrides` replace those of
-    the schedule.
+@dataclass(frozen=True, slots=True)
+class ScheduleRequest:
+    """A kernel with one of its schedules, and what is known of a launch: the extents of dims, the types of type
+    parameters, facts about the device and the tensors, the constants that override those of the schedule, and the
+    values of scalar parameters."""
+
+    kernel: ast.KernelDef
+    name: str | None
+    dims: Mapping[str, int]
+    types: Mapping[str, DType]
+    facts: Mapping[str, Any]
+    overrides: Mapping[str, Any]
+    scalars: Mapping[str, Any]
+
+
+def resolve_schedule(program: Program, request: ScheduleRequest, chosen: Points | None = None) -> ResolvedSchedule:
+    """Evaluates the kernel's constants, its number of warps and its properties.
 
     Constants without a value are left out. `chosen` contains the points of the schedule's cost, if already computed.
-    With `costs_only`, only the cost is evaluated. Raises a TileError or Errors with all wrong lines.
+    Raises a TileError or Errors with all wrong lines.
     """
-    out = ResolvedSchedule(name)
-    said, costs = _with_rule(program, kernel.name, name, overrides, dims)
-    mistakes = said.mistakes
-    out.may_set_warps = "warps" not in {*program.once(said_with_defaults, kernel.name, name).definitions, *overrides}
-    known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
-    names = Names(program, known, said.definitions, overrides, dim_names(kernel))
+    start = ScheduleStart(program, request)
+    lines, said, mistakes = start.lines, start.said, start.said.mistakes
+    kernel, overrides = request.kernel, request.overrides
+    out = ResolvedSchedule(request.name, may_set_warps=lines.may_set_warps)
+    names = Names(program, start.known, said.definitions, overrides, start.dims)
     names.broken = mistakes.broken
-    for setting in costs:
-        with mistakes.of_a_line():
-            given = {**overrides, **names.cheapest}
-            known_points = chosen if setting is costs[-1] else None
-            out.points = known_points or points(setting, program, said, known, given, dim_names(kernel))
-            names.cheapest, out.costs["cost"] = {**names.cheapest, **out.points.at(0)}, out.points.costs[0]
-    if costs_only:
-        mistakes.tell()
-        return out
+    names.cheapest, out.points = start.by_cost(chosen)
+    if out.points is not None:
+        names.cheapest, out.costs["cost"] = {**names.cheapest, **out.points.at(0)}, out.points.costs[0]
     for constant in kernel.constants:
         if constant.name in said.definitions:
-            with mistakes.of_a_line():
+            with mistakes:
                 out.constants[constant.name] = names.value(constant.name, constant.loc)
-    with mistakes.of_a_line():
+    with mistakes:
         _warps(kernel, out, said, names)
-    _force_choices(out, said, names, overrides)
+    _force_choices(out, said, lines.keys, names, overrides)
     _settings(kernel, out, said, names, mistakes)
-    _sort_names(out, said, names, overrides)
+    _sort_names(out, lines, names, overrides)
     for contract, caller in (each for found in said.contracts.values() for each in found):
-        with mistakes.of_a_line():
+        with mistakes:
             out.contracts.append(stated(contract, caller, names, names.option))
     mistakes.tell()
     return out
 
 
-def _with_rule(
-    program: Program, kernel: str, name: str | None, given: Iterable[str], dims: Iterable[str]
-) -> tuple[Said, list[Setting]]:
-    """Returns the lines of a schedule with those of the kernel's default rule, and the `cost` lines of both. The rule's
-    cost chooses the values of the sets that it reads. The schedule's own cost may choose those of other sets."""
-    said = program.once(said_with_defaults, kernel, name).copy()
-    rule = program.once(by_rule, kernel, name, frozenset(given), frozenset(dims))
-    said.definitions |= rule.definitions
-    return said, [each.settings["cost", None] for each in (rule, said) if ("cost", None) in each.settings]
+def schedule_points(program: Program, request: ScheduleRequest) -> Points | None:
+    """Evaluates only the cost of a schedule. Returns None if it states none. Raises a TileError or Errors with all
+    lines that are wrong so far."""
+    start = ScheduleStart(program, request)
+    _, found = start.by_cost()
+    start.said.mistakes.tell()
+    return found
 
 
 def costs_of_points(
-    program: Program,
-    kernel: ast.KernelDef,
-    name: str | None,
-    known: Mapping[str, Any],
-    dims: Mapping[str, int],
-    points: Sequence[Mapping[str, Any]],
+    program: Program, request: ScheduleRequest, points: Sequence[Mapping[str, Any]]
 ) -> list[float] | None:
     """Returns the cost of a schedule in microseconds at these points, or None if no line states a cost. Each point maps
-    the same names to values, and words are equal at all points. `known` contains the dims, types, scalars and facts.
-    Raises a TileError or Errors."""
-    said, costs = _with_rule(program, kernel.name, name, points[0], dims)
-    said.mistakes.tell()
-    if not costs:
+    the same names to values, as the overrides of `request` do, and words are equal at all points. Raises a TileError or
+    Errors."""
+    start = ScheduleStart(program, request)
+    start.said.mistakes.tell()
+    if not start.lines.costs:
         return None
-    return costs_at(costs[-1], program, said, {"warps": DEFAULT_WARPS, **known}, points, dim_names(kernel))
+    return costs_at(start.lines.costs[-1], program, start.said, start.known, points, start.dims)
 
 
-def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:
+@dataclass(frozen=True, slots=True)
+class ScheduleLines:
+    """All lines of a schedule, for all requests that give values to the same names. `said` includes the definitions of
+    the kernel's default rule. `costs` lists the `cost` lines: that of the rule, which chooses the values of the sets
+    that it reads, and that of the schedule, which chooses those of other sets. `keys` are the names of choices."""
+
+    said: Said
+    costs: Sequence[Setting]
+    keys: Collection[str]
+    may_set_warps: bool
+
+
+def _lines(
+    program: Program, kernel: str, schedule: str | None, given: frozenset[str], dims: frozenset[str]
+) -> ScheduleLines:
+    own, rule = program.once(said_with_defaults, kernel, schedule), by_rule(program, kernel, schedule, given, dims)
+    said = replace(own, definitions=own.definitions | rule.definitions)
+    costs = [each.settings["cost", None] for each in (rule, own) if ("cost", None) in each.settings]
+    keys = dict.fromkeys(name for name in said.definitions if is_key(name))
+    return ScheduleLines(said, costs, keys, "warps" not in own.definitions.keys() | given)
+
+
+class ScheduleStart:
+    """What the evaluation of a schedule begins with: its lines, with mistakes to which the evaluation adds, and the
+    names that are known."""
+
+    def __init__(self, program: Program, request: ScheduleRequest):
+        name, given = request.kernel.name, request.overrides
+        self.program, self.overrides, self.dims = program, given, program.head(name).dims
+        self.lines = program.once(_lines, name, request.name, frozenset(given), frozenset(request.dims))
+        self.said = replace(self.lines.said, mistakes=self.lines.said.mistakes.copy())
+        self.known: dict[str, Any] = {
+            "warps": DEFAULT_WARPS,
+            **request.facts,
+            **request.dims,
+            **request.types,
+            **request.scalars,
+        }
+
+    def by_cost(self, chosen: Points | None = None) -> tuple[dict[str, Any], Points | None]:
+        """Returns the values of the sets that all costs but the last choose, and the points of the last cost. `chosen`
+        contains these points, if already computed."""
+        cheapest: dict[str, Any] = {}
+        found: Points | None = None
+        for setting in self.lines.costs:
+            with self.said.mistakes:
+                cheapest |= {} if found is None else found.at(0)
+                given = {**self.overrides, **cheapest}
+                known_points = chosen if setting is self.lines.costs[-1] else None
+                found = known_points or points(setting, self.program, self.said, self.known, given, self.dims)
+        return cheapest, found
+
+
+def _force_choices(
+    out: ResolvedSchedule, said: Said, keys: Collection[str], names: Names, overrides: Mapping[str, Any]
+) -> None:
     """Adds the choices that are fixed by lines of the schedule, by a tuned entry or by the caller."""
-    for name, definition in said.definitions.items():
-        if is_key(name):
-            at = definition.loc.under(definition.caller)
-            by = TUNED if definition.is_tuned else "the caller" if name in overrides else str(at)
-            with said.mistakes.of_a_line():
-                out.choices[name] = Forced(names.value(name, definition.loc), by, at)
+    for name in keys:
+        definition = said.definitions[name]
+        at = definition.loc.under(definition.caller)
+        by = TUNED if definition.is_tuned else "the caller" if name in overrides else str(at)
+        with said.mistakes:
+            out.choices[name] = Forced(names.value(name, definition.loc), by, at)
     for name, option in overrides.items():
         if is_key(name) and name not in out.choices:
             out.choices[name] = Forced(str(option), "the caller")
 
 
-def _sort_names(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:
+def _sort_names(out: ResolvedSchedule, lines: ScheduleLines, names: Names, overrides: Mapping[str, Any]) -> None:
     """Sorts the names into four kinds: tuned, constant, derived, and never evaluated. In `tune`, `derived` and
     `definitions`, a name comes after the names that it reads."""
-    order = names.in_order(said.definitions)
-    tuned = names.in_order([each for each in said.definitions if each in names.tuned])
+    definitions, asked, keys = lines.said.definitions, names.asked, lines.keys
+    order = names.in_order([each for each in definitions if each in asked])
+    tuned = names.in_order([each for each in definitions if each in names.tuned])
     out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
-    out.constants |= {each: names.asked[each] for each in out.tune if each != "warps"}
+    out.constants |= {each: asked[each] for each in out.tune if each != "warps"}
     out.derived = {
-        each: names.asked[each] for each in order if each not in out.constants and each != "warps" and not is_key(each)
+        each: asked[each] for each in order if each not in out.constants and each != "warps" and each not in keys
     }
     out.constants |= {each: value for each, value in overrides.items() if each != "warps"}
-    out.unasked = {each: said.definitions[each] for each in said.definitions if each not in order and not is_key(each)}
-    decided = out.tune.keys() | overrides.keys()
-    out.definitions = {each: said.definitions[each] for each in order if each not in decided and not is_key(each)}
+    out.unasked = {each: found for each, found in definitions.items() if each not in asked and each not in keys}
+    decided = {*out.tune, *overrides, *keys}
+    out.definitions = {each: definitions[each] for each in order if each not in decided}
 
 
 def stated(
@@ -253,7 +298,7 @@ def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: N
     for (row, subject), setting in said.settings.items():
         if setting.row.field == "costs":  # evaluated with all points
             continue
-        with mistakes.of_a_line():
+        with mistakes:
             value = _read(kernel, subject, setting, names)
             out.places[row, subject] = setting.loc if setting.subject is None else setting.subject.loc
             place: dict[str, Any] = getattr(out, setting.row.field)

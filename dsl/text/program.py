@@ -171,13 +171,13 @@ def _settable(program: Program, kernel: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def tiles_of(program: Program, name: str) -> list[tuple[str, ast.Expr]]:
-    """Returns the dims that a kernel splits into tiles, by `cdiv(dim, TILE)` or `range(0, dim, TILE)`. Each dim is
-    paired with the expression TILE."""
+def tiles_of(program: Program, name: str) -> list[tuple[str, ast.Expr, bool]]:
+    """Returns the dims that a kernel splits into tiles, by `cdiv(dim, TILE)` or `range(0, dim, TILE)`. With each dim,
+    returns the expression TILE, and whether it is the step of a loop."""
     calls = [node for node in ast.walk(program.kernels[name].body) if isinstance(node, ast.Call)]
-    found = [call.args for call in calls if getattr(call.function, "id", "") in ("cdiv", "range")]
-    pairs = [arguments[-2:] for arguments in found if len(arguments) > 1]
-    return [(dim.id, tile) for dim, tile in pairs if isinstance(dim, ast.Name)]
+    found = [(getattr(call.function, "id", ""), call.args[-2:]) for call in calls if len(call.args) > 1]
+    tiles = [(dim, tile, by == "range") for by, (dim, tile) in found if by in ("cdiv", "range")]
+    return [(dim.id, tile, is_step) for dim, tile, is_step in tiles if isinstance(dim, ast.Name)]
 
 
 OURS = "dsl_"

@@ -242,6 +242,8 @@ class Walk:
 
     def compared(self, node: ast.Compare, values: list[Any]) -> Any:
         """Evaluates a chain such as `a < b < c`: compares each adjacent pair, and joins the results by `and`."""
+        if len(values) == 2 and are_numbers(values):
+            return bool(self.infix(node.ops[0], values[0], values[1], node.loc))
         if not any(isinstance(value, self.NAMED) for value in values):
             values = [self.side(v, n, node.ops[0]) for v, n in zip(values, node.operands, strict=True)]
         result: Any = True

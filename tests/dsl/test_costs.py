@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import permutations
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ import pytest
 
 import dsl
 from dsl.examples.overrides import Overrides
-from dsl.kernels.variant import Request, costs_of, points_of, resolve
+from dsl.kernels.variant import Request, costs_of, points_of, resolve, stride_class
+from dsl.kernels.variants import kind_of
 from dsl.lab.place import find_place
 from dsl.lab.space import SpaceChoice, calls, candidates
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.machines import SHIPPED, machine_numbers, machine_rows, own_rows, text_of_rows
 from dsl.lowering.ir.targets import TARGETS, target
+from dsl.schedules import compiled_cost
 from dsl.schedules.compiled_cost import CompiledCosts
-from dsl.text.program import dim_names, parse_program
+from dsl.text.program import dim_names, load, parse_program
 from dsl.values.facts import ArrayFacts
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -145,9 +148,12 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
 COMPILED = {"matmul": "tma tile across", "attention": "tile four", "softmax": "lanes", "reduce": "columns"}
 
 
+@pytest.mark.parametrize("most_excluded", [0, 1024])
 @pytest.mark.parametrize("sample", COMPILED)
-def test_compiled_costs_are_those_of_the_walk(sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the second evaluation on, a cost is a function of the dims: the same costs and values, in the same order."""
+def test_compiled_costs_are_those_of_the_walk(sample: str, most_excluded: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second evaluation on, a cost is a function of the dims: the same costs and values, in the same order.
+    Points that a condition excludes are left out, or evaluated in vain."""
+    monkeypatch.setattr(compiled_cost, "MOST_EXCLUDED", most_excluded)
     program, rng = dsl.load(SAMPLES / f"{sample}.tile", device="emulator").program, random.Random(5)
     named = [key for key in program.schedules if key[1] in COMPILED[sample].split()]
     assert named
@@ -162,6 +168,23 @@ def test_compiled_costs_are_those_of_the_walk(sample: str, monkeypatch: pytest.M
             assert walked is not None and compiled is not None and compiled.costs == walked.costs
             for place in {0, len(walked.costs) // 2, len(walked.costs) - 1} if walked.costs[0] < inf else ():
                 assert repr(compiled.at(place)) == repr(walked.at(place))
+    assert any(each.function for found in program.once(CompiledCosts).found.values() for each in found)
+
+
+@pytest.mark.parametrize("order", [*permutations(["n > 3 * TILE", "TILE != 128", "U * n != 1536", "LATE < n"])])
+def test_conditions_of_dims_and_of_sets_exclude_the_same_points(order: tuple[str, ...]) -> None:
+    """In all orders, the compiled cost has the points of the walk, and its sets: those that conditions read until no
+    point is left."""
+    tunes = "tune TILE in 128, 256, 512\n    tune U in 1, 2, 3\n    tune LATE in 1, 700"
+    condition, time = " and ".join(order), "TILE + U / 8 + LATE / 1024 + n"
+    text = f"{KERNEL}\nschedule s of scaled:\n    {tunes}\n    cost where({condition}, {time}, inf)\n"
+    program = parse_program(text)
+    for n in (512, 512, 512, 1, 600, 768, 1536, 4096):
+        request = Request("scaled", "s", {"n": n}, {}, {})
+        walked, compiled = points_of(parse_program(text), request), points_of(program, request)
+        assert walked is not None and compiled is not None
+        assert (compiled.costs, compiled.names) == (walked.costs, walked.names)
+        assert [compiled.at(i) for i in range(len(walked.costs))] == [walked.at(i) for i in range(len(walked.costs))]
     assert any(each.function for found in program.once(CompiledCosts).found.values() for each in found)
 
 
@@ -362,15 +385,22 @@ def test_schedules_of_two_calls_are_no_rivals() -> None:
     assert step.request.schedule == "small" and step.arguments[1].name == "x"
 
 
-def test_one_layer_has_few_kernels() -> None:
-    """All numbers of rows from 1 to 8192 by a matrix of 4096 x 4096."""
-    module, rng = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90a"), random.Random(5)
-    b = ArrayFacts((4096, 4096), "bf16", strides=(1, 4096))
-    for m in (1, 8192, *rng.sample(range(2, 8192), 60)):
-        facts = {"c": ArrayFacts((m, 4096), "bf16"), "a": ArrayFacts((m, 4096), "bf16"), "b": b}
-        (step,) = module.matmul.plan(facts).steps
-        module.variant(step.request)
-    assert len(list(module.variants)) <= 24
+@pytest.mark.parametrize(
+    ("n", "k", "dtype", "most"), [(4096, 4096, "bf16", 26), (8192, 8192, "f16", 23), (11008, 4096, "bf16", 19)]
+)
+def test_one_layer_has_few_kernels(n: int, k: int, dtype: str, most: int) -> None:
+    """All numbers of rows from 1 to 8192, of which all tiles are multiples of 16. Whether tiles divide the rows makes
+    no second kernel."""
+    program, kinds = load(SAMPLES / "matmul.tile"), set()
+    types, strides = {"T": dtype, "O": dtype}, {"a": stride_class((k, 1)), "b": stride_class((1, k))}
+    absent = frozenset({"scale", "bias", "residual", "row_scale"})
+    for m in (16 * tiles - less for tiles in range(1, 513) for less in (0, 1, 8)):
+        dims = {"m": m, "n": n, "k": k}
+        request = Request("product", "tma", dims, types, absent=absent, arch="sm_90a", strides=strides)
+        resolved = resolve(program, request)
+        assert resolved.schedule.costs["cost"] < inf
+        kinds.add(kind_of(resolved.family, resolved))
+    assert len(kinds) <= most
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ itself. `--update-golden` writes `resolved_schedules.txt` anew.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from dsl.lowering.ir.targets import target
 from dsl.lowering.ir.types import DTYPES
-from dsl.schedules import resolve_schedule, target_facts, tensor_names
+from dsl.schedules import ScheduleRequest, resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, load
 
@@ -43,11 +44,12 @@ def resolved(program: Program, kernel: ast.KernelDef, schedule: str) -> Iterator
     flags = [{}, *({name: True} for name in ("A_T", "B_T") if name in own)]
     for dims, types, facts in requests(program, kernel):
         for flag in flags:
-            said = resolve_schedule(program, kernel, schedule, dims, types, facts, flag, scalars)
+            asked = ScheduleRequest(kernel, schedule, dims, types, facts, flag, scalars)
+            said = resolve_schedule(program, asked)
             yield repr(sorted((name, values) for name, values in said.tune.items()))
             chosen = [{}, *({name: value} for name, values in said.tune.items() for value in values)]
             for each in chosen:
-                at = resolve_schedule(program, kernel, schedule, dims, types, facts, {**flag, **each}, scalars)
+                at = resolve_schedule(program, replace(asked, overrides={**flag, **each}))
                 constants = {n: getattr(v, "name", v) for n, v in at.constants.items() if n in own}
                 pins = {name: pin.parts for name, pin in at.pins.items()}
                 others = {n: getattr(v, "name", None) or getattr(v, "bits", None) for n, v in

@@ -95,6 +95,22 @@ def test_a_small_one_is_not() -> None:
     assert "subtile.acc" not in kernel.variant.function.choices.keyed()
 
 
+def test_joined_sums_whose_rows_are_added_stay_whole() -> None:
+    """`split` gives the joined sums the name of the accumulator. It was cut, and they could not be: an error without
+    a place."""
+    source = SUMS.replace("c: f16[m, n]", "c: f32[m, n], s: f32[columns, m]").replace("acc.to(f16)", "acc")
+    line = "    s[j // TN, i : i + TM] = sum(acc, axis=1)\n    c["
+    split = source.replace("    c[", line) + "schedule s of k:\n    instruction acc: mma.sync\n    split p: 2\n"
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, (rows, 128)).astype(np.float16) for rows in (130, 136))
+    args = {"a": a, "b": b, "c": np.zeros((130, 136), np.float32), "s": np.zeros((2, 130), np.float32)}
+    kernel = compile_kernel(split, args)
+    assert "subtile.acc" not in kernel.variant.function.choices.keyed()
+    launch(kernel, args)
+    wanted = a.astype(np.float32) @ b.T.astype(np.float32)
+    assert np.array_equal(args["c"], wanted) and np.array_equal(args["s"].sum(axis=0), wanted.sum(axis=1))
+
+
 @pytest.mark.parametrize("rows", [8, 16])
 def test_through_what_is_stacked(rows: int) -> None:
     """Parts of rows, beside what a stack counts: a convolution of u8 with something to add was an error."""

@@ -142,10 +142,12 @@ def _stored_bytes(store: Op) -> int:
 
 
 def _fits(function: Function, total: Value) -> bool:
-    """Whether an accumulator, and all values that must be cut with it, can be cut along both axes."""
+    """Whether an accumulator, all values of its name, and all values that must be cut with these can be cut along both
+    axes. With `split`, the joined sums have the accumulator's name, too."""
     try:
-        for axis, extent in enumerate(total.shape):
-            _Cut(function, name_of(total), axis, extent, None).grow(total)
+        for value in _named(function, name_of(total)):
+            for axis, extent in enumerate(value.shape):
+                _Cut(function, name_of(total), axis, extent, None).grow(value)
     except TileError:
         return False
     return True

@@ -519,7 +519,7 @@ def test_nothing_is_written_behind_heads_in_longer_rows(device: str) -> None:
     o = np.full((1, 1, s, 128), 77, np.float16)
     q, k, v = (random.standard_normal(o.shape).astype(np.float16)[..., :d] for _ in range(3))
     module = dsl.load(SAMPLES / "attention.tile", device=device, arch="sm_90a")
-    module.attend(o[..., :d], q, k, v, 0.125, None, None, None, 1, s, schedule="groups", CAUSAL=True)
+    module.attend(o[..., :d], q, k, v, 0.125, None, 1, s, None, None, schedule="groups", CAUSAL=True)
     scores = np.where(np.tri(s, dtype=bool), (q[0, 0].astype(np.float64) @ k[0, 0].astype(np.float64).T) / 8, -np.inf)
     e = np.exp(scores - scores.max(1, keepdims=True))
     wanted = (e / e.sum(1, keepdims=True)) @ v[0, 0].astype(np.float64)

@@ -47,6 +47,8 @@ PACKED = {"n": 3}
 """Attention of sequences that lie one behind the other."""
 ARGMAX = {"argmax": 1}
 """Reductions to the index of the greatest element."""
+ANY_IMAGE = {"any_image": 1}
+"""Convolutions whose images have extents that are no constants."""
 ALONG_K = {"along_k": 1}
 """b lies along k, and is row-major otherwise."""
 
@@ -88,14 +90,13 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("of_keys", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
-    ("conv", "any_image"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
-    ("conv", "blocks"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5), images(512, 7, 512, 3)],
-    ("conv_nhwc", "any_image"): [innermost(128, 28, 128, 3), innermost(96, 7, 100, 5)],
+    ("conv", "blocks"): [
+        *(images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5), images(512, 7, 512, 3)),
+        *({**images(128, 28, 128, 3), **ANY_IMAGE}, {**images(96, 7, 96, 5), **ANY_IMAGE}),
+    ],
     ("conv_nhwc", "pixels"): [
-        innermost(128, 28, 128, 3),
-        innermost(64, 56, 256, 1),
-        innermost(96, 7, 100, 5),
-        innermost(512, 7, 100, 3),
+        *(innermost(128, 28, 128, 3), innermost(64, 56, 256, 1), innermost(96, 7, 100, 5), innermost(512, 7, 100, 3)),
+        *({**innermost(128, 28, 128, 3), **ANY_IMAGE}, {**innermost(96, 7, 100, 5), **ANY_IMAGE}),
     ],
     ("conv", "groups"): [images(256, 14, 256, 3), images(512, 7, 512, 3)],
     ("conv_nhwc", "tma"): [innermost(256, 14, 256, 3), innermost(512, 7, 1000, 3), innermost(256, 7, 512, 1)],
@@ -195,7 +196,8 @@ class Case:
     constants: tuple[tuple[str, Any], ...] = field(default=())
 
     def __str__(self) -> str:
-        dims = "x".join(f"{extent}{name if name in FUSED | ALONG_K | ARGMAX else ''}" for name, extent in self.dims)
+        flags = FUSED | ALONG_K | ARGMAX | ANY_IMAGE
+        dims = "x".join(f"{extent}{name if name in flags else ''}" for name, extent in self.dims)
         return "-".join([self.kernel, self.schedule or "", dims, *(t for _, t in self.types)])
 
     def build(self, arch: str = "sm_90") -> Variant:
@@ -212,7 +214,7 @@ class Case:
         }
         if "along_k" in names:
             strides["b"] = strides["b"][::-1]
-        constants: dict[str, Any] = dict(self.constants)
+        constants: dict[str, Any] = dict(self.constants) | ({"ANY_IMAGE": True} if "any_image" in names else {})
         request = Request(
             self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch, strides=strides
         )
@@ -243,7 +245,7 @@ def cases() -> list[Case]:
                         constants = tuple(OF_ARGMAX.items())
                         out += [Case(path.name, name, schedule, tuple(dims.items()), t, constants) for t in each]
                         continue
-                    several = i == 0 or "fused" in dims
+                    several = i == 0 or not {"fused", "any_image"}.isdisjoint(dims)
                     several = several and len(parameters) == 1  # combinations of two types may have no meaning
                     choices = max((len(t) for t in parameters.values()), default=1) if several else 1
                     choices = min(choices, FIRST.get((name, schedule), choices))

@@ -137,7 +137,7 @@ def product(source: random.Random, dtype: str, most: int) -> Case:
 
 # ---- reductions ----
 
-WHAT = {"sum": {}, "amax": {"JOIN": "larger", "EMPTY": "lowest"}, "argmax": {}}
+WHAT = {"sum": {}, "amax": {"JOIN": "larger", "EMPTY": -math.inf}, "argmax": {}}
 
 
 def reduction(source: random.Random, dtype: str, most: int) -> Case:

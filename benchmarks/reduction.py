@@ -191,7 +191,7 @@ class Along:
         dispatch = ("axis", "rows")[self.axis]
         if self.what == "argmax":
             return Call(f"arg_{dispatch}")
-        return Call(dispatch, {"JOIN": "larger", "EMPTY": "lowest"} if self.what == "amax" else {})
+        return Call(dispatch, {"JOIN": "larger", "EMPTY": -math.inf} if self.what == "amax" else {})
 
     def problem(self, shape: Shape, dtype: str) -> AlongProblem:
         return AlongProblem(self, shape, dtype)

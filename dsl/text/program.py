@@ -80,11 +80,11 @@ class Program:
         return known[name]
 
     def like(self, line: ast.Property, kernel: str | None) -> tuple[ast.Schedule, str | None]:
-        """Resolves a line `like SCHEDULE` or `like KERNEL.SCHEDULE` to a schedule and that schedule's kernel.
+        """Resolves `SCHEDULE` or `KERNEL.SCHEDULE` of a line `like` to a schedule and that schedule's kernel.
         The line is in a schedule of `kernel`, or in a part if `kernel` is None. Raises TileError if no such schedule
         exists."""
-        if line.subject or len(line.values) != 1:
-            raise TileError("schedule", line.loc, "'like' takes one schedule", "like SCHEDULE, or like KERNEL.SCHEDULE")
+        if line.subject:
+            raise TileError("schedule", line.loc, "'like' takes schedules", "like SCHEDULE, or like KERNEL.SCHEDULE")
         match line.values:
             case [ast.Name(id=name)]:
                 if kernel is not None and (kernel, name) in self.schedules:

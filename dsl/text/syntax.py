@@ -417,8 +417,10 @@ class _Builder(Transformer):
             parts[str(key)] = value
         return ast.LayoutLine(self._span(names), [n.id for n in names], parts)
 
-    def property_(self, c: list) -> ast.Property:
+    def property_(self, c: list) -> ast.Property | list[ast.Property]:
         name, first, static, second = c
+        if name == "like" and second is None:  # `like A, B` is two lines
+            return [ast.Property(self._at(name).to(each.loc), "like", [], [each]) for each in _items(first)]
         subject, values = ([], first) if second is None else (_items(first), second)
         span = self._at(name).to((second or first).loc)
         return ast.Property(span, str(name), subject, _items(values), static is not None)

@@ -19,6 +19,7 @@ from dsl.values import reference
 from dsl.values.element_types import fill, narrow, numpy_type, widen
 from dsl.values.host import Host, Shaped
 from dsl.values.reference import abs_max, matmul
+from dsl.values.scope import arguments_of_join
 
 # ---- values ---------------------------------------------------------------------------------------------
 
@@ -501,7 +502,7 @@ def _joined(host: Host, loc: Loc, value: Any, name: str) -> tuple[list[np.ndarra
 
 
 def _apply(host: Host, loc: Loc, function: Any, left: list, right: list) -> list[np.ndarray]:
-    result = host.apply(function, [*left, *right], loc)
+    result = host.apply(function, arguments_of_join(function, left, right), loc)
     out = list(result) if isinstance(result, tuple) else [result]
     if len(out) != len(left):
         host.error("type", loc, f"the function joins {len(left)} values and returns {len(out)}")

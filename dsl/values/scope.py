@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,13 @@ def library_closure(name: str) -> Closure | None:
     found = scope_of(definitions).names[name] if name in definitions else None
     assert found is None or isinstance(found, Closure)
     return found
+
+
+def arguments_of_join(function: Any, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    """Returns the arguments of a function that joins two groups of values. A `def` of two parameters takes the groups
+    as tuples, and any other function takes their values one by one."""
+    takes_groups = len(left) > 1 and isinstance(function, Closure) and len(function.node.params) == 2
+    return [tuple(left), tuple(right)] if takes_groups else [*left, *right]
 
 
 def same(a: Any, b: Any) -> bool:

@@ -214,7 +214,7 @@ def test_explain_says_why() -> None:
     out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
     for text in (
         "block: 5.",
-        "COLS == cdiv(maximum(N, 1), PART) * PART",
+        "COLS == cdiv(maximum(cols, 1), PART) * PART",
         "top: f32[",
         "lane [[",
         "ms",

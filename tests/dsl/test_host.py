@@ -367,6 +367,10 @@ def test_reduce_and_scan_take_functions():
     np.testing.assert_allclose(m, x.max(1))
     np.testing.assert_allclose(z, np.exp(x - x.max(1, keepdims=True)).sum(1), rtol=1e-13)
     assert evaluate("reduce(maximum, x)", x=x) == x.max()
+    pairs = "def pairs(a, b):\n    return a[0] + b[0], maximum(a[1], b[1])\n"
+    total, top = evaluate("reduce(pairs, (x, x), axis=1)", pairs, x=x)
+    np.testing.assert_allclose(total, x.sum(1))
+    assert (top == x.max(1)).all()
     add = "def add(a, b):\n    return a + b\n"
     np.testing.assert_allclose(evaluate("scan(add, x, axis=1)", add, x=x), x.cumsum(1))
     np.testing.assert_allclose(evaluate("scan(add, v, reverse=true)", add, v=x[0]), x[0][::-1].cumsum()[::-1])

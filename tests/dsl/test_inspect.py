@@ -213,7 +213,7 @@ def test_two_variants_share_their_places(tmp_path: Path) -> None:
     assert "with lanes" in first["title"] and "with block" in second["title"]
     assert not {level["name"] for level in second["levels"]} >= {"clean"}
     assert set(first["operations"]) & set(second["operations"])
-    assert [file["name"] for file in data["files"]] == [SMALL[0]]
+    assert [file["name"] for file in data["files"]] == [SMALL[0], "std/rows.tile"]
 
 
 def test_without_an_assembler_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,8 +246,7 @@ schedule twice of k:
     B = B + A
 
 schedule parted of k:
-    like part
-    like wide
+    like part, wide
     OPEN = 100
 
 schedule nested of l:
@@ -312,7 +311,7 @@ def test_what_a_part_leaves_open_is_told_with_the_line_that_is_like_it() -> None
     with pytest.raises(TileError, match="unknown name 'OPEN'") as told:
         said("lacking")
     assert told.value.hint == "the part 'part' leaves it open: set it beside 'like part'"
-    assert told.value.loc is not None and [at.line for at in told.value.loc.callers] == [39]
+    assert told.value.loc is not None and [at.line for at in told.value.loc.callers] == [38]
 
 
 def test_a_variant_requires_what_names_between_come_to() -> None:

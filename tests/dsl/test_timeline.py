@@ -146,11 +146,11 @@ def test_roles_wait_for_each_other(tmp_path: Path) -> None:
 
 
 def test_copies_in_flight_have_marks(tmp_path: Path) -> None:
-    said, events = timeline(tmp_path, SAMPLES / "int8_conv.tile", "--device", "emulator", "--marks", "barriers,46-52")
+    said, events = timeline(tmp_path, SAMPLES / "int8_conv.tile", "--device", "emulator", "--marks", "barriers,48-54")
     check_trace(events)
     kinds = Counter(row["kind"] for row in said["rows"])
     assert kinds["lines"] == 1 and kinds["barriers"] >= 3
-    assert {row["name"] for row in said["rows"]} >= {"wait for copies", "barrier of the block", "lines 46-52"}
+    assert {row["name"] for row in said["rows"]} >= {"wait for copies", "barrier of the block", "lines 48-54"}
 
 
 def test_marks_cost_what_empty_ones_do(tmp_path: Path, file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,10 @@ FUSED = {"fused": 1}
 """The product with its bias and residual, and without scales of rows beside, the softmax with its dropout."""
 PACKED = {"n": 3}
 """Attention of sequences that lie one behind the other."""
+ARGMAX = {"argmax": 1}
+"""Reductions to the index of the greatest element."""
+ANY_IMAGE = {"any_image": 1}
+"""Convolutions whose images have extents that are no constants."""
 ALONG_K = {"along_k": 1}
 """b lies along k, and is row-major otherwise."""
 
@@ -85,36 +90,27 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("of_keys", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
-    ("conv", "any_image"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
-    ("conv", "blocks"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5), images(512, 7, 512, 3)],
-    ("conv_nhwc", "any_image"): [innermost(128, 28, 128, 3), innermost(96, 7, 100, 5)],
+    ("conv", "blocks"): [
+        *(images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5), images(512, 7, 512, 3)),
+        *({**images(128, 28, 128, 3), **ANY_IMAGE}, {**images(96, 7, 96, 5), **ANY_IMAGE}),
+    ],
     ("conv_nhwc", "pixels"): [
-        innermost(128, 28, 128, 3),
-        innermost(64, 56, 256, 1),
-        innermost(96, 7, 100, 5),
-        innermost(512, 7, 100, 3),
+        *(innermost(128, 28, 128, 3), innermost(64, 56, 256, 1), innermost(96, 7, 100, 5), innermost(512, 7, 100, 3)),
+        *({**innermost(128, 28, 128, 3), **ANY_IMAGE}, {**innermost(96, 7, 100, 5), **ANY_IMAGE}),
     ],
     ("conv", "groups"): [images(256, 14, 256, 3), images(512, 7, 512, 3)],
     ("conv_nhwc", "tma"): [innermost(256, 14, 256, 3), innermost(512, 7, 1000, 3), innermost(256, 7, 512, 1)],
     ("conv_nhwc", "taps"): [innermost(64, 56, 64, 3), innermost(32, 13, 48, 5)],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
-    **{(f"{arg}fold", "wide"): [{"n": 1 << 20}, {"n": 70001}] for arg in ("", "arg_")},
-    **{
-        (f"{arg}along_rows", name): dims
-        for arg in ("", "arg_")
-        for name, dims in (
-            ("lanes", [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}]),
-            ("block", [{"rows": 8, "cols": 8192}, {"rows": 2, "cols": 40007}]),
-        )
-    },
-    **{
-        (f"{arg}along_axis", "columns"): [
-            {"outer": 1, "n": 8192, "inner": 256},
-            {"outer": 2, "n": 100, "inner": 33},
-        ]
-        for arg in ("", "arg_")
-    },
+    ("fold", "wide"): [{"n": 1 << 20}, {"n": 70001}, {"n": 1 << 20, **ARGMAX}],
+    ("along_rows", "lanes"): [
+        *({"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}, {"rows": 8, "cols": 1024, **ARGMAX}),
+    ],
+    ("along_axis", "columns"): [
+        *({"outer": 1, "n": 8192, "inner": 256}, {"outer": 2, "n": 100, "inner": 33}),
+        {"outer": 1, "n": 8192, "inner": 256, **ARGMAX},
+    ],
     **{(f"v{i}", "ladder"): [{"blocks": 64, "n": 1 << 14}, {"blocks": 4, "n": 1003}] for i in range(6)},
     ("add", "wide"): [{"n": 1 << 20}, {"n": 1000003}],
     ("gelu_elements", "wide"): [{"n": 1 << 18}, {"n": 50001}],
@@ -172,6 +168,7 @@ TYPES = {
 
 FIRST = {("conv", "groups"): 1, ("conv_nhwc", "tma"): 3, ("conv_nhwc", "taps"): 3}
 """How many of the first types a schedule takes, if not all: warp groups multiply no s4, nothing that is converted."""
+OF_ARGMAX = {"OF": "with_index", "JOIN": "first_largest", "EMPTY": -math.inf, "DONE": "place", "PAIRS": True}
 OTHERS = {("product", "across")}
 """Schedules of TYPES alone."""
 LEAST = {"e4m3": 89}
@@ -196,10 +193,11 @@ class Case:
     schedule: str | None
     dims: tuple[tuple[str, int], ...]  # and scalars
     types: tuple[tuple[str, str], ...] = field(default=())
-    constants: tuple[tuple[str, str], ...] = field(default=())
+    constants: tuple[tuple[str, Any], ...] = field(default=())
 
     def __str__(self) -> str:
-        dims = "x".join(f"{extent}{name if name in FUSED | ALONG_K else ''}" for name, extent in self.dims)
+        flags = FUSED | ALONG_K | ARGMAX | ANY_IMAGE
+        dims = "x".join(f"{extent}{name if name in flags else ''}" for name, extent in self.dims)
         return "-".join([self.kernel, self.schedule or "", dims, *(t for _, t in self.types)])
 
     def build(self, arch: str = "sm_90") -> Variant:
@@ -216,7 +214,7 @@ class Case:
         }
         if "along_k" in names:
             strides["b"] = strides["b"][::-1]
-        constants: dict[str, Any] = dict(self.constants)
+        constants: dict[str, Any] = dict(self.constants) | ({"ANY_IMAGE": True} if "any_image" in names else {})
         request = Request(
             self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch, strides=strides
         )
@@ -242,7 +240,12 @@ def cases() -> list[Case]:
             parameters = {c.name: c.types for c in kernel.constants if c.types is not None}
             for schedule in program(path.name).schedules_of(name) or [None]:
                 for i, dims in enumerate(DIMS.get((name, schedule)) or [by_name(kernel)]):
-                    several = i == 0 or "fused" in dims
+                    if "argmax" in dims:
+                        each = [(("T", t), ("R", "s64")) for t in parameters["T"]]
+                        constants = tuple(OF_ARGMAX.items())
+                        out += [Case(path.name, name, schedule, tuple(dims.items()), t, constants) for t in each]
+                        continue
+                    several = i == 0 or not {"fused", "any_image"}.isdisjoint(dims)
                     several = several and len(parameters) == 1  # combinations of two types may have no meaning
                     choices = max((len(t) for t in parameters.values()), default=1) if several else 1
                     choices = min(choices, FIRST.get((name, schedule), choices))

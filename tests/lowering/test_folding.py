@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +42,25 @@ def test_a_folded_operation_is_what_the_run_makes_of_it(dtype) -> None:
                 result = bool(want) if ".to(s8)" in text else wrapped(int(want), dtype)
                 assert got == result, f"{name} of {a} and {b}: {got}, not {result}"
     assert {"add", "mul", "floordiv", "mod", "shl", "shr", "neg", "lt", "minimum"} <= folded
+
+
+def test_a_cast_of_a_float_is_folded_where_it_is_exact() -> None:
+    """Rounding is left to the run, that of a literal in its own type included."""
+    builder = Builder(Loc(Source("test", ""), 0, 0))
+
+    def cast(value: float, source: str, to: str) -> Any:
+        made = builder.constant(value, DTYPES[source])
+        return constant_of(builder.value("cast", made, to=DTYPES[to], saturate=False, rounding=None))
+
+    for value, source, to, wanted in (
+        (0.0, "f16", "f32", 0.0), (-0.0, "bf16", "f64", -0.0), (-INF, "f16", "f64", -INF),
+        (65504.0, "f32", "f16", 65504.0),
+        (0.1, "f16", "f32", float(np.float16(0.1))), (-128, "s8", "f32", -128.0), (2**24, "s32", "f32", 2.0**24),
+        (2**24 + 1, "s32", "f32", None), (0.1, "f64", "f32", None), (1e6, "f32", "f16", None),
+        (0.1, "f32", "e4m3", None), (-2.0, "f64", "s8", -2), (2.5, "f32", "s32", None), (-INF, "f32", "s32", None),
+    ):  # fmt: skip
+        got = cast(value, source, to)
+        assert got == wanted and (wanted is None or math.copysign(1, got) == math.copysign(1, wanted)), (value, to)
 
 
 @pytest.mark.parametrize("name", ["u8", "s8", "s16", "u32", "s32", "s64", "u64"])

@@ -25,7 +25,7 @@ MOST_LINES = 300
 """Of one file: what is longer is not read."""
 
 SIZES = images(64, 28, 64, 2)
-TILES = {"TM": 32, "SIZE": 32, "PM": 1, "PN": 1, "WARPS": 2, "BYTES": 64, "SLOTS": 2, "PARTS": 1}
+TILES = {"TM": 32, "SIZE": 32, "PM": 1, "PN": 1, "warps": 2, "BYTES": 64, "SLOTS": 2, "PARTS": 1}
 CASES = {
     "product_f16": (
         "matmul.tile",

@@ -161,13 +161,13 @@ def test_operations_of_lines_stand_between_marks() -> None:
 
 
 def test_lines_that_hold_a_loop_hold_it_whole() -> None:
-    function = function_of("convolution", "43-57,46-52")
-    outer = [op for op in function.body.ops if op.name == "mark" and op.attrs["name"] == "lines 43-57"]
+    function = function_of("convolution", "45-59,48-54")
+    outer = [op for op in function.body.ops if op.name == "mark" and op.attrs["name"] == "lines 45-59"]
     assert outer
     for block in blocks(function.body):
         if block is not function.body:
-            assert not any(op.name == "mark" and op.attrs["name"] == "lines 43-57" for op in block.ops)
-    assert any(op.name == "mark" and op.attrs["name"] == "lines 46-52" for op in walk(function.body))
+            assert not any(op.name == "mark" and op.attrs["name"] == "lines 45-59" for op in block.ops)
+    assert any(op.name == "mark" and op.attrs["name"] == "lines 48-54" for op in walk(function.body))
 
 
 def test_the_life_of_a_warp_is_around_all_else_and_empty_marks_at_its_begin() -> None:

@@ -101,14 +101,14 @@ schedule s of k:
 """
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+@pytest.mark.parametrize(("stages", "line"), [(1, ""), (3, ""), *((e, "peel p: lower") for e in (1, 2, 3, 5))])
 @pytest.mark.parametrize(("m", "k"), [(16, 32), (40, 200), (200, 40), (200, 200), (33, 8), (300, 96)])
-def test_a_ring_goes_on_from_the_first_loop_to_the_second(stages: int, m: int, k: int) -> None:
-    """The lower triangle of a, times b: no copy is made twice, and none is missed."""
+def test_a_ring_goes_on_from_the_first_loop_to_the_second(stages: int, line: str, m: int, k: int) -> None:
+    """The lower triangle of a, times b, also without the line: no copy is made twice, and none is missed."""
     random = np.random.default_rng(k)
     args = {"c": np.zeros((m, 16), np.float32), "a": random.integers(-2, 3, (m, k)).astype(np.float16)}
     args["b"] = random.integers(-2, 3, (16, k)).astype(np.float16)
-    lines = f"stage a, b: shared\n    pipeline p: {stages}\n    peel p: lower"
+    lines = f"stage a, b: shared\n    pipeline p: {stages}\n    {line}"
     kernel = compile_kernel(PRODUCT.format(lines=lines), args)
     assert kernel.count("for") == 2 and kernel.count("commit") == 2 + (stages - 1 if stages > 1 else 0)
     launch(kernel, args)

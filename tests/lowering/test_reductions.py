@@ -147,7 +147,7 @@ kernel k(max_: {dtype}[16], min_: {dtype}[16], argmax_: s32[16], argmin_: s32[16
 
 @pytest.mark.parametrize("warps", [1, 8])
 def test_reduce_with_a_function_on_a_tuple(warps: int) -> None:
-    """Mean and variance in one pass; the function names a scalar of the kernel."""
+    """Mean and variance in one pass; a function of two tuples; one that names a scalar of the kernel."""
     x = RANDOM.standard_normal((8, 256))
     text = """
 def join(n, mean, m2, n2, mean2, m22):
@@ -155,19 +155,25 @@ def join(n, mean, m2, n2, mean2, m22):
     delta = mean2 - mean
     return total, mean + delta * n2 / total, m2 + m22 + delta * delta * n * n2 / total
 
-kernel k(mean: f64[8], m2: f64[8], shifted: f64[8], x: f64[8, 256], scale: f64):
+kernel k(mean: f64[8], m2: f64[8], pair: f64[8], shifted: f64[8], x: f64[8, 256], scale: f64):
     grid 1
     v = load(x[0 : 8, 0 : 256])
     n, mu, s = reduce(join, (full(f64[8, 256], 1.0), v, zeros(f64[8, 256])), axis=1)
     store(mean[0 : 8], mu)
     store(m2[0 : 8], s / n)
+    def pairs(a, b):
+        return a[0] + b[0], maximum(a[1], b[1])
+    count, top = reduce(pairs, (full(f64[8, 256], 1.0), v), axis=1)
+    store(pair[0 : 8], top + count)
     twice = scale * 2.0
     def weighted(a, b):
         return maximum(a, b * (twice / twice))
     store(shifted[0 : 8], reduce(weighted, v, axis=1))
 """
-    mean, m2, shifted = np.zeros(8), np.zeros(8), np.zeros(8)
-    run(text, {"mean": mean, "m2": m2, "shifted": shifted, "x": x, "scale": 3.0}, constants={"warps": warps})
+    mean, m2, pair, shifted = np.zeros(8), np.zeros(8), np.zeros(8), np.zeros(8)
+    arrays = {"mean": mean, "m2": m2, "pair": pair, "shifted": shifted}
+    run(text, {**arrays, "x": x, "scale": 3.0}, constants={"warps": warps})
+    assert (pair == 256 + x.max(1)).all()
     np.testing.assert_allclose(mean, x.mean(1))
     np.testing.assert_allclose(m2, x.var(1))
     assert (shifted == x.max(1)).all()

@@ -135,7 +135,7 @@ def run(module: dsl.Module, problem: Problem, nhwc: bool = False, **call: Any) -
 
 # ---- geometry: 108 of 324 problems ----
 
-SMALL = {"PM": 1, "PN": 1, "TM": 32, "SIZE": 32, "WARPS": 1, "SLOTS": 3, "PARTS": 1}
+SMALL = {"PM": 1, "PN": 1, "TM": 32, "SIZE": 32, "warps": 1, "SLOTS": 3, "PARTS": 1}
 FILTERS = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (1, 3), (3, 1), (1, 7), (7, 1), (2, 5)]
 STRIDES, DILATIONS, PADS = [(1, 1), (2, 2), (3, 1)], [(1, 1), (2, 1), (2, 3)], ["half", (0, 0), (1, 2)]
 
@@ -207,8 +207,8 @@ def launch_blocked(module: dsl.Module, problem: Problem, any_image: bool, **cons
     dims |= {"cb": problem.c // block, "cg": problem.c // problem.groups // block, "kb": problem.k // block}
     scalars = {"sh": sh, "sw": sw, "ph": ph, "pw": pw, "dh": dh, "dw": dw}
     absent = set() if problem.z else {"z"}
-    schedule = "any_image" if any_image else "blocks"
-    kernel = module.compile("conv", schedule, absent=absent, T=problem.dtype, **dims, **scalars, **constants)
+    constants["ANY_IMAGE"] = any_image
+    kernel = module.compile("conv", "blocks", absent=absent, T=problem.dtype, **dims, **scalars, **constants)
     result = kernel.run(*arrays.arguments)
     arrays.check()
     return kernel, result.counters.totals
@@ -220,7 +220,7 @@ def launch_blocked(module: dsl.Module, problem: Problem, any_image: bool, **cons
 def test_blocks_of_channels_have_no_conflicts_and_one_barrier_a_round(emulated, any_image, extent, dtype, z):
     """Copies of 16 bytes, in the main loop and in the epilogue; s4 as pairs in bytes."""
     problem = Problem((7, 9), n=2, c=4 * BLOCKS[dtype], k=128, z=z, dtype=dtype)
-    tile = {"PM": 1, "PN": 1, "TM": extent, "SIZE": extent, "WARPS": 4, "BYTES": 64, "SLOTS": 3, "PARTS": 1}
+    tile = {"PM": 1, "PN": 1, "TM": extent, "SIZE": extent, "warps": 4, "BYTES": 64, "SLOTS": 3, "PARTS": 1}
     kernel, counters = launch_blocked(emulated, problem, any_image, **tile)
     assert counters.bank_conflicts == 0
     copies = re.findall(r"cp\.async\.c[ag]\.shared\.global.*", kernel.ptx)
@@ -234,10 +234,10 @@ def test_blocks_of_channels_have_no_conflicts_and_one_barrier_a_round(emulated, 
 @pytest.mark.parametrize(
     "tile",
     [
-        {"PM": 2, "PN": 3, "TM": 128, "SIZE": 64, "WARPS": 4, "SLOTS": 3},
-        {"PM": 2, "PN": 5, "TM": 64, "SIZE": 64, "WARPS": 4, "SLOTS": 4},
-        {"PM": 1, "PN": 3, "TM": 128, "SIZE": 64, "WARPS": 4, "SLOTS": 2},
-        {"PM": 2, "PN": 1, "TM": 128, "SIZE": 128, "WARPS": 8, "SLOTS": 3},
+        {"PM": 2, "PN": 3, "TM": 128, "SIZE": 64, "warps": 4, "SLOTS": 3},
+        {"PM": 2, "PN": 5, "TM": 64, "SIZE": 64, "warps": 4, "SLOTS": 4},
+        {"PM": 1, "PN": 3, "TM": 128, "SIZE": 64, "warps": 4, "SLOTS": 2},
+        {"PM": 2, "PN": 1, "TM": 128, "SIZE": 128, "warps": 8, "SLOTS": 3},
     ],
 )
 def test_tiles_of_parts(emulated, tile):
@@ -251,7 +251,7 @@ def test_tiles_of_parts(emulated, tile):
 @pytest.mark.parametrize("any_image", [False, True])
 @pytest.mark.parametrize("bytes", [32, 64])
 def test_tiles_of_parts_with_channels_innermost(emulated, dtype, any_image, bytes):
-    tile = {"PM": 2, "PN": 3, "TM": 64, "SIZE": 32, "WARPS": 4, "SLOTS": 2, "BYTES": bytes, "PARTS": 1}
+    tile = {"PM": 2, "PN": 3, "TM": 64, "SIZE": 32, "warps": 4, "SLOTS": 2, "BYTES": bytes, "PARTS": 1}
     problem = Problem((9, 7), n=3, c=64, k=72, dtype=dtype, z=True)
     run(emulated, problem, True, ANY_IMAGE=any_image, **tile)
 

@@ -17,11 +17,11 @@ from dsl.values.element_types import narrow, widen
 Modules = Callable[[str], dsl.Module]
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "reduce.tile"
-OPERATIONS: dict[str, tuple[dict[str, str], Callable[[Any, Any], Any]]] = {
+OPERATIONS: dict[str, tuple[dict[str, Any], Callable[[Any, Any], Any]]] = {
     "sum": ({}, lambda x, axis: x.sum(axis)),
-    "product": ({"JOIN": "multiply", "EMPTY": "one"}, lambda x, axis: x.prod(axis)),
-    "max": ({"JOIN": "larger", "EMPTY": "lowest"}, lambda x, axis: x.max(axis)),
-    "min": ({"JOIN": "smaller", "EMPTY": "highest"}, lambda x, axis: x.min(axis)),
+    "product": ({"JOIN": "multiply", "EMPTY": 1}, lambda x, axis: x.prod(axis)),
+    "max": ({"JOIN": "larger", "EMPTY": -np.inf}, lambda x, axis: x.max(axis)),
+    "min": ({"JOIN": "smaller", "EMPTY": np.inf}, lambda x, axis: x.min(axis)),
     "mean": ({"DONE": "mean"}, lambda x, axis: x.mean(axis)),
     "sum of squares": ({"MAP": "square"}, lambda x, axis: (x * x).sum(axis)),
     "norm": ({"MAP": "square", "DONE": "root"}, lambda x, axis: np.sqrt((x * x).sum(axis))),
@@ -167,11 +167,11 @@ def test_each_schedule_of_rows(modules: Modules, device: str, across: int) -> No
         modules(device).along_rows(y, x, G=32, ACROSS=across)
         close(y, exact(x, "f16").sum(1), exact(x, "f16"), 1, "sum")
         at = np.full(rows, -5, np.int64)
-        modules(device).arg_along_rows(at, x, G=32, ACROSS=across)
+        modules(device).arg_rows(at, x, G=32, ACROSS=across)
         assert np.array_equal(at, exact(x, "f16").argmax(1))
 
 
-ARG = {"largest": ({}, np.argmax), "smallest": ({"FIRST": "first_smallest", "EMPTY": "highest"}, np.argmin)}
+ARG = {"largest": ({}, np.argmax), "smallest": ({"JOIN": "first_smallest", "EMPTY": np.inf}, np.argmin)}
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "s8", "s32"])

@@ -19,7 +19,7 @@ A comparison may be joined by `|` with a scalar condition that does not depend o
 arange(64) >= first)`. If the condition is true, the comparison is ignored.
 
 The copies of `pipeline` continue from one loop to the next. Peeling doubles or triples the code of the loop. By
-default, it applies only to loops with wgmma whose selects all use the same flag.
+default, it applies only to loops with MMAs whose selects all use the same flag.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, repl
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import I1, INDEX
 from dsl.lowering.known.forms import Forms, ScalableForms, linear
-from dsl.lowering.plan.products import is_wgmma
 
 WHAT_IS_A_FLAG = "a flag is a named comparison of indices in the loop: seen = j + arange(64) < n"
 Range = tuple[Value, Value]
@@ -69,10 +68,10 @@ def peel(function: Function) -> None:
 
 
 def _peel_by_itself(function: Function, budget: Budget) -> None:
-    """Peels loops with wgmma whose selects all use the same flag. In attention, the comparisons and selects of a tile
+    """Peels loops with MMAs whose selects all use the same flag. In attention, the comparisons and selects of a tile
     take as long as its exponentials (docs/measurements.md)."""
     for block in blocks_of(function.body):
-        for loop in [op for op in block.ops if op.spec.control.counters and any(map(is_wgmma, op.regions[0].ops))]:
+        for loop in [op for op in block.ops if op.spec.control.counters and any(map(_multiplies, op.regions[0].ops))]:
             flags = dict.fromkeys(op.operands[0] for op in loop.regions[0].ops if _selects(op))
             flag = next(iter(flags), None)
             if len(flags) != 1 or flag is None or flag.op not in loop.regions[0].ops or constant_of(flag):
@@ -84,6 +83,10 @@ def _peel_by_itself(function: Function, budget: Budget) -> None:
             why, line = f"the flag is true in most iterations of '{counter}'", f"peel {counter}: {name}"
             if function.choices.choose("peel", name, ON_OFF, "on", loc=loop.loc, because=why, line=line):
                 split.run(budget)
+
+
+def _multiplies(op: Op) -> bool:
+    return op.spec.product
 
 
 def _name_of(flag: Value) -> str | None:

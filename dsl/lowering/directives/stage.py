@@ -42,7 +42,7 @@ from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_o
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox
-from dsl.lowering.hopper.warpgroup import is_turn
+from dsl.lowering.hopper.warpgroup import INSTRUCTION, chain, is_turn
 from dsl.lowering.ir.fold import is_zero_of_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, put, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -53,7 +53,7 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.memory import writes
 from dsl.lowering.plan.ledger import Ledger, tile_bytes
-from dsl.lowering.plan.products import are_nested, flaw_of_loops, is_wgmma
+from dsl.lowering.plan.products import are_nested, flaw_of_loops, is_wgmma, names_of_product
 from dsl.lowering.plan.tile_loads import (
     fed_products,
     feeds_product,
@@ -397,7 +397,8 @@ class _Choosing:
             why = f"{why}; not 'tma': {no_box[0]}"
         elif bytes not in ASYNC_BYTES:
             why = f"{bytes} bytes at a time are no asynchronous copy"
-        options = {"registers": ""} if wrong is not None else {"shared": "shared", "registers": ""}
+        options = {"shared": "shared"} if wrong is None else {}
+        options |= {} if rule != "registers" and self.is_read_in_shared(load) else {"registers": ""}
         options |= {TMA: TMA} if is_box else {}
         pinned = place if word else None
         staged: str = choose_stage(self.function, name, options, rule, why, load.loc, pinned=pinned)
@@ -409,6 +410,14 @@ class _Choosing:
             self.room -= tile_bytes(load.result)
             self.lines |= {key} if staged == TMA else set()
         return staged
+
+    def is_read_in_shared(self, load: Op) -> bool:
+        """Whether a line names wgmma for an MMA that reads the loaded tile as it is, and so in shared memory alone."""
+        named = {name for name, each in self.function.instructions.items() if each.name[0] == INSTRUCTION}
+        return any(
+            named & names_of_product(product) and any(load in chain(operand)[-1:] for operand in product.operands[:2])
+            for product in fed_products(load, self.users)
+        )
 
     def is_planned(self, load: Op) -> bool:
         """Whether all MMAs that use the loaded value are wgmma, and there is at least one."""

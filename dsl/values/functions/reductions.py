@@ -15,7 +15,7 @@ from dsl.values.building import Building
 from dsl.values.functions.threads import together
 from dsl.values.host import Host
 from dsl.values.later import np, on_arrays, reference
-from dsl.values.scope import Closure
+from dsl.values.scope import Closure, arguments_of_join
 from dsl.values.table import Builtin, Meaning, rows
 
 row = rows("Reductions and scans")
@@ -200,7 +200,7 @@ def _joiner(b: Building, loc: Loc, function: Binding, count: int, name: str) -> 
     def combine(x: list[Value], y: list[Value]) -> list[Value]:
         if not isinstance(function, Closure | Builtin) or getattr(function, "unread", False):
             b.error("type", loc, f"{name} takes a function of two values first", f"{name}(maximum, x)")
-        result = b.apply(function, [*x, *y], loc)
+        result = b.apply(function, arguments_of_join(function, x, y), loc)
         out = list(result) if isinstance(result, tuple) else [result]
         if len(out) != count:
             b.error("type", loc, f"the function joins {count} values and returns {len(out)}")

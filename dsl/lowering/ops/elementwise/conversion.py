@@ -8,9 +8,24 @@ from typing import Any
 
 from dsl.lowering.ir.fold import constant_of, wrap
 from dsl.lowering.ir.function import Op, Value
-from dsl.lowering.ir.types import BF16, F16, F32, FP8, I1, S32, TF32, TileType, Type, int_range
+from dsl.lowering.ir.types import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    FP8,
+    I1,
+    S32,
+    TF32,
+    TileType,
+    Type,
+    int_range,
+    nearest_number,
+)
 from dsl.lowering.known.facts import Analysis, Facts, fits, wrapped
 from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes, Mismatch, row
+
+FLOATS = (F16, BF16, F32, F64)
 
 
 def _infer_cast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -27,10 +42,18 @@ def _infer_cast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def _fold_cast(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+    """Folds casts of constants that are exact, and those between integers."""
     (value,), to = operands, attrs["to"]
     source = value.dtype
     if source is to:
         return value
+    number = constant_of(value)
+    if number is not None and (source in FLOATS or source.is_int):
+        exact = nearest_number(number, source) if source in FLOATS else number
+        if to in FLOATS and nearest_number(exact, to) == exact:
+            return builder.constant(exact, to, value.tile.shape)
+        if to.is_int and int_range(to)[0] <= exact <= int_range(to)[1] and int(exact) == exact:
+            return builder.constant(int(exact), to, value.tile.shape)
     if not to.is_int:
         return None
     # int(floor(x)) is one `cvt` with the rounding mode of `floor`.
@@ -38,7 +61,6 @@ def _fold_cast(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any])
         return builder.value("cast", value.op.operands[0], **attrs | {"rounding": value.op.spec.algebra.rounds})
     if source.is_float or source is I1 or attrs["saturate"]:
         return None
-    number = constant_of(value)
     number = None if number is None else wrap(int(number), to)
     return None if number is None else builder.constant(number, to, value.tile.shape)
 

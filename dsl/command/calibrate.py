@@ -14,7 +14,7 @@ import click
 
 from dsl.command.failures import carried_out
 from dsl.command.model import shown
-from dsl.command.options import SECONDS_OR_NONE, command_line, shared
+from dsl.command.options import command_line, shared
 from dsl.command.trials import Bar
 from dsl.lowering.ir.location import TileError
 
@@ -34,9 +34,8 @@ WORST = 8
 @click.option("--device", metavar="cuda:N|NAME", help="The GPU that measures; of logs, the name of their device.")
 @click.option("--shapes", type=click.IntRange(1), default=12, show_default=True, help="Shapes of each example.")
 @click.option("--points", type=click.IntRange(2), default=12, show_default=True, help="New points of each launch.")
-@click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
 @click.option("--example", metavar="NAME", help="Only this example of the files.")
-@shared("seed log jobs as_json")
+@shared("seconds seed log jobs as_json")
 @click.option("-o", "output", type=click.Path(dir_okay=False), metavar="FILE.toml", help="Write the numbers there.")
 def command(words: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Fit the numbers of a GPU that costs of schedules read. FILE.tile: measure the cheapest points of its examples, at

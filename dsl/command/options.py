@@ -96,6 +96,7 @@ SHARED = {
     "log": option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Add a line of JSON a trial."),
     "plot": option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw the result (matplotlib)."),
     "output": option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file."),
+    "seconds": option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds."),
     "time_limit": option(
         "--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Most seconds of a launch."
     ),

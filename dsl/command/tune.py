@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import carried_out
-from dsl.command.options import SECONDS_OR_NONE, choices_of, command_line, shared
+from dsl.command.options import choices_of, command_line, shared
 from dsl.command.trials import Bar
 from dsl.lowering.ir.location import TileError, closest
 
@@ -33,7 +33,7 @@ EXECUTOR = click.Choice(["processes", "dask", "ray"])
 
 
 @click.command()
-@shared("file values device example seed log jobs plot edited choose skip_pass as_json")
+@shared("file values device example seconds seed log jobs plot edited choose skip_pass as_json")
 @click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, instead of those that the conditions choose.")
 @click.option("--devices", metavar="cuda:0,cuda:1,…|all", help="Try points on these side by side, one process each.")
 @click.option("--executor", type=EXECUTOR, default="processes", help="Workers: of this host, or of a cluster.")
@@ -49,7 +49,6 @@ EXECUTOR = click.Choice(["processes", "dask", "ray"])
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N new points of a launch.")
 @click.option("--model", metavar="NAME|FILE.json", help="Try points in this model's order; see dsl model.")
 @click.option("--counters", is_flag=True, help="On a GPU, also count the first blocks on the emulator, for dsl model.")
-@click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
 @click.option("--fresh", is_flag=True, help="Also measure points that the log has.")
 @click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
 @click.option("--for", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a dim that they serve.")

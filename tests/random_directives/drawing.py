@@ -38,6 +38,7 @@ class Drawing:
         self.random = Random(seed)
         self.later = Random(seed + 1_000_003)  # what was added: the programs of a seed stay as they were
         self.rare = Random(seed + 2_000_081)  # what was added behind that
+        self.parts = Random(seed + 7_000_003)  # tiles with more rows than the warps compute at a time
         self.values = np.random.default_rng(seed)
 
     def pick(self, options: Any) -> Any:

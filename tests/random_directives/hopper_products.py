@@ -119,8 +119,8 @@ class ProductDrawing(HopperDrawing):
             left = "along" if self.chance(0.9) else left
         if self.chance(0.06):
             tm, left, right = self.pick([32, 64, 128]), *self.pick([("along", "across"), ("across", "along")])
-        if warps <= 8 and tm * tn <= 64 * 64 and self.chance(0.12):
-            tm *= self.pick([2, 3])  # in parts
+        if warps <= 8 and tm * tn <= 64 * 64 and self.parts.random() < 0.12:
+            tm *= self.parts.choice([2, 3])
         tk = self.pick([32, 64, 128, 128, 256]) // size
         body = self.pick(["sums", "sums", "sums", "apart", "weighed", "rows", "second", "twice", "read"])
         group = self.pick(["none", "none", "none", "block", "data", "search"])

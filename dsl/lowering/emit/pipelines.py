@@ -10,7 +10,7 @@ from dsl.lowering.emit.chains import emit_block
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.writer import Writer
-from dsl.lowering.hopper.boxes import CopiedBox, map_of, maps_of
+from dsl.lowering.hopper.boxes import CopiedBox, map_of
 from dsl.lowering.hopper.warpgroup import WARPS
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.targets import WARP
@@ -80,11 +80,9 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 
 
 def _begin(w: Writer, op: Op) -> None:
-    """Prefetches all tensor maps, and initialises the mbarriers of all pipelines with their arrival counts.
-
-    The `full` mbarrier of a stage expects one arrival, by the thread that copies. The `free` mbarrier expects an
-    arrival from each consumer warp in all blocks that share the copies. A ping-pong barrier expects an arrival from
-    each warp of a warp group."""
+    """Initialises the mbarriers of all pipelines with their arrival counts. The `full` mbarrier of a stage expects one
+    arrival, by the thread that copies. The `free` mbarrier expects an arrival from each consumer warp in all blocks
+    that share the copies. A ping-pong barrier expects an arrival from each warp of a warp group."""
     pingpong, readers, counts = op.attrs["pingpong"], w.function.warps * _blocks(op), list[tuple[int, int]]()
     for stages in rings_of(op):
         at = len(counts)
@@ -93,8 +91,6 @@ def _begin(w: Writer, op: Op) -> None:
     first, met = w.fresh_label("first"), w.fresh_label("begun")
     w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
     w.start(first)
-    for map in maps_of(w.function.body):
-        w.template("prefetch.tensormap", [w.head.once(f"ptrtoint ptr %{map.name} to i64")], op)
     base = shared_base(w, op.operands[0])
     for place, count in counts:
         w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)

@@ -27,6 +27,21 @@ SAID = {name for name, (_, lines, *_) in CASES.items() if {"persistent 1", "spli
 """Cases that say themselves how blocks share the work."""
 
 
+ROWS_IN_PARTS = {f"rows in two parts{more}" for more in ("", ", a across K", ", a in registers")}
+"""Cases whose sums `split p: stream` joins as whole tiles, which parts of rows are not."""
+
+
+def check_product(case: str, more: str, device: str) -> None:
+    source, c, a, b, wanted = of_case(case, "stage a, b: tma", *MORE[more])
+    module = dsl.parse(source, device=device)
+    if case in ROWS_IN_PARTS and more == "in equal shares":
+        with pytest.raises(TileError, match=r"rows are not 16 for each of \d warps"):
+            module.product(c, a, b)
+    else:
+        module.product(c, a, b)
+        check(c, wanted)
+
+
 def variants() -> list[tuple[str, str]]:
     """Each case with one of the further lines, by turns."""
     turns = [*MORE]
@@ -35,9 +50,11 @@ def variants() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("case", "more"), variants())
 def test_products_are_numpys(case: str, more: str) -> None:
-    source, c, a, b, wanted = of_case(case, "stage a, b: tma", *MORE[more])
-    dsl.parse(source, device="emulator").product(c, a, b)
-    check(c, wanted)
+    check_product(case, more, "emulator")
+
+
+def test_parts_of_rows_have_no_equal_shares() -> None:
+    check_product("rows in two parts", "in equal shares", "emulator")
 
 
 @pytest.mark.gpu
@@ -48,9 +65,7 @@ def test_products_are_numpys_on_a_device(case: str, more: str) -> None:
         pytest.skip("wgmma is sm_90a's")
     if case == more or (case in SAID and more != "as they are"):
         pytest.skip("the case says so itself")
-    source, c, a, b, wanted = of_case(case, "stage a, b: tma", *MORE[more])
-    dsl.parse(source, device="cuda").product(c, a, b)
-    check(c, wanted)
+    check_product(case, more, "cuda")
 
 
 NAMED = "    instruction acc: wgmma\n"

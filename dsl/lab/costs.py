@@ -231,7 +231,7 @@ def _moved(row: Row, names: Sequence[str], moves: Sequence[float] | np.ndarray) 
 
 def cost_trials(paths: Sequence[Path], device: str | None, note: Callable[[str], None]) -> list[Trial]:
     """Reads the measured trials of `dsl tune` in these logs, without kernels written by hand. Raises TileError."""
-    trials = read_trials(paths, "time", device, note)
+    trials = read_trials(paths, "time", device, note, "logs of a GPU, or a .tile file to measure on one")
     good = [trial for trial in trials if trial.requests and "from" not in trial.versions]
     if not good:
         raise TileError("option", None, "no trial of the logs says what its cost depends on", "logs of dsl tune --log")

@@ -128,12 +128,16 @@ def has_figure(paths: Sequence[Path], of: str) -> bool:
 
 
 def read_trials(
-    paths: Sequence[Path], of: str, device: str | None, note: Callable[[str], None] = lambda text: None
+    paths: Sequence[Path],
+    of: str,
+    device: str | None,
+    note: Callable[[str], None] = lambda text: None,
+    instead: str = "of the emulator: --of work, --of sectors or --of wavefronts",
 ) -> list[Trial]:
     """Reads the trials in these logs that have the figure, without duplicates.
 
     `note` is called with messages about unreadable lines and old trials. Raises a TileError if no trial has the figure,
-    or if the trials are from several devices.
+    or if the trials are from several devices. If no trial has a time, its hint is `instead`.
     """
     found: dict[str, Trial] = {}
     for path in paths:
@@ -149,7 +153,7 @@ def read_trials(
     devices = list(dict.fromkeys(trial.device for trial in good))
     if not good:
         known = sorted({name for trial in found.values() for name in features_of(trial)})
-        hint = "of the emulator: --of work, --of sectors or --of wavefronts" if of == TIME else closest(of, known)
+        hint = instead if of == TIME else closest(of, known)
         raise TileError("option", None, f"no trial of the logs has a figure '{of}'", hint)
     if len(devices) > 1:
         hint = " or ".join(f"--device '{name}'" for name in devices)

@@ -41,7 +41,7 @@ from dsl.lowering.directives.staged import (
 from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
-from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.hopper.boxes import CopiedBox, with_box
 from dsl.lowering.hopper.warpgroup import INSTRUCTION, chain, is_turn
 from dsl.lowering.ir.fold import is_zero_of_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, put, replace_uses, uses, walk
@@ -208,6 +208,9 @@ class _ChoosingResults:
         costs, why = {TMA: bytes, "shared": bytes, "registers": 0}, "one thread stores it while the block goes on"
         way: bool = choose_stage(function, name, options, TMA, why, op.loc, retreats=retreats, costs=costs, unit=UNIT)
         made = function.choices.made[-1].taken
+        if not way:
+            for each in alike:
+                each.operands = with_box(each.attrs, each.operands, f"stage {name}: {made}")
         self.said = {**self.said, name: made}
         function.attrs["stage"] = dict(self.said)
         return way

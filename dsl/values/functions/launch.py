@@ -142,7 +142,7 @@ row("size(T)", "bytes of a type", always=_size)
 row("sum_type(T)", "the accumulator type for operands of T: s32 for integers, f64 for f64, else f32",
     always=_sum_type)  # fmt: skip
 row("dtype(x)", "the element type", tiles=_dtype_tiles, arrays=_dtype_arrays)
-row("contiguous(x, axis)", "whether the axis of a `strided` tensor has stride 1 (schedules only)",
+row("contiguous(x, axis)", "whether the axis of a `strided` tensor has stride 1 (schedules, dispatches)",
     unread=True, always=_contiguous)  # fmt: skip
 row("given(x)", "whether an optional tensor is given", unread=True, always=_given_name, tiles=_given_tiles)
 row("occupancy(warps, shared_bytes, [registers])", "blocks that a multiprocessor holds at once", unread=True,

@@ -17,6 +17,10 @@ from tests.whole import note_command, thin
 # is imported: two workers then have none left for torch, nor for each other.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 
+# Tests must not read a row of machines.toml that the developer's own GPU has (docs/choosing.md).
+CONFIG = TemporaryDirectory(prefix="dsl-tests-config-", ignore_cleanup_errors=True)
+os.environ["XDG_CONFIG_HOME"] = CONFIG.name
+
 # Workers take the cores. Threads of small products of matrices wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 

@@ -479,6 +479,7 @@ def test_numbers_of_the_user_win(own: Path) -> None:
         ("[A]\ngpu_clok = 1.0", "row 'A' has no number 'gpu_clok'"),
         ("[A]\ngpu_clock = 0", "'gpu_clock' of row 'A' is a number above 0"),
         ("[A]\ngpu_clock = inf", "'gpu_clock' of row 'A' is a number above 0"),
+        ("[A]\ngpu_clock = 1" + "0" * 400, "'gpu_clock' of row 'A' is a number above 0"),
         ("[A]\ngpu_clock = true", "'gpu_clock' of row 'A' is a number above 0"),
         ("gpu_clock = 3", "'gpu_clock' stands in no row"),
         ("[A", "cannot read"),

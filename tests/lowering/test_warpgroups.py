@@ -258,3 +258,30 @@ def test_products_of_one_name_go_one_way() -> None:
     module = dsl.parse(text(64, 64, 32, 4, 'choose instruction.acc[1]: "m16n8k16"'), device="emulator")
     with pytest.raises(TileError, match=r"'instruction\.acc\[1\]' has no option 'm16n8k16'"):
         module.product(c, a, b)
+
+
+STRIDED = """
+kernel product(c: s32[m, n], a: s8[m, k; strided], b: s8[n, k; strided]; TM = 64, TN = 64, TK = 64):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros(s32[TM, TN])
+    for p in range(0, k, TK):
+        acc = dot(a[i : i + TM, p : p + TK], b[j : j + TN, p : p + TK].T, acc)
+    c[i : i + TM, j : j + TN] = acc
+
+schedule s of product:
+    warps = 4
+    instruction acc: wgmma
+    stage a, b: shared
+    pipeline p: 2
+"""
+
+
+def test_views_without_a_contiguous_axis_keep_the_order_of_their_axes() -> None:
+    """wgmma reads bytes along k alone."""
+    random = np.random.default_rng(0)
+    a = random.integers(-3, 4, (70, 640)).astype(np.int8)[:, ::4]
+    b = random.integers(-3, 4, (66, 320)).astype(np.int8)[:, ::2]
+    c = np.zeros((70, 66), np.int32)
+    dsl.parse(STRIDED, device="emulator", arch="sm_90a").product(c, a, b, schedule="s")
+    assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32).T)

@@ -280,10 +280,10 @@ class _ChoosingResults:
 
 
 def _axes_in_order(facts: Analysis, access: Op) -> tuple[int, ...]:
-    """Returns the axes of a loaded or stored tile in their order in shared memory. The axis that is contiguous in
-    global memory comes last."""
+    """Returns the axes of a loaded or stored tile in their order in shared memory. An axis that is contiguous in global
+    memory comes last. If there is none, the order stays."""
     runs = facts.of(offset_of(access)).run
-    last = runs.index(max(runs)) if runs[-1] == 1 else len(runs) - 1
+    last = runs.index(max(runs)) if runs[-1] == 1 < max(runs) else len(runs) - 1
     return (*(axis for axis in range(len(runs)) if axis != last), last)
 
 

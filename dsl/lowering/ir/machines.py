@@ -8,8 +8,8 @@ import os
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
-from math import inf
 from pathlib import Path
+from sys import float_info
 
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.targets import Target
@@ -69,7 +69,7 @@ def _rows(path: Path, changed: int) -> Mapping[str, Row]:
             if known is not None and name not in known:
                 hint = closest(name, known) or f"known: {', '.join(known)}"
                 raise TileError("file", None, f"{path}: row '{device}' has no number '{name}'", hint)
-            if type(number) not in (int, float) or not 0 < number < inf:
+            if type(number) not in (int, float) or not 0 < number <= float_info.max:
                 raise TileError("file", None, f"{path}: '{name}' of row '{device}' is a number above 0")
     return {device: {name: float(number) for name, number in row.items()} for device, row in rows.items()}
 

@@ -71,7 +71,9 @@ def _peel_by_itself(function: Function, budget: Budget) -> None:
     """Peels loops with MMAs whose selects all use the same flag. In attention, the comparisons and selects of a tile
     take as long as its exponentials (docs/measurements.md)."""
     for block in blocks_of(function.body):
-        for loop in [op for op in block.ops if op.spec.control.counters and any(map(_multiplies, op.regions[0].ops))]:
+        for loop in [op for op in block.ops if op.spec.control.counters]:
+            if not any(op.spec.product for op in loop.regions[0].ops):
+                continue
             flags = dict.fromkeys(op.operands[0] for op in loop.regions[0].ops if _selects(op))
             flag = next(iter(flags), None)
             if len(flags) != 1 or flag is None or flag.op not in loop.regions[0].ops or constant_of(flag):
@@ -83,10 +85,6 @@ def _peel_by_itself(function: Function, budget: Budget) -> None:
             why, line = f"the flag is true in most iterations of '{counter}'", f"peel {counter}: {name}"
             if function.choices.choose("peel", name, ON_OFF, "on", loc=loop.loc, because=why, line=line):
                 split.run(budget)
-
-
-def _multiplies(op: Op) -> bool:
-    return op.spec.product
 
 
 def _name_of(flag: Value) -> str | None:

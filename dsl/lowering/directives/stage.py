@@ -36,13 +36,14 @@ from dsl.lowering.directives.staged import (
     shared_tile,
     side_by_side,
     taken_names,
+    wgmmas_of,
     with_halos,
 )
 from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox, with_box
-from dsl.lowering.hopper.warpgroup import INSTRUCTION, chain, is_turn
+from dsl.lowering.hopper.warpgroup import is_turn
 from dsl.lowering.ir.fold import is_zero_of_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, put, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -416,11 +417,8 @@ class _Choosing:
 
     def is_read_in_shared(self, load: Op) -> bool:
         """Whether a line names wgmma for an MMA that reads the loaded tile as it is, and so in shared memory alone."""
-        named = {name for name, each in self.function.instructions.items() if each.name[0] == INSTRUCTION}
-        return any(
-            named & names_of_product(product) and any(load in chain(operand)[-1:] for operand in product.operands[:2])
-            for product in fed_products(load, self.users)
-        )
+        named = self.function.instructions.keys()
+        return any(named & names_of_product(product) for product in wgmmas_of(load, self.users))
 
     def is_planned(self, load: Op) -> bool:
         """Whether all MMAs that use the loaded value are wgmma, and there is at least one."""

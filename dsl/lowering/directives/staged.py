@@ -288,9 +288,14 @@ def _shared_atom(
 
 
 def feeds_wgmma(load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether a wgmma reads the loaded value, directly or transposed, as its operand."""
+    """Whether a wgmma reads the loaded value as its operand."""
+    return bool(wgmmas_of(load, users))
+
+
+def wgmmas_of(load: Op, users: dict[Value, list[Op]]) -> list[Op]:
+    """Returns the wgmma MMAs that read the loaded value, directly or transposed, as their operand."""
     same = reached([load.result], lambda v: [r for user in users.get(v, ()) if keeps_bits(user) for r in user.results])
-    return any(is_operand(user, value) and is_wgmma(user) for value in same for user in users.get(value, ()))
+    return [op for value in same for op in users.get(value, ()) if is_operand(op, value) and is_wgmma(op)]
 
 
 def _box(b: Builder, each: Staged, start: int = 0) -> CopiedBox:

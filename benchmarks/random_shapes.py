@@ -3,13 +3,12 @@
     python3 benchmarks/random_shapes.py products --count 300 --types bf16,f16
     python3 benchmarks/random_shapes.py reductions --seed 5 --json reductions.json
     python3 benchmarks/random_shapes.py rows --seconds 120
-    python3 benchmarks/random_shapes.py convolutions --count 120
+    python3 benchmarks/random_shapes.py convolutions --count 30 --images 8,128
 
 "products" draws extents from 2^5 to 2^13, log-uniform, in multiples of 64, of 8, or any, with b, b.T or a.T.
 "reductions" draws sums, maxima and indices of maxima: of a vector, of rows, and along the first or middle axis, with up
 to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, and the gradients of all but the
-RMS. "convolutions" draws layers of eleven nets in bytes, with channels innermost and one or
-32 images.
+RMS. "convolutions" draws layers of eleven nets in bytes, with channels innermost and one or 32 images (`--images`).
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
@@ -97,7 +96,7 @@ def close(found: Any, wanted: Any, share: float) -> bool:
 # ---- products ----
 
 
-def product(source: random.Random, dtype: str, most: int) -> Case:
+def product(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
     import torch
 
     step = source.choice((64, 16, 16) if dtype in ("s8", "e4m3") else (64, 8, 1))
@@ -140,11 +139,11 @@ def product(source: random.Random, dtype: str, most: int) -> Case:
 WHAT = {"sum": {}, "amax": {"JOIN": "larger", "EMPTY": -math.inf}, "argmax": {}}
 
 
-def reduction(source: random.Random, dtype: str, most: int) -> Case:
+def reduction(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
     import torch
 
     what, form = source.choice(tuple(WHAT)), source.choice(("everything", "rows", "axis", "axis"))
-    total = log_uniform(source, 1, most)
+    total = log_uniform(source, 1, options.most)
     along = total if form == "everything" else log_uniform(source, 1, total)
     outer = source.choice((1.0, log_uniform(source, 1, total / along)))
     inner, outer = (total / along / outer, outer) if form == "axis" else (1.0, total / along)
@@ -203,11 +202,11 @@ ROWS = (
 )
 
 
-def row_wise(source: random.Random, dtype: str, most: int) -> Case:
+def row_wise(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
     import torch
 
     aten, what = torch.ops.aten, source.choice(ROWS)
-    total = log_uniform(source, 1 << 14, min(most, 1 << 28))
+    total = log_uniform(source, 1 << 14, min(options.most, 1 << 28))
     cols = int(log_uniform(source, 16, min(total, 1 << 17)))
     cols = max(8, cols // 8 * 8) if source.random() < 0.5 else cols
     rows = max(1, int(total / cols))
@@ -258,16 +257,14 @@ def row_wise(source: random.Random, dtype: str, most: int) -> Case:
 
 # ---- convolutions ----
 
-IMAGES = (1, 32)
 
-
-def convolution(source: random.Random, dtype: str, most: int) -> Case:
+def convolution(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
     import torch
     from peers import cudnn
 
     layers = [(net, layer) for net, layers in NETS.items() for layer in layers]
     net, (c, h, k, r, stride) = source.choice(layers)
-    shape = Shape(source.choice(IMAGES), c, h, k, r, stride)
+    shape = Shape(source.choice(options.images), c, h, k, r, stride)
     o = Operands(shape)
     y = torch.empty(shape.n, shape.p, shape.p, k, dtype=torch.int8, device="cuda")
     wanted = o.wanted(lambda v: v.clamp(min=0))
@@ -335,6 +332,10 @@ def summary(rows: list[Row]) -> Iterator[str]:
                 yield line
 
 
+def whole_numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
 def parser(description: str | None, count: int, most: int) -> argparse.ArgumentParser:
     """The options that say which shapes are drawn, with these defaults."""
     options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -344,6 +345,7 @@ def parser(description: str | None, count: int, most: int) -> argparse.ArgumentP
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--seconds", type=float, default=math.inf, help="start no other shape after this time")
     options.add_argument("--most", type=int, default=most, help="elements of a reduced array")
+    options.add_argument("--images", type=whole_numbers, default=[1, 32], help="images of a convolution")
     return options
 
 
@@ -358,7 +360,7 @@ def main() -> None:
         if time.perf_counter() - begun > chosen.seconds:
             break
         try:
-            case = make(source, source.choice(chosen.types or types), chosen.most)
+            case = make(source, source.choice(chosen.types or types), chosen)
         except LeftOut as reason:
             out.print(f"left out: {reason}")
             continue

@@ -160,7 +160,7 @@ def main() -> None:
     cases = []
     for _ in range(chosen.count):
         with suppress(LeftOut):
-            cases.append(make(source, source.choice(chosen.types or types), chosen.most))
+            cases.append(make(source, source.choice(chosen.types or types), chosen))
     compilers: dict[Any, Compiler] = {}
     listed, rows = [], list[Compared]()
     with ExitStack() as running:

@@ -261,8 +261,8 @@ class Swizzle(Takes):
 class Rows(Takes):
     """The parts of a layout, such as `vector [1, 8], lanes [1, 32]`. Each part is a word and a list."""
 
-    text = "vector […], lanes […], warps […]"
-    words = ("vector", "lanes", "warps", "contiguous", "register", "lane", "warp")
+    text = "vector […], lanes […], warps […][, blocks […]]"
+    words = ("vector", "lanes", "warps", "blocks", "contiguous", "register", "lane", "warp")
 
     def read(self, setting: Setting, evaluate: Numbers) -> Pin:
         parts = setting.parts or {}
@@ -414,9 +414,10 @@ _ROWS = (
         "values",
         Rows(),
         "How these values lie in registers (`vector`), lanes and warps. The lanes multiply to 32, the warps to "
-        "`warps`. Of a matrix product: `warps`, and how many elements of a thread are `contiguous`; the instruction "
-        "fixes the rest. `s.copy`: the threads of copies into `s`. Raw bases (`register`, `lane`, `warp`): the "
-        "coordinates by which each bit of those numbers moves, lowest first.",
+        "`warps`. `blocks [1, 4]`: four blocks of a cluster have a quarter of the columns each. Of a matrix product: "
+        "`warps`, and how many elements of a thread are `contiguous`; the instruction fixes the rest. `s.copy`: the "
+        "threads of copies into `s`. Raw bases (`register`, `lane`, `warp`): the coordinates by which each bit of "
+        "those numbers moves, lowest first.",
         "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]",
         "pins",
     ),

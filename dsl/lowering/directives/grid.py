@@ -30,7 +30,7 @@ both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -64,6 +64,8 @@ TILE = "tile"
 GROUPS = (1, 2, 4, 8, 16)
 MOST = 1024
 AT_ONCE = (0, 1, 2, 4)
+UNSEEN = "allocates", "checks", "meets", "exchanges"
+"""What an operation does without a visible effect, so that several blocks may do it."""
 ORDERS = {"ascending": False, "descending": True}
 
 
@@ -424,26 +426,27 @@ def _take_ranks(
             there = b.value("lt", number, tiles)
             found = there if found is None else b.value("and", found, there)
     if found is not None:
-        _check_effects(function)
-        _write_where(function, found)
+        write_where(function, found)
 
 
 def _check_effects(function: Function) -> None:
     """Raises TileError `schedule` if the kernel has a visible effect that no mask can disable, such as a print."""
     for op in walk(function.body):
         spec = op.spec
-        of_program = spec.control.flows or spec.control.ends or spec.orders or spec.allocates or spec.acts == "checks"
+        of_program = spec.control.flows or spec.control.ends or spec.orders or spec.acts in UNSEEN
         if spec.keep and not of_program:
             message = f"a block of a cluster that has no tile of its own would do '{op.name}', too"
             raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
 
 
-def _write_where(function: Function, there: Value) -> None:
-    """Adds the condition `there` to the mask of each access to a tensor that the kernel writes."""
+def write_where(function: Function, there: Value, accesses: Callable[[Op], bool] = by_threads) -> None:
+    """Adds the condition `there` to the mask of each of these accesses to a tensor that the kernel writes. Raises
+    TileError `schedule` if the kernel has an effect that no mask can disable."""
+    _check_effects(function)
     written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
     for block in blocks_of(function.body):
         for op in list(block.ops):
-            if not by_threads(op) or op.operands[0] not in written:
+            if not by_threads(op) or op.operands[0] not in written or not accesses(op):
                 continue
             b, before = Builder(located(function, op)), Block()
             mask, offset = operand(op, "mask"), operand(op, "offset")

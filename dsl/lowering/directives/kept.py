@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from dsl.lowering.directives.cluster_tiles import sharing_blocks
 from dsl.lowering.directives.rows import AnyRows
 from dsl.lowering.directives.tma import TMA
 from dsl.lowering.directives.wide import Wide, WideRegion, WideSubject, slices
@@ -87,7 +88,7 @@ def kept_of(
         if value.dtype is INDEX:
             message = f"'{name}' is an index, which has no type in memory"
             raise TileError("schedule", place, message, f"recompute {name}")
-        size = tile_bytes(value)
+        size = tile_bytes(value) // sharing_blocks(region)
         if size > room:
             message = f"'{name}' cannot be staged: it has {size} bytes, and {max(room, 0)} of shared memory are left"
             raise TileError("shared", place, message, f"stage {name}: registers")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dsl.lowering.directives.cluster_tiles import check_divided, sharing_blocks
 from dsl.lowering.directives.kept import Kept, kept_of, words_of
 from dsl.lowering.directives.phases import LoopOfParts, StaticParts
 from dsl.lowering.directives.rows import AnyRows
@@ -60,6 +61,7 @@ def loop(function: Function, target: Target) -> None:
             in_parts(region, part, way, kept)
     _odd_ones(function)
     _check_extents(function)
+    check_divided(function)
     unstage(function, staged)  # done here: the pass `stage` must not process these names again
 
 
@@ -149,7 +151,8 @@ def way_of(
     if region.extent % part:
         message = f"{region.extent} elements are no multiple of {part}"
         raise about.refused(message, "a power of two that divides the extent")
-    ways: dict[str, bool | None] = {} if region.extent & (region.extent - 1) else {"whole": None}
+    may_stay = sharing_blocks(region) == 1 and not region.extent & (region.extent - 1)
+    ways: dict[str, bool | None] = {"whole": None} if may_stay else {}
     for each in (False, True):
         wrong = out_of_order(region, each, [k.value for k in kept])
         if wrong is None:

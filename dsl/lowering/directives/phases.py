@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.cluster_tiles import first_block, parts_of_block
 from dsl.lowering.directives.joins import joined
 from dsl.lowering.directives.kept import Kept, places_of
 from dsl.lowering.directives.part_maker import PartMaker
@@ -20,10 +22,11 @@ from dsl.lowering.directives.staged import copy, shared_tile, taken_names
 from dsl.lowering.directives.wide import Wide, WidePhase, WideRegion, made_in, slices, starts_with, tiles_of
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Op, Value, replace_uses, walk
-from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
+from dsl.lowering.ir.types import I1, INDEX, U8, SharedType, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import writes
+from dsl.lowering.ops.threads import word_bytes
 from dsl.lowering.plan.tile_loads import is_load
 from dsl.lowering.shared.atoms import offsets_within
 
@@ -43,13 +46,15 @@ class PhaseMaker(PartMaker):
     def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
         loc = region.about.loc or located(region.function, region.block.ops[0])
         super().__init__(Builder(loc, facts_now(region.function)), part)
-        self.region, self.count = region, region.extent // part
+        self.region, (self.blocks, self.count) = region, parts_of_block(region, part)
         self.made: dict[Value, Value] = {}  # maps a result of a reduction to its new value
+        self.is_first = first_block(region.function)
         self.stage = self.origin
         self.aligned = aligned
         self.row_parts: RowParts | None = None
         self.row_part: RowPart | None = None
         self.edges: dict[Wide, Value] = {}  # maps a tile to its part for the edges of rows
+        self.allocated, self.taken = Block(), taken_names(region.function.body)
 
     def run(self) -> None:
         for step in self.region.steps:
@@ -59,25 +64,34 @@ class PhaseMaker(PartMaker):
                 self.phase(step)
         self.region.block.ops = self.b.block.ops
         replace_uses(self.region.function.body, self.made)
+        self.region.function.body.ops[:0] = self.allocated.ops
+
+    @property
+    def rank(self) -> Value:
+        """The number of this block among those that compute the tiles together."""
+        return self.b.value("cluster_rank", axis=0, blocks=self.blocks, apart=1)
 
     def phase(self, phase: WidePhase) -> None:
         """Builds one phase: all operations between two reductions."""
         raise NotImplementedError
 
     def begin(self, stage: Value, memo: dict[Wide, Value]) -> None:
-        """Makes part number `stage` the current part. `memo` contains the values of that part that are already
-        computed."""
-        self.stage, self.memo = stage, memo
+        """Makes part number `stage` of this block the current part. `memo` contains the values of that part that are
+        already computed."""
+        self.stage, self.memo, number = stage, memo, stage
+        if self.blocks > 1:
+            number = self.b.value("add", self.b.value("mul", stage, self.b.index(self.blocks)), self.rank)
         if self.aligned is None:
-            self.origin = self.b.value("mul", stage, self.b.index(self.part))
+            self.origin = self.b.value("mul", number, self.b.index(self.part))
         else:
-            self.know(self.lie().body(stage))
+            self.know(self.lie().body(number))
 
     def lie(self) -> RowParts:
         """Returns the positions of the parts in unaligned rows."""
         assert self.aligned is not None
         if self.row_parts is None:  # built once, before the first part: all parts share it
-            self.row_parts = RowParts(self.b, self.aligned, self.part, self.region.function.threads)
+            has_edges = None if self.blocks == 1 else self.b.value("eq", self.rank, self.b.index(0))
+            self.row_parts = RowParts(self.b, self.aligned, self.part, self.region.function.threads, has_edges)
             self.rows = self.aligned.rows
         return self.row_parts
 
@@ -97,7 +111,11 @@ class PhaseMaker(PartMaker):
         # Only the last parts have positions without a column. These parts are unrolled after a loop at run time, so
         # their stage is a constant.
         stage = constant_of(self.stage)
-        return not self.named or (stage is not None and int(stage) >= self.count - self.aligned.tail(self.part))
+        return not self.named or (stage is not None and int(stage) >= self.count - self.tail())
+
+    def tail(self) -> int:
+        """Returns the number of parts at the end of each block's parts that may have positions without a column."""
+        return 0 if self.aligned is None else -(-self.aligned.tail(self.part) // self.blocks)
 
     def left_out(self, sink: Op, before: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
         """Adds a part to the accumulators `before`, but skips positions that have no column. Returns the new
@@ -133,6 +151,8 @@ class PhaseMaker(PartMaker):
             return [self.sink(sink, []) for sink in phase.sinks]
 
     def now(self, value: Value) -> Value:
+        if value is self.is_first:  # each block stores its own parts
+            return self.b.constant(True, I1)
         return self.made.get(value, value)
 
     def joined(self, sink: Op, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
@@ -173,8 +193,18 @@ class PhaseMaker(PartMaker):
                 here = self.lie().both_edges().here
                 accumulators = self.where(self.b.reshape(here, accumulators[0].shape), accumulators, body)
         made = self.joined_along(sink, accumulators, sink.attrs["axis"])
+        if self.blocks > 1:
+            made = self.joined_along(sink, self.of_all_blocks(made), 0)
         for new, old in zip(made, sink.results, strict=True):
             self.made[old] = new.stands_for(old)
+
+    def of_all_blocks(self, values: Sequence[Value]) -> list[Value]:
+        """Exchanges the results of a reduction among the blocks of the cluster. The blocks' results are along a new
+        first axis."""
+        size = sum(prod(value.tile.shape) for value in values) * word_bytes(values)
+        with self.b.region(self.allocated):
+            tile = shared_tile(self.b, "exchanged", self.taken, SharedType((self.blocks, size), U8), remote=True)
+        return self.b.op("cluster_gather", [tile, *values], blocks=self.blocks).results
 
     def gathered(self, sink: Op, accumulators: Sequence[Value]) -> list[Value]:
         """Combines the elements of a row that are in one lane. The accumulators of body and edges then have the same
@@ -225,14 +255,12 @@ class LoopOfParts(PhaseMaker):
         self.tiles: dict[Value, Value] = {}  # maps a kept value to its shared tile, which has a stage for each part
 
     def run(self) -> None:
-        allocated, taken = Block(), taken_names(self.region.function.body)
-        with self.b.region(allocated):
+        with self.b.region(self.allocated):
             for each in self.kept.values():
                 self.rows = None if self.aligned is None else self.aligned.rows
                 type = SharedType((self.count, *self.shape(each.value, each.axis)), each.value.dtype)
-                self.tiles[each.value] = shared_tile(self.b, f"s{each.name}", taken, type)
+                self.tiles[each.value] = shared_tile(self.b, f"s{each.name}", self.taken, type)
         super().run()
-        self.region.function.body.ops[:0] = allocated.ops
 
     def of(self, value: Value, axis: int) -> Value:
         """Returns the current part of the tile `value`. Loads the part from shared memory if it is there, otherwise
@@ -335,7 +363,7 @@ class LoopOfParts(PhaseMaker):
         if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
             starts, first = self.iteration(phase, loads, [self.b.index(0)], starts), 1
         kept = any(sink.results and sink not in self.aligned.leave for sink in phase.sinks) if self.aligned else False
-        apart = self.aligned.tail(self.part) if self.aligned is not None and kept else 0
+        apart = self.tail() if kept else 0
         last = first + max(0, self.count - apart - first) // together * together
         body = Block([Value(TileType((), INDEX)), *(Value(v.type) for each in starts for v in each)])
         with self.b.region(body):

@@ -242,10 +242,10 @@ class RowPart:
 
 class RowParts:
     """Computes the columns and offsets of each part of the rows. Values that are constant along a row have the shape
-    `rows` x 1, or are scalars."""
+    `rows` x 1, or are scalars. If `has_edges` is given, this block has the edges only where the flag is true."""
 
-    def __init__(self, b: Builder, of: AnyRows, part: int, threads: int):
-        self.b, self.of, self.part = b, of, part
+    def __init__(self, b: Builder, of: AnyRows, part: int, threads: int, has_edges: Value | None = None):
+        self.b, self.of, self.part, self.has_edges = b, of, part, has_edges
         self.one = (*of.rows, 1) if of.rows else ()
         step = self.number(of.step)
         self.extent = self.number(of.region.extent)
@@ -304,10 +304,14 @@ class RowParts:
         own = b.value("lt", column, b.value("select", before, wide(self.head), wide(self.end)))
         if self.edges > 2 * step:
             own = b.value("and", own, b.value("lt", at, wide(b.index(2 * step))))
+        if self.has_edges is not None:
+            own = b.value("and", own, wide(self.has_edges))
         edge = b.value("select", before, wide(self.head), wide(self.aside))
         free = b.value("sub", at, edge)  # numbers the free positions from 0
         left = b.value("sub", self.idle, self.aside)
         more = b.value("and", b.value("lt", free, wide(left)), b.value("lt", at, wide(b.index(2 * step))))
+        if self.has_edges is not None:
+            more = b.value("and", more, wide(self.has_edges))
         last = b.value("add", free, wide(b.value("sub", self.extent, left)))
         rest = b.value("select", more, last, none)
         offset = b.value("add", wide(self.start), column)

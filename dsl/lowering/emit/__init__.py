@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsl.lowering.emit import (  # noqa: F401 (the rules)
+    clusters,
     control,
     elementwise,
     marks,

@@ -69,7 +69,7 @@ DTYPES = {
         DType("index", 32, "index", "i32"),
     )
 }
-I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
+I1, U8, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "u8", "s32", "s64", "u32", "u64"))
 F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
 
 

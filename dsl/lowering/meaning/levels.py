@@ -23,7 +23,16 @@ from dsl.lowering.ir.types import DType, TileType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.formats import as_float, from_fp8, least, load, unit
 from dsl.lowering.meaning.matrix import elements_of
-from dsl.lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of, blocks_of, carried_blocks
+from dsl.lowering.meaning.run import (
+    MeaningMemory,
+    Outside,
+    Run,
+    Undecided,
+    Watch,
+    arguments_of,
+    blocks_of,
+    carried_blocks,
+)
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.matrix import factors_of
 from dsl.lowering.passes import Pass, passes_of
@@ -150,6 +159,12 @@ class LevelComparison:
         self.known = None if self.before is None else self.before.traces.get(block)
         self.counts: defaultdict[Value, int] = defaultdict(int)
 
+    def apart(self, run: Run, block: Block) -> Watch:
+        """Returns the function `watch` for a run whose differences are not reported."""
+        other = LevelComparison(self.before)
+        other.begin(run, block)
+        return other.watch
+
     def watch(self, value: Value, made: Array) -> Array:
         """Compares a value with the previous level. Returns the value with which the run continues: the previous one
         for a sum that differs only by rounding, otherwise `made`."""
@@ -252,6 +267,7 @@ def run_level(
     """Runs `blocks` on copies of the arguments, and returns the results. May raise Undecided or Outside."""
     arguments = arguments_of(function, given, watched)
     run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
+    run.watch_of = None if comparison is None else comparison.apart
     for block in blocks:
         if comparison is not None:
             comparison.begin(run, block)

@@ -7,7 +7,8 @@ An operation is executed for all elements of its tiles at once, regardless of la
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -64,6 +65,18 @@ class MeaningMemory:
         self.data[at] = values
 
 
+class _Borrowed(MeaningMemory):
+    """A memory that is copied before the first write."""
+
+    __slots__ = ("is_copied",)
+    is_copied: bool
+
+    def write(self, at: np.ndarray, values: np.ndarray) -> None:
+        if not hasattr(self, "is_copied"):
+            self.data, self.is_copied = self.data.copy(), True
+        self.data[at] = values
+
+
 @dataclass(slots=True)
 class MeaningArguments:
     """The arguments of a launch.
@@ -86,13 +99,25 @@ Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
 """Maps each iteration of a pipeline to its copies: (memory, indices, data, whether the tile is a resident operand)."""
 
 
+class _Reached(Exception):
+    """Raised by a run that only computes what a block gives to an exchange."""
+
+    def __init__(self, values: list[Array]):
+        super().__init__()
+        self.values = values
+
+
 class Run:
     """Runs the blocks of a kernel, one after another.
+
+    The blocks of a cluster may exchange values. The first block that needs the values of the others runs these, too, up
+    to the exchange.
 
     `active`: flags for the elements that execute the current branch or loop, in row-major order. None if all do.
     `noise`: a random generator for results that the language does not define exactly, such as approximations and sums
         in any order.
     `inexact`: True if the run has computed a result that the language does not define exactly.
+    `watch_of`: returns the function `watch` for a run of another block of the cluster up to an exchange.
     """
 
     def __init__(
@@ -109,7 +134,10 @@ class Run:
         self.watch, self.noise = watch, noise
         self.contracts = function.word("contract") == "fast"
         self.inexact = self.contracts
+        self.watch_of: Callable[[Run, tuple[int, int, int]], Watch] | None = None
         self.failed: set[int] = set()
+        self.exchanged: dict[tuple[int, int, int], list[list[list[Array]]]] = {}  # by the cluster's first block
+        self.stops_at: int | None = None
         for each in function.workspaces:
             # Unwritten memory contains 0xA5 instead of zeros, so that values read from it are conspicuous.
             count, kind = each.each * prod(self.grid), stored(each.dtype)
@@ -131,6 +159,7 @@ class Run:
         self.filled: dict[tuple[Value, int], Filled] = {}
         self.tiles: dict[Value, MeaningMemory] = {}
         self.bytes: np.ndarray | None = None
+        self.exchanges = 0
 
     def __getitem__(self, value: Value) -> Array:
         return self.values.get(value)
@@ -169,6 +198,33 @@ class Run:
         finally:
             self.joining -= 1
             self.active = around
+
+    def exchange(self, values: list[Array], blocks: int) -> list[list[Array]]:
+        """Returns the `values` of this block, and those that the other blocks of its cluster give to the same
+        exchange, in the order of their ranks."""
+        number, self.exchanges = self.exchanges, self.exchanges + 1
+        if number == self.stops_at:
+            raise _Reached(values)
+        x, y, z = self.block
+        cluster = [(x - x % blocks + rank, y, z) for rank in range(blocks)]
+        known = self.exchanged.setdefault(cluster[0], [])
+        if number == len(known):
+            known.append([values if each == self.block else self._given(each, number) for each in cluster])
+        return known[number]
+
+    def _given(self, block: tuple[int, int, int], number: int) -> list[Array]:
+        """Returns the values that another block gives to exchange `number`."""
+        known, probe = self.arguments, copy(self)
+        probe.stops_at, probe.watch, probe.failed = number, None, set()
+        borrowed = {value: _Borrowed(each.data, each.size, each.order) for value, each in known.memories.items()}
+        probe.arguments = replace(known, memories=dict[Value, MeaningMemory](borrowed))
+        if self.watch_of is not None:
+            probe.watch = self.watch_of(probe, block)
+        try:
+            probe.do(block)
+        except _Reached as reached:
+            return reached.values
+        raise Undecided(self.function.body.ops[-1], f"block {block} does not take part in an exchange of its cluster")
 
     def active_for(self, size: int) -> np.ndarray | None:
         """Returns flags for the active elements of a tile of `size` elements, or None if all are active. A scalar is
@@ -334,5 +390,7 @@ def blocks_of(grid: Sequence[int], most: int | None = None) -> list[tuple[int, i
 
 
 def carried_blocks(function: Function, grid: Sequence[int], most: int | None) -> list[tuple[int, int, int]]:
-    """Returns the first `most` blocks of a grid, or all blocks if they communicate through workspaces."""
-    return blocks_of(grid, None if function.workspaces else most)
+    """Returns the first `most` blocks of a grid, rounded up to whole clusters, or all blocks if they communicate by
+    workspaces."""
+    size = function.blocks_of_cluster
+    return blocks_of(grid, None if function.workspaces or most is None else -(-most // size) * size)

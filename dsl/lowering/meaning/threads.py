@@ -1,4 +1,4 @@
-"""Reference semantics of reductions and scans along an axis, shuffles and votes.
+"""Reference semantics of reductions and scans along an axis, shuffles, votes, and exchanges between blocks.
 
 In a kernel, the layout determines the order in which elements are combined. The reference semantics always combine the
 two halves of a tile, then the halves of the result, and so on. A partial reduction is the only operation whose result
@@ -166,3 +166,13 @@ def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
 def _convert_layout(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """Returns the same elements, because layouts do not change values."""
     return [x[0]]
+
+
+@meaning("cluster_arrive")
+def _cluster_arrive(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    return []
+
+
+@meaning("cluster_gather")
+def _cluster_gather(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    return [np.stack(each) for each in zip(*run.exchange(x[1:], op.attrs["blocks"]), strict=True)]

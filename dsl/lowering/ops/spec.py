@@ -251,7 +251,9 @@ class ElementFacts:
         return self.kind in ("number", "equal")
 
 
-Acts = Literal["", "allocates", "checks", "records", "prints", "synchronizes", "awaits", "meets", "runs text"]
+Acts = Literal[
+    "", "allocates", "checks", "records", "prints", "synchronizes", "awaits", "meets", "exchanges", "runs text"
+]
 
 
 @dataclass(frozen=True)
@@ -272,8 +274,9 @@ class OpSpec:
         attributes, `becomes` is a function of the operation.
     `acts`: an effect other than a memory access. An operation with `acts` is never removed or merged. It "allocates" a
         shared tile, "checks" a condition, "records" the time for a timeline, "prints", "synchronizes" threads or
-        accesses, or "awaits" wgmma products. "meets" means that all lanes of a warp must execute the operation
-        together. "runs text" means that the operation is inline PTX with unknown effects.
+        accesses, or "awaits" wgmma products. It "exchanges" values with the other blocks of a cluster, or prepares for
+        that. "meets" means that all lanes of a warp must execute the operation together. "runs text" means that the
+        operation is inline PTX with unknown effects.
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""Declares operations between the threads of a warp or a block: reductions, scans, shuffles, votes, layout
-conversions."""
+"""Declares operations between the threads of a warp, a block or a cluster: reductions, scans, shuffles, votes, layout
+conversions, and the exchange between the blocks of a cluster."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.targets import WARP
-from dsl.lowering.ir.types import I1, TileType, Type
+from dsl.lowering.ir.types import I1, INDEX, TileType, Type
 from dsl.lowering.known.facts import Analysis, Facts
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops.placing import Placed, Placing, alike, in_one, plain
-from dsl.lowering.ops.shapes import axis_of, stacked
-from dsl.lowering.ops.spec import Algebra, Control, ElementFacts, Mismatch, Placement, row, same_types
+from dsl.lowering.ops.shapes import axis_of, in_registers, stacked
+from dsl.lowering.ops.spec import Algebra, Control, ElementFacts, Mismatch, Placement, nothing, row, same_types
 
 
 def _infer_reduce(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -45,6 +45,15 @@ def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     if any(o.shape != operands[0].shape for o in operands):
         raise Mismatch("tiles of different shapes are scanned together")
     return same_types(operands, attrs)
+
+
+def word_bytes(values: Sequence[Value]) -> int:
+    """Returns the number of bytes of the words in which blocks exchange the elements of these tiles: 4 or 8."""
+    return 8 if any(value.dtype is INDEX or value.dtype.bits > 32 for value in values) else 4
+
+
+def _infer_gather(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    return [TileType((attrs["blocks"], *o.tile.shape), o.dtype) for o in operands[1:]]
 
 
 def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -121,6 +130,26 @@ def _place_scan(a: Placing, op: Op) -> Placed:
     return in_one(op, _scan_layout(op.operands[0].tile.shape, axis, a.warps))
 
 
+def _spread_gather(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
+    pairs = list(zip(op.operands[1:], op.results, strict=True))
+    back = [(o, layout.drop(0)) for o, r in pairs if r is value and o.tile.shape and in_registers(layout, 0)]
+    return back + [(r, stacked(layout, op.attrs["blocks"], 0)) for o, r in pairs if o is value]
+
+
+def _place_gather(a: Placing, op: Op) -> Placed:
+    """Each thread gets the elements of all blocks that it has of its own block."""
+    own: list[Layout | None] = [None]
+    lying: list[Layout | None] = []
+    for value in op.operands[1:]:
+        shape = value.tile.shape
+        layout = a.chosen(value) if shape else Layout.of_one((), a.warps)
+        if layout is None or not layout.has_plain_copies:
+            layout = Layout.default(shape, a.warps)
+        own.append(layout if shape else None)
+        lying.append(stacked(layout, op.attrs["blocks"], 0))
+    return own, lying
+
+
 def _place_vote(a: Placing, op: Op) -> Placed:
     """Chooses a layout in which a warp holds 32 neighbours. For a ballot, lane i must hold the i-th neighbour, because
     its flag becomes bit i of the result."""
@@ -183,3 +212,11 @@ row(
     placement=Placement(anywhere=False, exchange=lambda a, op: a.convert(op),
                         picks=lambda op, source, result: source.registers_of(result)),
 )  # fmt: skip
+# The blocks of a cluster exchange tiles: element [b, …] of a result is element […] of the operand in block b. The first
+# operand is a shared tile of bytes for the operands of all blocks. A cluster's first exchange waits until all blocks
+# have arrived at `cluster_arrive`, because a block must run before others may write its shared memory.
+row(
+    "cluster_gather", (2, None), _infer_gather, "blocks", operands="shared tile", acts="exchanges",
+    placement=Placement(_spread_gather, place=_place_gather),
+)  # fmt: skip
+row("cluster_arrive", 0, nothing, acts="exchanges")

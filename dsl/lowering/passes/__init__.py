@@ -12,6 +12,7 @@ from functools import lru_cache
 from dsl.lowering.building.verify import Known, Malformed, verify
 from dsl.lowering.directives import (
     align,
+    cluster_tiles,
     grid,
     loop,
     peel,
@@ -114,9 +115,11 @@ PASSES = (
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("precompute", on_function(precompute.precompute), reads=("precompute",)),
     Pass("subtile", on_function(subtile.subtile), reads=("subtile",)),
+    # Before the directives that compute tiles in parts: each block of a cluster computes some of the parts.
+    Pass("cluster_tiles", cluster_tiles.cluster_tiles, reads=("layout",), may_go=False, deals=cluster_tiles.may_deal),
     Pass("align", align.align, reads=("align", "loop", "stage")),
     # Cannot be left out: the pass divides tiles into static parts if their extents are not powers of two.
-    Pass("loop", loop.loop, reads=("loop",), may_go=False),
+    Pass("loop", loop.loop, reads=("loop", "layout"), may_go=False),
     # After `subtile`, since each subtile is a matrix product of its own. Before `stage`, which depends on how operands
     # are laid out.
     Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from math import prod
 
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.known.affine import AffineOffsets
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import parting
@@ -56,6 +56,9 @@ class Lifetimes:
         self.unordered = [0] * len(self.tiles)
         self.needs: dict[Op, dict[int, int]] = {}
         if len(self.tiles) > 1:
+            for op in self.tiles:
+                if op.attrs.get("remote"):
+                    self.keep_apart(op.result)
             self.forward(function.body, _State(), False)
             self.backward(function.body, 0)
             for sets in (self.apart, self.unordered):
@@ -119,7 +122,12 @@ class Lifetimes:
         time."""
         mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.access.touches)}
         for tile in mine & self.number.keys():  # the producer may read tensors, too
-            self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])
+            self.keep_apart(tile)
+
+    def keep_apart(self, tile: Value) -> None:
+        """Forbids that a tile shares bytes with any other tile."""
+        number = self.number[tile]
+        self.apart[number] |= (1 << len(self.tiles)) - 1 & ~(1 << number)
 
     def loop(self, op: Op, state: _State, divided: bool) -> _State:
         while True:  # until the state stops growing

@@ -1,0 +1,141 @@
+"""`layout v: …, blocks [1, 4]`: the blocks of a cluster compute tile v together, and all values that depend on it.
+
+    v = load x[r, 0 : 4096]           v = load x[r, the columns of this block]
+    top = max(v)                →     top = max(cluster_gather(max(v)))
+    y[r, 0 : 4096] = v - top          y[r, the columns of this block] = v - top
+
+The tile is computed in parts (`loop.py`), and the blocks take turns: block b of four computes the parts b, b + 4, b +
+8, … Without a `loop` line, each block has one part. A reduction along the axis first reduces the parts of each block.
+The blocks exchange the results by distributed shared memory, and each of them combines all results, in the same order.
+If rows are unaligned, the first block also computes their edges.
+
+The first block of a cluster does everything else that is visible, such as storing a sum of the tile. The grid's first
+axis becomes 4 times as long, and `block(0)` is the number of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.grid import replace_grid, write_where
+from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.subjects import named_tiles
+from dsl.lowering.directives.wide import WideRegion, WideSubject
+from dsl.lowering.ir.function import Block, Function, Value, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.schedule import Pin, extents_of
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ops.memory import writes
+
+CLUSTERS = 90
+"""The architecture from which on devices have clusters of blocks."""
+
+
+def divided(function: Function) -> dict[str, tuple[Pin, tuple[int, ...]]]:
+    """Maps each value that several blocks compute together to its `layout` line and the number of blocks along each
+    axis."""
+    pins = {name: pin for name, pin in function.pins.items() if "blocks" in pin.parts}
+    found = {name: (pin, extents_of(pin, "blocks", len(pin.parts["blocks"]))) for name, pin in pins.items()}
+    return {name: each for name, each in found.items() if prod(each[1]) > 1}
+
+
+def may_deal(function: Function) -> bool:
+    """Whether several blocks compute one tile together. If so, `dsl verify` compares the results of all blocks."""
+    return bool(divided(function))
+
+
+def cluster_tiles(function: Function, target: Target) -> None:
+    """Lets each cluster compute what a block computes. All blocks of a cluster then do the same, but only the first one
+    writes to tensors, until the tiles are computed in parts. Raises TileError `target` or `schedule` if blocks cannot
+    compute a tile together."""
+    counts = set()
+    for name, (pin, blocks) in divided(function).items():
+        if target.number < CLUSTERS:
+            message = f"{target.arch} has no clusters of blocks: they need sm_{CLUSTERS}"
+            raise TileError("target", pin.loc, message, "blocks of 1 along each axis")
+        if function.blocks_of_cluster > 1 or function.deals:
+            message = f"the blocks of a cluster compute '{name}' together, so they cannot share the grid's tiles, too"
+            raise TileError("schedule", pin.loc, message, "no 'cluster', 'persistent' or 'split' line")
+        axes = [axis for axis, count in enumerate(blocks) if count > 1]
+        counts.add(prod(blocks))
+        if len(axes) > 1 or len(counts) > 1:
+            message = f"'{name}' is divided among blocks along {len(axes)} axes"
+            raise TileError("layout", pin.loc, message, "the same number along one axis for all tiles")
+        _add_parts(function, name, pin, axes[0], counts)
+    if counts:
+        _form_clusters(function, counts.pop())
+
+
+def _add_parts(function: Function, name: str, pin: Pin, axis: int, counts: set[int]) -> None:
+    """Adds a `loop` line for a tile without one: a part for each block."""
+    tiles, lines = named_tiles(function, name), dict(function.by_subject("loop", tuple))
+    if tiles and name not in lines:
+        extent = tiles[0].shape[axis] if axis < len(tiles[0].shape) else 1
+        lines[name] = axis, max(1, extent // max(counts)), True
+        function.attrs["loop"] = dict(lines)
+        function.lines["loop", name] = pin.loc
+
+
+def _form_clusters(function: Function, count: int) -> None:
+    b, head = Builder(located(function, function.body.ops[0])), Block()
+    with b.region(head):
+        b.op("cluster_arrive")
+        is_first = b.value("eq", b.value("cluster_rank", axis=0, blocks=count, apart=1), b.index(0))
+        number = b.value("cluster_id", axis=0, blocks=count)
+        size = b.value("floordiv", b.value("grid_size", axis=0), b.index(count))
+    write_where(function, is_first, writes)
+    replace_grid(function, {0: number}, {0: size})
+    function.body.ops[:0] = head.ops
+    function.grid[0] = ["*", function.grid[0], count]
+    function.attrs["cluster"] = (count, 1)
+    function.deals += 1
+
+
+def first_block(function: Function) -> Value | None:
+    """Returns the flag that is true in the first block of a cluster whose blocks compute tiles together, if any."""
+    if not divided(function):
+        return None
+    ranks = {op.result for op in function.body.ops if op.spec.elements.of_grid == "rank"}
+    return next((op.result for op in function.body.ops if op.results and ranks.intersection(op.operands)), None)
+
+
+def sharing_blocks(region: WideRegion) -> int:
+    """Returns the number of blocks that compute the tiles of a region together."""
+    return max((count for count, _ in _counts(region)), default=1)
+
+
+def _counts(region: WideRegion) -> Iterator[tuple[int, WideSubject]]:
+    known = divided(region.function)
+    for value, axis in region.axes.items():
+        if value.name in known:
+            pin, blocks = known[value.name]
+            yield blocks[axis] if axis < len(blocks) else 1, WideSubject(value.name, axis, pin.loc)
+
+
+def parts_of_block(region: WideRegion, part: int) -> tuple[int, int]:
+    """Returns the number of blocks that compute the tiles of a region together, and the number of parts of each block.
+    Raises TileError `schedule` if the region is no part of the kernel's straight code, if its `layout` lines name
+    different numbers of blocks, or if the blocks cannot share the parts equally."""
+    parts, counts = region.extent // part, dict(_counts(region))
+    if not counts:
+        return 1, parts
+    (count, about), *others = counts.items()
+    if others:
+        raise about.refused(f"{count} and {others[0][0]} blocks share it", "the same number for all of its values")
+    if count > 1 and region.block is not region.function.body:
+        raise about.refused("it stands in a loop or a branch, and blocks exchange values", "blocks of 1")
+    if parts % count:
+        message = f"{count} blocks cannot share {parts} parts of {part} elements equally"
+        raise about.refused(message, f"an extent that is a multiple of {part * count}")
+    return count, parts // count
+
+
+def check_divided(function: Function) -> None:
+    """Raises TileError `schedule` for a `layout` line with `blocks` whose tile is not computed in parts."""
+    ranks = [op for op in walk(function.body) if op.spec.elements.of_grid == "rank"]
+    for name, (pin, blocks) in divided(function).items():
+        if len(ranks) < 2:
+            message = f"'{name}' cannot be divided among {prod(blocks)} blocks: it is not computed in parts"
+            raise TileError("schedule", pin.loc, message, "a tile that is loaded, stored or reduced along this axis")

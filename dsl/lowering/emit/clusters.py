@@ -36,23 +36,23 @@ def _gather(w: Writer, op: Op) -> None:
     own = w.head.once(f"add i32 {base}, {w.head.once(f'mul i32 {rank}, {size}')}")
     if op is _exchanges(w)[0]:
         w.template(WAIT, [], op)
-    slots, bits = list(_slots(w, op)), 8 * word_bytes(op.operands[1:])
-    for slot in slots:
-        writers, peers = slot.writers(w, blocks)
-        for register, element in enumerate(w.registers[slot.value]):
-            address, word = slot.address(w, own, register), _into_word(w, element, slot.value.dtype, bits)
+    parts, bits = list(_parts(w, op)), 8 * word_bytes(op.operands[1:])
+    for part in parts:
+        writers, peers = part.writers(w, blocks)
+        for register, element in enumerate(w.registers[part.value]):
+            address, word = part.address(w, own, register), _into_word(w, element, part.value.dtype, bits)
             for peer in peers:
                 (there,) = w.template("mapa.shared::cluster.u32", [address, peer], op)
                 w.template(f"@st.shared::cluster.b{bits}", [there, word, writers], op)
     w.template("barrier.cluster.arrive.release.aligned", [], op)
     w.template(WAIT, [], op)
-    for slot, result in zip(slots, op.results, strict=True):
-        span, made = BasisSpan(slot.layout.register), list[str]()
+    for part, result in zip(parts, op.results, strict=True):
+        span, made = BasisSpan(part.layout.register), list[str]()
         for coordinate in layout_of(result).offsets:
-            block, place = divmod(coordinate, prod(slot.layout.shape))
+            block, place = divmod(coordinate, prod(part.layout.shape))
             found = span.solve(place)
             assert found is not None
-            address = w.let(f"add i32 {slot.address(w, base, found)}, {block * size}")
+            address = w.let(f"add i32 {part.address(w, base, found)}, {block * size}")
             (word,) = w.template(f"ld.shared.b{bits}", [address], op)
             made.append(_from_word(w, word, result.dtype, bits))
         w.registers[result] = made
@@ -63,7 +63,7 @@ def _exchanges(w: Writer) -> list[Op]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
+class _Words:
     """The place of a value's elements in the part of a block, from byte `start` on. An element has `bytes` bytes. Each
     thread's elements are neighbours. Threads with equal elements share them."""
 
@@ -91,11 +91,11 @@ class _Slot:
         return flag, [w.head.once(f"add i32 {peer}, {first}") for first in range(0, blocks, step)]
 
 
-def _slots(w: Writer, op: Op) -> Iterator[_Slot]:
+def _parts(w: Writer, op: Op) -> Iterator[_Words]:
     start, size = 0, word_bytes(op.operands[1:])
     for value in op.operands[1:]:
         layout = value.tile.layout or Layout.of_one((), w.function.warps)
-        yield _Slot(value, layout, start, size)
+        yield _Words(value, layout, start, size)
         start += prod(layout.shape) * size
 
 

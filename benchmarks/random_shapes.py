@@ -4,15 +4,19 @@
     python3 benchmarks/random_shapes.py reductions --seed 5 --json reductions.json
     python3 benchmarks/random_shapes.py rows --seconds 120
     python3 benchmarks/random_shapes.py convolutions --count 30 --images 8,128
+    python3 benchmarks/random_shapes.py kinds --types bf16
 
 "products" draws extents from 2^5 to 2^13, log-uniform, in multiples of 64, of 8, or any, with b, b.T or a.T.
 "reductions" draws sums, maxima and indices of maxima: of a vector, of rows, and along the first or middle axis, with up
 to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, and the gradients of all but the
 RMS. "convolutions" draws layers of eleven nets in bytes, with channels innermost and one or 32 images (`--images`).
+"kinds" draws the products of matmul_kinds.py: in bf16 with groups, in e4m3 with scales, in f16 with weights of four
+bits.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
-cuDNN as their peer. The summary has the geometric means of the peers' times divided by ours, and the slowest shapes.
+cuDNN as their peer. If cuBLAS refuses a shape with scales, it multiplies without scales. The summary has the geometric
+means of the peers' times divided by ours, and the slowest shapes.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from harness.rows import OURS, Row
 from harness.table import console, constants
 from harness.timing import copy_of
 from int8_conv_shapes import NETS, Operands, Shape
+from matmul_kinds import BENCHMARKS, without_scales
 
 import dsl
 from dsl.runtime import device_facts
@@ -284,8 +289,45 @@ def convolution(source: random.Random, dtype: str, options: argparse.Namespace) 
     )
 
 
+# ---- products with groups, scales or packed weights ----
+
+KINDS = {"bf16": "grouped", "e4m3": "scaled", "f16": "w4"}
+
+
+def kind(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    name, step = KINDS[dtype], 128
+    if name == "grouped":
+        step = source.choice((128, 8))
+    shape = {"m": int(log_uniform(source, 1, 8193))}
+    shape |= {extent: int(log_uniform(source, max(step, 64), 8192)) // step * step for extent in "nk"}
+    if name == "grouped":
+        groups = int(log_uniform(source, 1, 65))
+        shape["g"] = max(1, min(groups, most // (shape["n"] * shape["k"])))
+    benchmark = BENCHMARKS[name]
+    problem: Any = benchmark.operations[name].problem(shape, dtype)
+    peers = {peer: make(problem)[0] for peer, make in benchmark.peers.items()}
+    if name == "scaled":
+        try:
+            peers["cublas"]()
+        except RuntimeError:
+            peers = {"without scales": without_scales(problem)}
+    c = problem.c
+    return Case(
+        name,
+        dtype,
+        shape,
+        problem.moves,
+        peers,
+        lambda: close(c, problem.reference, {"f16": 4e-3}.get(dtype, 1e-2)),
+        dsl.load(benchmark.samples[0]),
+        problem.call,
+        problem.arguments,
+    )
+
+
 FAMILIES = {
     "convolutions": (convolution, ("s8",)),
+    "kinds": (kind, tuple(KINDS)),
     "products": (product, ("bf16", "f16")),
     "reductions": (reduction, ("f32", "f16", "s32")),
     "rows": (row_wise, ("f16", "bf16", "f32")),

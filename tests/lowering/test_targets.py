@@ -113,8 +113,6 @@ def most_spilled(case: Case, arch: str) -> int:
         return 128  # outside its loop; with 8 warps there are none, and it is 17 to 20% slower
     if (case.kernel, case.schedule) == ("of_keys", "groups"):
         return 0 if dict(case.dims)["d"] > 64 else 24  # 64 queries an iteration spill nothing and take longer
-    if (case.kernel, case.schedule) == ("by_blocks", "tile"):
-        return 124  # sums of a part, sums of all, and eight-bit operands made to 16 bits
     return 8 if case.schedule == "folded" and TARGETS[arch].number == 120 else 0
 
 

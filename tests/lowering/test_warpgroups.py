@@ -60,7 +60,8 @@ def test_a_product_begins_in_the_registers_of_sums_that_are_added() -> None:
     spills = {}
     for way in ("behind", "ahead"):
         module = dsl.load(SAMPLES / "matmul_scaled.tile", device="emulator", arch="sm_90a", choose={"chained_mma": way})
-        kernel = module.compile("by_blocks", "pairs", m=4096, n=4096, k=4096, kb=32, nb=32, T="e4m3", O="bf16")
+        dims = {"m": 4096, "n": 4096, "k": 4096, "kb": 32, "nb": 32}
+        kernel = module.compile("by_blocks", "tma", **dims, T="e4m3", O="bf16", TM=128, TN=256)
         made = assemble(kernel.ptx, "sm_90a")
         assert "C75" not in made.log, made.log
         spills[way] = made.spill_stores
@@ -72,7 +73,8 @@ def test_products_behind_or_ahead_of_the_sums_before_are_right(way: str, device:
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     where = ["--device", device] + (["--arch", "sm_90a"] if device == "emulator" else [])
-    asked = ["m=132", "n=384", "k=256", "--schedule", "pairs", "--choose", f"chained_mma={way}", "--json"]
+    asked = ["m=132", "n=384", "k=256", "TM=128", "TN=256"]
+    asked += ["--schedule", "tma", "--choose", f"chained_mma={way}", "--json"]
     result = CliRunner().invoke(cli, ["run", str(SAMPLES / "matmul_scaled.tile"), *asked, *where])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["passed"] is True

@@ -279,12 +279,13 @@ def fused_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
 
     y = softmax().clone()
 
-    def gradient() -> Any:
+    def gradient(g: Any = g, y: Any = y) -> Any:
         return aten._softmax_backward_data(aten.native_dropout_backward(g, is_kept, 1 / (1 - p)), y, 1, y.dtype) * scale
 
     def right() -> bool:
         if "backward" in what:
-            return close(out, gradient(), ROUNDING[dtype])
+            # Of 60,000 columns, f16 numbers are subnormal: torch rounds three times, which is 0.006 of the largest one.
+            return close(out, gradient(g.float(), y.float()), ROUNDING[dtype])
         share = is_kept.double().mean() if dropout else 1
         wanted = softmax().double() * is_kept / (1 - p) if dropout else softmax()
         return close(out, wanted, ROUNDING[dtype]) and (not dropout or bool((share - (1 - p)).abs() < 0.02))

@@ -8,10 +8,10 @@
 
 "products" draws extents from 2^5 to 2^13, log-uniform, in multiples of 64, of 8, or any, with b, b.T or a.T.
 "reductions" draws sums, maxima and indices of maxima: of a vector, of rows, and along the first or middle axis, with up
-to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, and the gradients of all but the
-RMS. "convolutions" draws layers of eleven nets in bytes, with channels innermost and one or 32 images (`--images`).
-"kinds" draws the products of matmul_kinds.py: in bf16 with groups, in e4m3 with scales, in f16 with weights of four
-bits.
+to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, the gradients of all but the
+RMS, and softmax with mask and dropout. "convolutions" draws layers of eleven nets in bytes, with channels innermost
+and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py: in bf16 with groups, in e4m3 with
+scales, in f16 with weights of four bits.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
@@ -204,17 +204,24 @@ ROWS = (
     "rmsnorm",
     "layer_norm",
     "layer_norm_backward",
+    "scale_mask_softmax",
+    "scale_mask_softmax_dropout",
+    "scale_mask_softmax_dropout_backward",
 )
+ROUNDING = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4}
 
 
 def row_wise(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
-    import torch
-
-    aten, what = torch.ops.aten, source.choice(ROWS)
-    total = log_uniform(source, 1 << 14, min(options.most, 1 << 28))
+    what, total = source.choice(ROWS), log_uniform(source, 1 << 14, min(options.most, 1 << 28))
     cols = int(log_uniform(source, 16, min(total, 1 << 17)))
     cols = max(8, cols // 8 * 8) if source.random() < 0.5 else cols
-    rows = max(1, int(total / cols))
+    return (fused_rows if "mask" in what else plain_rows)(what, dtype, max(1, int(total / cols)), cols)
+
+
+def plain_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
+    import torch
+
+    aten = torch.ops.aten
     x, g, out, theirs = (numbers(dtype, rows, cols) for _ in range(4))
     w, b, dw, db = (numbers(dtype, cols) for _ in range(4))
     mean, rstd = torch.empty(rows, device="cuda"), torch.empty(rows, device="cuda")
@@ -244,20 +251,58 @@ def row_wise(source: random.Random, dtype: str, options: argparse.Namespace) -> 
     def right() -> bool:
         wanted = peer()
         wanted = wanted[0] if isinstance(wanted, (tuple, list)) else wanted
-        return close(out, wanted, {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4}[dtype])
+        return close(out, wanted, ROUNDING[dtype])
 
     moves = arrays * x.numel() * x.element_size()
-    return Case(
-        what,
-        dtype,
-        {"rows": rows, "cols": cols},
-        moves,
-        {"torch": peer, "copy": copy_of(moves)},
-        right,
-        sample,
-        Call(what),
-        arguments,
+    peers = {"torch": peer, "copy": copy_of(moves)}
+    return Case(what, dtype, {"rows": rows, "cols": cols}, moves, peers, right, sample, Call(what), arguments)
+
+
+def fused_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
+    """Softmax of masked rows, with dropout, and the gradients. torch calls one operation after another, and its dropout
+    draws other elements than ours. So rows of equal elements show which ones ours keeps."""
+    import torch
+
+    aten, scale, p, seed = torch.ops.aten, 0.125, 0.1, 20240913
+    x, g, out, theirs = (numbers(dtype, rows, cols) for _ in range(4))
+    keep = torch.empty(rows, cols, device="cuda", dtype=torch.uint8).bernoulli_(0.9)
+    hidden, is_kept, sample = (
+        keep == 0,
+        torch.ones_like(keep, dtype=torch.bool),
+        dsl.load(SAMPLES / "softmax_fused.tile"),
     )
+    if dropout := "dropout" in what:
+        sample.scale_mask_softmax_dropout(out, None, 0 * x, torch.ones_like(keep), scale, p, seed)
+        is_kept = out != 0
+
+    def softmax() -> Any:
+        return torch.softmax((x * scale).masked_fill_(hidden, -math.inf), 1, out=theirs)
+
+    def dropped() -> Any:
+        return aten.native_dropout(softmax(), p, True)
+
+    y = softmax().clone()
+
+    def gradient(g: Any = g, y: Any = y) -> Any:
+        return aten._softmax_backward_data(aten.native_dropout_backward(g, is_kept, 1 / (1 - p)), y, 1, y.dtype) * scale
+
+    def right() -> bool:
+        if "backward" in what:
+            # Of 60,000 columns, f16 numbers are subnormal: torch rounds three times, which is 0.006 of the largest one.
+            return close(out, gradient(g.float(), y.float()), ROUNDING[dtype])
+        share = is_kept.double().mean() if dropout else 1
+        wanted = softmax().double() * is_kept / (1 - p) if dropout else softmax()
+        return close(out, wanted, ROUNDING[dtype]) and (not dropout or bool((share - (1 - p)).abs() < 0.02))
+
+    arguments: tuple[Any, ...] = (out, x, keep, scale)
+    arrays, peer = 2, softmax
+    if dropout:
+        arguments, arrays, peer = (out, torch.empty_like(x), x, keep, scale, p, seed), 3, dropped
+    if "backward" in what:
+        arguments, arrays, peer = (out, y, g, scale, p, seed), 3, gradient
+    moves = arrays * x.numel() * x.element_size() + ("backward" not in what) * keep.numel()
+    peers = {"torch": peer, "copy": copy_of(moves)}
+    return Case(what, dtype, {"rows": rows, "cols": cols}, moves, peers, right, sample, Call(what), arguments)
 
 
 # ---- convolutions ----
@@ -302,7 +347,7 @@ def kind(source: random.Random, dtype: str, options: argparse.Namespace) -> Case
     shape |= {extent: int(log_uniform(source, max(step, 64), 8192)) // step * step for extent in "nk"}
     if name == "grouped":
         groups = int(log_uniform(source, 1, 65))
-        shape["g"] = max(1, min(groups, most // (shape["n"] * shape["k"])))
+        shape["g"] = max(1, min(groups, options.most // (shape["n"] * shape["k"])))
     benchmark = BENCHMARKS[name]
     problem: Any = benchmark.operations[name].problem(shape, dtype)
     peers = {peer: make(problem)[0] for peer, make in benchmark.peers.items()}

@@ -115,9 +115,9 @@ class Mistakes:
             raise self.errors[0] if len(self.errors) == 1 else Errors(self.errors)
 
 
-# A chain of 3,000 `like` lines took 13 s. Schedules that each name the next one twice double the work at each step.
+# A chain of 3,000 `like` lines took 13 s.
 MAX_LIKES = 64
-"""Limit of the `like` lines that one schedule follows, directly and through other schedules."""
+"""Limit of the schedules that one schedule includes, directly and through others."""
 
 
 def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
@@ -146,7 +146,7 @@ def said_with_defaults(program: Program, kernel: str, schedule: str | None) -> S
 def said_by(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
     """Like `collect`, but stores the errors in the result's `mistakes` instead of raising them."""
     mistakes = Mistakes()
-    said = _collect(program, kernel, schedule, None, (schedule,), mistakes, [])
+    said = _collect(program, kernel, schedule, None, (schedule,), mistakes, set())
     said.mistakes = mistakes
     return said
 
@@ -158,9 +158,10 @@ def _collect(
     caller: Loc | None,
     seen: tuple[ast.Schedule, ...],
     mistakes: Mistakes,
-    followed: list[ast.Property],
+    collected: set[tuple[int, str | None]],
 ) -> Said:
-    """Like `collect`. `seen` and `followed` list the schedules and the `like` lines that lead to this schedule."""
+    """Like `collect`. `seen` lists the schedules that lead to this schedule, and `collected` all that are included so
+    far, with their kernels."""
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
     own: dict[str, Definition] = {}
@@ -172,14 +173,7 @@ def _collect(
 
     def read(line: Any) -> None:
         if isinstance(line, ast.Property) and line.name == "like":
-            other, of = program.like(line, kernel)
-            if any(other is each for each in seen):
-                raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
-            followed.append(line)
-            if len(followed) > MAX_LIKES:
-                message = f"a schedule follows more than {MAX_LIKES} 'like' lines"
-                raise TileError("limit", line.loc, message, "say the lines themselves")
-            inner = _collect(program, of, other, line.loc.under(caller), (*seen, other), mistakes, followed)
+            inner = _included(program, kernel, line, caller, seen, mistakes, collected)
             for name, definition in inner.definitions.items():
                 liked[name] = definition.over(liked.get(name))
                 order[name] = None
@@ -211,6 +205,32 @@ def _collect(
     # A replaced definition stays in `under` of its replacement, which may read it: `TM = TM / 2`.
     definitions = {name: own[name].over(liked.get(name)) if name in own else liked[name] for name in order}
     return Said(definitions, settings | own_settings, contracts | own_contracts)
+
+
+def _included(
+    program: Program,
+    kernel: str | None,
+    line: ast.Property,
+    caller: Loc | None,
+    seen: tuple[ast.Schedule, ...],
+    mistakes: Mistakes,
+    collected: set[tuple[int, str | None]],
+) -> Said:
+    """Returns what a `like` line includes.
+
+    A schedule that several others include counts once, before all of them. Otherwise, in `like A, B`, B would undo what
+    A replaces of a schedule that B includes, too.
+    """
+    other, of = program.like(line, kernel)
+    if any(other is each for each in seen):
+        raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
+    if (id(other), of) in collected:
+        return Said()
+    collected.add((id(other), of))
+    if len(collected) > MAX_LIKES:
+        message = f"a schedule includes more than {MAX_LIKES} schedules"
+        raise TileError("limit", line.loc, message, "say the lines themselves")
+    return _collect(program, of, other, line.loc.under(caller), (*seen, other), mistakes, collected)
 
 
 def names_set_by(line: Any) -> set[str]:

@@ -290,6 +290,17 @@ def test_like_means_what_is_visible_where_it_stands() -> None:
     assert said("nested", "l").constants["B"] == 96  # k's wide, not one of l
 
 
+def test_what_two_schedules_include_counts_once_and_before_both() -> None:
+    """The second one does not undo what the first one replaces of it: constants, sets, properties."""
+    more = "schedule base of k:\n    A, C = 1, A + 1\n    tune B in 1, 2\n    contract off\n"
+    more += "schedule first of k:\n    like base\n    A, B = 10, 20\n    contract fast\n"
+    more += "schedule second of k:\n    like base\n    C = A * 2\n"
+    more += "schedule both of k:\n    like first, second\n"
+    variant = said("both", more=more)
+    assert {name: variant.constants[name] for name in "ABC"} == {"A": 10, "B": 20, "C": 20}
+    assert not variant.schedule.tune and variant.schedule.attrs["contract"] == "fast"
+
+
 def test_what_replaces_a_tune_set_is_not_tuned() -> None:
     assert list(said("wide").schedule.tune) == ["A"] and not said("own").schedule.tune
 

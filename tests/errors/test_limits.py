@@ -90,13 +90,16 @@ def test_what_multiplies_ends_in_a_limit(name: str, tmp_path: Path) -> None:
             compile_variant(parse_program(source), Request("k", "s", {}))
 
 
-LIKES = "".join(f"schedule s{i} of k:\n    like s{i + 1}\n    like s{i + 1}\n" for i in range(40))
+LIKES = "".join(f"schedule s{i} of k:\n    like s{i + 1}\n    like s{i + 1}\n" for i in range(70))
 SUMS = "A0 = n\n" + "".join(f"A{i + 1} = A{i} + A{i}\n" for i in range(60)) + "BLOCK = minimum(A60, 128)"
 MANY = "".join(f"def f{i}(x):\n    return x\n" for i in range(1100))
 GRID = "cdiv(n, BLOCK)"
 COUNTED = {
     "definitions": (MANY + program(""), "more than 1000 kernels"),
-    "likes that double": (f"{program('', '', 'like s0')}\n{LIKES}schedule s40 of k:\n    warps = 4\n", "64 'like'"),
+    "a chain of likes": (
+        f"{program('', '', 'like s0')}\n{LIKES}schedule s70 of k:\n    warps = 4\n",
+        "than 64 schedules",
+    ),
     "definitions of a launch that double": (program("", "", SUMS), "has more than 4096 parts"),
     "a grid that is deep": (program("").replace(GRID, "cdiv(" * 80 + "n" + ", 2)" * 80), "deeper than 64"),
     "a chain of comparisons": (program("").replace(GRID, " < ".join(["n"] * 900)), "is nested deeper than 64"),

@@ -86,8 +86,8 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("attend", "long"): [heads(1000, 1000, 256)],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("attend", "small"): [heads(77, 300, 256)],
-    ("of_queries", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
-    ("of_keys", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
+    ("of_queries", "groups"): [heads(1024, 1024, 64), heads(4096, 4096, 128)],
+    ("of_keys", "groups"): [heads(1024, 1024, 64), heads(4096, 4096, 128)],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
     ("conv", "blocks"): [

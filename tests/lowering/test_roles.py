@@ -429,8 +429,10 @@ def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: 
 
 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize(("d", "causal"), [(64, True), (128, False)])
-def test_gradients_of_attention_by_warp_groups(d: int, causal: bool, device: str) -> None:
+@pytest.mark.parametrize(
+    ("d", "causal", "tile"), [(64, True, 64), (64, True, 128), (128, False, 64), (128, False, 128)]
+)
+def test_gradients_of_attention_by_warp_groups(d: int, causal: bool, tile: int, device: str) -> None:
     """Two heads of q use one of k and v; each product of an iteration is one of warp groups."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
@@ -448,8 +450,8 @@ def test_gradients_of_attention_by_warp_groups(d: int, causal: bool, device: str
     dx = scale * p * (dp - (p * dp).sum(-1, keepdims=True))
     dq, dk, dv = np.full_like(q, np.nan), np.full_like(k, np.nan), np.full_like(v, np.nan)
     sums = np.empty_like(lse)
-    module.of_queries(dq, sums, q, k, v, o, g, lse, scale, schedule="groups", CAUSAL=causal)
-    module.of_keys(dk, dv, sums, q, k, v, g, lse, scale, schedule="groups", CAUSAL=causal)
+    module.of_queries(dq, sums, q, k, v, o, g, lse, scale, schedule="groups", CAUSAL=causal, TM=tile)
+    module.of_keys(dk, dv, sums, q, k, v, g, lse, scale, schedule="groups", CAUSAL=causal, TN=tile)
     for found, gradient in (
         (dq, dx @ x),
         (dk, (dx.swapaxes(2, 3) @ q.astype(np.float64)).sum(1, keepdims=True)),
@@ -461,7 +463,9 @@ def test_gradients_of_attention_by_warp_groups(d: int, causal: bool, device: str
     for name in ("of_queries", "of_keys"):
         params = {each.name for each in module.program.kernel(name).params}
         owned = {each: strides[each] for each in strides if each in params}
-        made = module.compile(name, "groups", arch="sm_90a", strides=owned, **dims)
+        made = module.compile(
+            name, "groups", arch="sm_90a", strides=owned, **dims, **{"TM" if name == "of_queries" else "TN": tile}
+        )
         assert "mma.sync" not in made.ptx and assemble(made.ptx, "sm_90a").spill_stores <= (64 if d == 64 else 0)
 
 

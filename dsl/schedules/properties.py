@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from textwrap import wrap
 from typing import Any
 
@@ -270,7 +271,12 @@ class Rows(Takes):
         if unknown:
             hint = closest(unknown[0], self.words) or "vector, lanes, warps; warps, contiguous; or register, lane, warp"
             raise TileError("layout", setting.loc, f"a layout has no '{unknown[0]}'", hint)
-        return Pin({key: [evaluate(item) for item in row.items] for key, row in parts.items()}, setting.loc)
+        pin = Pin({key: [evaluate(item) for item in row.items] for key, row in parts.items()}, setting.loc)
+        blocks = [each for each in pin.parts.get("blocks", []) if isinstance(each, int)]
+        if prod(blocks) > MOST_OF_CLUSTER:
+            message = f"a cluster has 1 to {MOST_OF_CLUSTER} blocks; this has {prod(blocks)}"
+            raise TileError("layout", setting.loc, message, f"blocks that multiply to {MOST_OF_CLUSTER} at most")
+        return pin
 
     def said(self, value: Pin) -> str:
         return ", ".join(f"{key} {list(row)}" for key, row in value.parts.items())

@@ -86,15 +86,19 @@ def test_all_levels_agree(way: str, cols: int) -> None:
 
 REFUSED = {
     "sm_80 has no clusters of blocks": (BLOCKS.format(2), "sm_80"),
-    "4 blocks cannot share 2 parts of 1024 elements equally": (
+    "4 blocks cannot share 'v', 2048 elements along axis 1, in parts of 1024": (
         "loop v, 1: static 1024\n    " + BLOCKS.format(4),
         "sm_90a",
     ),
-    "it is not computed in parts": ("loop v, 1: static 2048\n    " + BLOCKS.format(2), "sm_90a"),
+    "2 blocks cannot share 'v', 2048 elements along axis 1, in parts of 2048": (
+        "loop v, 1: static 2048\n    " + BLOCKS.format(2),
+        "sm_90a",
+    ),
     "has the extent 3": (BLOCKS.format(3), "sm_90a"),
-    "is divided among blocks along 2 axes": (BLOCKS.format(2).replace("blocks [1", "blocks [2"), "sm_90a"),
-    "they cannot share the grid's tiles, too": (BLOCKS.format(2) + "\n    cluster 2", "sm_90a"),
-    "without an axis 2": (BLOCKS.format(2).replace("blocks [1", "blocks [1, 1"), "sm_90a"),
+    "a cluster has 1 to 16 blocks; this has 64": (BLOCKS.format(64), "sm_90a"),
+    "are divided among blocks along 2 axes": (BLOCKS.format(2).replace("blocks [1", "blocks [2"), "sm_90a"),
+    "they share the grid's tiles in another way": (BLOCKS.format(2) + "\n    cluster 2", "sm_90a"),
+    "'blocks' has 3 extents; the tile has rank 2": (BLOCKS.format(2).replace("blocks [1", "blocks [1, 1"), "sm_90a"),
 }
 
 
@@ -114,3 +118,57 @@ def test_a_row_in_a_loop_is_refused() -> None:
     with pytest.raises(TileError) as error:
         compile_kernel(text, given("f32", 2, 2048), arch="sm_90a")
     assert "it stands in a loop or a branch, and blocks exchange values" in error.value.message
+
+
+ROWS = """
+def both(a, i, b, j):
+    return a + b, i + j
+
+kernel k(y: f32[rows, cols], m: f32[rows], x: f32[rows, cols]; COLS = 1024):
+    grid rows
+    r = block(0)
+    v = x[r : r + 1, 0 : COLS]
+{body}
+
+schedule s of k:
+    warps = 2
+    layout v: vector [1, 4], lanes [1, 32], warps [1, 2], blocks [1, 4]
+"""
+UNSAFE = {
+    "what 'atomic' returns": "s = atomic_add(m[r], 1.0)\ny[r : r + 1, 0 : COLS] = v - s",
+    "'m' is written": "m[r : r + 1] = sum(v, axis=1)\ns = m[r]\ny[r : r + 1, 0 : COLS] = v - s",
+    "'y' is written": "y[r : r + 1, 0 : COLS] = v\ny[r, COLS - 1] = 5.0",
+    "'x' is written": "top = max(v, axis=1)\ns = x[r, 0]\nx[r : r + 1, 0 : COLS] = v - top[:, None] - s",
+    "each of them would do 'print'": "m[r : r + 1] = sum(v, axis=1)\nprint(r)",
+    "the kernel has a matrix product": "w = x[0 : 64, 0 : 64].to(f16)\nm[r] = sum(dot(w, w.T)) + sum(v)",
+}
+
+
+@pytest.mark.parametrize("message", UNSAFE)
+def test_what_blocks_would_do_differently_is_refused(message: str) -> None:
+    with pytest.raises(TileError) as error:
+        compile_kernel(ROWS.format(body=indent(UNSAFE[message], "    ")), rows_of(1024), arch="sm_90a")
+    assert message in error.value.message and "blocks cannot compute 'v' together" in error.value.message
+
+
+def rows_of(cols: int) -> dict[str, np.ndarray]:
+    x = np.random.default_rng(0).integers(-9, 10, (3, cols)).astype(np.float32)
+    return {"y": np.zeros_like(x), "m": np.zeros(3, np.float32), "x": x}
+
+
+@pytest.mark.parametrize("cols", [1023, 1024, 700])
+def test_a_join_without_a_neutral_number(cols: int) -> None:
+    """Rows at odd places: positions of a part without a column must not be joined."""
+    body = "_, n = reduce(both, (v, full(f32[1, COLS], 1.0)), axis=1)\nm[r : r + 1] = n\ny[r : r + 1, 0 : COLS] = v"
+    args = rows_of(cols)
+    run(ROWS.format(body=indent(body, "    ")), args, arch="sm_90a")
+    assert (args["m"] == 1024).all() and (args["y"] == args["x"]).all()
+
+
+@pytest.mark.parametrize("line", ["", "loop q, 1: static 256", "loop q, 1: 256"])
+def test_the_first_block_stores_another_tile(line: str) -> None:
+    body = "m[r : r + 1] = sum(v, axis=1)\nq = x[0 : 1, 0 : 1024]\ny[r : r + 1, 0 : 1024] = q - max(q, axis=1)[:, None]"
+    args = rows_of(1023)
+    run(ROWS.format(body=indent(body, "    ")) + f"    {line}\n", args, arch="sm_90a")
+    assert (args["m"] == args["x"].sum(1)).all()
+    assert (args["y"] == args["x"][:1] - args["x"][0].max()).all()

@@ -19,15 +19,15 @@ from collections.abc import Iterator
 from math import prod
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.grid import replace_grid, write_where
+from dsl.lowering.directives.grid import has_effect, replace_grid, write_where
 from dsl.lowering.directives.slices import located
-from dsl.lowering.directives.subjects import named_tiles
+from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.wide import WideRegion, WideSubject
-from dsl.lowering.ir.function import Block, Function, Value, walk
+from dsl.lowering.ir.function import Block, Function, Value, in_line, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import Pin, extents_of
 from dsl.lowering.ir.targets import Target
-from dsl.lowering.ops.memory import writes
+from dsl.lowering.ops.memory import space_of, writes
 
 CLUSTERS = 90
 """The architecture from which on devices have clusters of blocks."""
@@ -48,32 +48,67 @@ def may_deal(function: Function) -> bool:
 
 def cluster_tiles(function: Function, target: Target) -> None:
     """Lets each cluster compute what a block computes. All blocks of a cluster then do the same, but only the first one
-    writes to tensors, until the tiles are computed in parts. Raises TileError `target` or `schedule` if blocks cannot
-    compute a tile together."""
-    counts = set()
-    for name, (pin, blocks) in divided(function).items():
+    writes to tensors, until the tiles are computed in parts. Raises TileError if blocks cannot compute a tile
+    together."""
+    known = divided(function)
+    if not known:
+        return
+    counts = {prod(blocks): name for name, (_, blocks) in known.items()}
+    for name, (pin, blocks) in known.items():
         if target.number < CLUSTERS:
             message = f"{target.arch} has no clusters of blocks: they need sm_{CLUSTERS}"
             raise TileError("target", pin.loc, message, "blocks of 1 along each axis")
-        if function.blocks_of_cluster > 1 or function.deals:
-            message = f"the blocks of a cluster compute '{name}' together, so they cannot share the grid's tiles, too"
-            raise TileError("schedule", pin.loc, message, "no 'cluster', 'persistent' or 'split' line")
         axes = [axis for axis, count in enumerate(blocks) if count > 1]
-        counts.add(prod(blocks))
         if len(axes) > 1 or len(counts) > 1:
-            message = f"'{name}' is divided among blocks along {len(axes)} axes"
-            raise TileError("layout", pin.loc, message, "the same number along one axis for all tiles")
-        _add_parts(function, name, pin, axes[0], counts)
-    if counts:
-        _form_clusters(function, counts.pop())
+            several = f"along {len(axes)} axes" if len(axes) > 1 else f"in {' and '.join(map(str, counts))} parts"
+            message = f"tiles of '{function.name}' are divided among blocks {several}"
+            raise TileError("layout", pin.loc, message, "one number along one axis for all tiles")
+        _check_kernel(function, name, pin)
+        _check_parts(function, name, pin, axes[0], prod(blocks))
+    _form_clusters(function, next(iter(counts)))
 
 
-def _add_parts(function: Function, name: str, pin: Pin, axis: int, counts: set[int]) -> None:
-    """Adds a `loop` line for a tile without one: a part for each block."""
+def _check_kernel(function: Function, name: str, pin: Pin) -> None:
+    """Raises TileError `schedule` for what the blocks of a cluster would do differently from one block."""
+
+    def refuse(what: str, hint: str) -> TileError:
+        return TileError("schedule", pin.loc, f"blocks cannot compute '{name}' together: {what}", hint)
+
+    if function.blocks_of_cluster > 1 or function.number("persistent", 0) or function.workspaces:
+        raise refuse("they share the grid's tiles in another way", "no 'cluster', 'persistent' or 'split' line")
+    users, ops = uses(function.body), walk(function.body)
+    accesses = [op for op in ops if op.spec.access.touches]
+    for op in ops:
+        if op.spec.product:
+            raise refuse(f"the kernel has a matrix product{in_line(op)}", "a kernel without")
+        if op.spec.access.kind == "update" and any(users.get(result) for result in op.results):
+            raise refuse(f"only the first block gets what '{op.name}' returns{in_line(op)}", "leave the result unused")
+        if has_effect(op):
+            raise refuse(f"each of them would do '{op.name}'{in_line(op)}", "leave it out")
+        # Only barriers of the block order accesses, and each block writes its own part.
+        others = [each for each in accesses if each is not op and op.operands[:1] == each.operands[:1]]
+        if writes(op) and others and space_of(op.operands[0]) == "global":
+            message = f"'{op.operands[0].name}' is written{in_line(op)} and accessed again{in_line(others[0])}"
+            raise refuse(message, "one access to each tensor that is written")
+
+
+def _check_parts(function: Function, name: str, pin: Pin, axis: int, count: int) -> None:
+    """Adds a `loop` line for a tile without one, in the longest parts that are powers of two. Raises TileError for
+    parts that the blocks cannot share."""
     tiles, lines = named_tiles(function, name), dict(function.by_subject("loop", tuple))
-    if tiles and name not in lines:
-        extent = tiles[0].shape[axis] if axis < len(tiles[0].shape) else 1
-        lines[name] = axis, max(1, extent // max(counts)), True
+    if not tiles:
+        unknown(
+            function, "layout", name, {value.name for op in walk(function.body) for value in op.results if value.name}
+        )
+    extents_of(pin, "blocks", len(tiles[0].shape))
+    extent = tiles[0].shape[axis]
+    each = extent // count
+    part = lines[name][1] if name in lines else max(1, each & -each)
+    if extent % (part * count):
+        message = f"{count} blocks cannot share '{name}', {extent} elements along axis {axis}, in parts of {part}"
+        raise TileError("schedule", pin.loc, message, f"an extent that is a multiple of {part * count}")
+    if name not in lines:
+        lines[name] = axis, part, True
         function.attrs["loop"] = dict(lines)
         function.lines["loop", name] = pin.loc
 
@@ -116,14 +151,10 @@ def _counts(region: WideRegion) -> Iterator[tuple[int, WideSubject]]:
 
 def parts_of_block(region: WideRegion, part: int) -> tuple[int, int]:
     """Returns the number of blocks that compute the tiles of a region together, and the number of parts of each block.
-    Raises TileError `schedule` if the region is no part of the kernel's straight code, if its `layout` lines name
-    different numbers of blocks, or if the blocks cannot share the parts equally."""
-    parts, counts = region.extent // part, dict(_counts(region))
-    if not counts:
-        return 1, parts
-    (count, about), *others = counts.items()
-    if others:
-        raise about.refused(f"{count} and {others[0][0]} blocks share it", "the same number for all of its values")
+    Raises TileError `schedule` if the region is no part of the kernel's straight code, or if the blocks cannot share
+    the parts equally."""
+    parts = region.extent // part
+    count, about = max(_counts(region), key=lambda each: each[0], default=(1, region.about))
     if count > 1 and region.block is not region.function.body:
         raise about.refused("it stands in a loop or a branch, and blocks exchange values", "blocks of 1")
     if parts % count:

@@ -426,23 +426,20 @@ def _take_ranks(
             there = b.value("lt", number, tiles)
             found = there if found is None else b.value("and", found, there)
     if found is not None:
+        for op in filter(has_effect, walk(function.body)):
+            message = f"a block of a cluster that has no tile of its own would do '{op.name}', too"
+            raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
         write_where(function, found)
 
 
-def _check_effects(function: Function) -> None:
-    """Raises TileError `schedule` if the kernel has a visible effect that no mask can disable, such as a print."""
-    for op in walk(function.body):
-        spec = op.spec
-        of_program = spec.control.flows or spec.control.ends or spec.orders or spec.acts in UNSEEN
-        if spec.keep and not of_program:
-            message = f"a block of a cluster that has no tile of its own would do '{op.name}', too"
-            raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
+def has_effect(op: Op) -> bool:
+    """Whether an operation has a visible effect that no mask can disable, such as a print."""
+    spec = op.spec
+    return spec.keep and not (spec.control.flows or spec.control.ends or spec.orders or spec.acts in UNSEEN)
 
 
 def write_where(function: Function, there: Value, accesses: Callable[[Op], bool] = by_threads) -> None:
-    """Adds the condition `there` to the mask of each of these accesses to a tensor that the kernel writes. Raises
-    TileError `schedule` if the kernel has an effect that no mask can disable."""
-    _check_effects(function)
+    """Adds the condition `there` to the mask of each of these accesses to a tensor that the kernel writes."""
     written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
     for block in blocks_of(function.body):
         for op in list(block.ops):

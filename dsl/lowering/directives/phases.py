@@ -151,7 +151,7 @@ class PhaseMaker(PartMaker):
             return [self.sink(sink, []) for sink in phase.sinks]
 
     def now(self, value: Value) -> Value:
-        if value is self.is_first:  # each block stores its own parts
+        if value is self.is_first and self.blocks > 1:  # each block stores its own parts
             return self.b.constant(True, I1)
         return self.made.get(value, value)
 

@@ -17,6 +17,7 @@ from math import prod
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.beyond import Beyond
+from dsl.lowering.directives.cluster_tiles import parts_of_block
 from dsl.lowering.directives.slices import slice_of
 from dsl.lowering.directives.wide import Wide, WideRegion, slices, starts_with, tiles_of
 from dsl.lowering.ir.fold import constant_of
@@ -118,7 +119,8 @@ class AnyRows:
         lanes, edges = lanes_of(self, part, threads)
         # At a position without a column, the accumulator of the earlier parts stays as it is. If there is no earlier
         # part, the neutral number must be known.
-        if lanes == edges and self.region.extent // part > self.tail(part):
+        blocks, parts = parts_of_block(self.region, part)
+        if lanes == edges and parts > -(-self.tail(part) // blocks):
             return
         for sink in self.region.sinks:
             if sink.results and starts_with(sink) is None:

@@ -55,7 +55,8 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
             if not found:
                 raise TileError("example", session.example.loc, "this example launches nothing to tune")
             seed = session.settings.seed
-            case = LazyCase(partial(TuningCase, session.program, session.example, overrides, session.place, seed))
+            about = session.program, session.example, overrides, session.place, seed, session.settings.choice
+            case = LazyCase(partial(TuningCase, *about))
             for call in found:
                 call = with_arguments(call, case)
                 if session.settings.choice.rivals and not case().is_judged(call.index):

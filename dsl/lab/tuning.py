@@ -91,10 +91,11 @@ class Tuning:
         blank = session.blank(self.facts, call.index, values)
         self.blanks = {index: trial_of(each, blank) for index, each in self.candidates.items()}
         self.outcome = Outcome(call, values, len(self.candidates))
-        points = [Point(each.index, each.settings, each.is_default) for each in listed]
         if settings.model is not None:
             self.outcome.predicted = self.predicted(settings.model)
-        self.outcome.costs = {each.index: each.cost for each in listed if each.cost is not None}
+        costs = self.outcome.costs = {each.index: each.cost for each in listed if each.cost is not None}
+        known = {} if settings.model is not None else costs
+        points = [Point(each.index, each.settings, each.is_default, known.get(each.index)) for each in listed]
         points = in_order(points, settings.seed, self.outcome.predicted or self.outcome.costs)
         self.search = SearchRun(settings.search, points, settings.budget, settings.seed)
         self.edited = [candidate.index for candidate in edited]
@@ -116,6 +117,7 @@ class Tuning:
         self.explore()
         if self.is_over:
             self.leave_out()
+        outcome.slower = self.search.slower()
         self.settle()
         # Workers settle points in any order.
         outcome.candidates = dict(sorted(outcome.candidates.items()))

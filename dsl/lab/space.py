@@ -254,11 +254,18 @@ def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ..
 
 def default_steps(call: TuningCall, planner: Planner) -> tuple[StepChoice, ...]:
     """The branch that the conditions of the dispatch choose. Raises a TileError if they choose none, or if none of its
-    schedules compiles. In the latter case, `planner.refused` is the compiler's error."""
-    (step, *_) = planner.plan().steps
+    several schedules compiles. In the latter case, `planner.refused` is the compiler's error."""
+    kernel, schedule = call.name, next(iter(call.program.schedules_of(call.name)), None)
+    try:
+        (step, *_) = planner.plan().steps
+        kernel, schedule = step.request.kernel, step.request.schedule
+    except TileError:
+        # The only schedule is chosen, also if its cheapest points do not compile.
+        if planner.refused is None or (planner.dispatch is not None and planner.branch is None):
+            raise
     if planner.branch is not None:
         return branch_steps(planner.branch, call.program)
-    return (StepChoice(step.request.kernel, step.request.schedule, {}),)
+    return (StepChoice(kernel, schedule, {}),)
 
 
 def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[StepChoice, Request | None]]:

@@ -482,6 +482,7 @@ class Planner:
     def branch_plan(self, lines: Sequence[ast.When]) -> Plan | None:
         """Returns the plan of a branch, or of the cheapest of several branches. Returns None if there are several and
         none serves the call."""
+        self.branch = lines[0] if len(lines) == 1 else None  # also if it does not compile
         rivals = [self.rival(each) for each in lines]
         steps = self.taken_steps(rivals)
         if steps is None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from dsl.calls.plan import Step
 from dsl.kernels.variant import Request
-from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.location import Errors, TileError
 from dsl.schedules.cheapest import Points
 
 MOST_TRIES = 4
@@ -93,8 +93,8 @@ class RivalPoint:
 
 def cheapest(judge: Judge, rivals: Sequence[Rival]) -> RivalPoint | None:
     """Returns the cheapest rival that compiles, with the chosen point of each launch. Returns None if none of several
-    rivals compiles, or if all costs are infinite. A single rival is always returned, so that the compiler reports its
-    error."""
+    rivals compiles, or if all costs are infinite. Then `judge.refused` is the compiler's error for the cheapest one, or
+    None. For a single rival, this error is raised."""
     if len(rivals) == 1:
         return _of_one(judge, rivals[0])
     candidates = [each for rival in rivals if (each := _candidate(judge, rival)) is not None]
@@ -105,7 +105,8 @@ def cheapest(judge: Judge, rivals: Sequence[Rival]) -> RivalPoint | None:
 
 
 def _of_one(judge: Judge, rival: Rival) -> RivalPoint:
-    """Returns a point of the only rival: the first that compiles, or else the cheapest."""
+    """Returns a point of the only rival: the first that compiles. If there is none, raises the TileError of the
+    cheapest. A point with an infinite cost is returned in any case."""
     try:
         first = RivalPoint(rival, [judge.points(step.request) for step in rival.steps], (0,) * len(rival.steps))
     except TileError:
@@ -113,7 +114,10 @@ def _of_one(judge: Judge, rival: Rival) -> RivalPoint:
     if first.cost is None:
         return first
     judge.reasons.append(str(first))
-    return _first_that_fits(judge, [first]) or first
+    found = _first_that_fits(judge, [first])
+    if found is None and judge.refused is not None and first.cost < inf:
+        raise judge.refused
+    return found or first
 
 
 def _candidate(judge: Judge, rival: Rival) -> RivalPoint | None:
@@ -134,10 +138,11 @@ def _candidate(judge: Judge, rival: Rival) -> RivalPoint | None:
 
 def _first_that_fits(judge: Judge, candidates: Sequence[RivalPoint]) -> RivalPoint | None:
     """Returns the cheapest point at which all launches compile. If a launch does not compile, its next point is
-    tried."""
+    tried. If none compiles, returns None, and `judge.refused` is the compiler's error for the cheapest point."""
     heap = [(_cost(each), number, each) for number, each in enumerate(candidates)]
     heapify(heap)
     refused = 0
+    errors: list[TileError] = []
     while heap:
         _, number, each = heappop(heap)
         launch = next((i for i, step in enumerate(each.steps) if not judge.request_fits(step.request)), None)
@@ -148,9 +153,25 @@ def _first_that_fits(judge: Judge, candidates: Sequence[RivalPoint]) -> RivalPoi
         judge.reasons.append(f"{each}: no ({judge.unfit})")
         # No other point has what the target lacks.
         codes = [] if judge.refused is None else [error.code for error in judge.refused.errors]
+        errors += [] if judge.refused is None else [_of_point(judge.refused, each)]
         if "target" not in codes and (other := each.next_of(launch)) is not None:
             heappush(heap, (_cost(other), number, other))
+    judge.refused = errors[0] if errors else None
     return None
+
+
+def _of_point(error: TileError, point: RivalPoint) -> TileError:
+    """Returns the compiler's error for a point, with a hint that names the values that its cost chose."""
+    values = [(name, value) for each in point.values.values() for name, value in each.items()]
+    if not values:
+        return error
+    first, *others = error.errors
+    chosen = ", ".join(f"{name}={value}" for name, value in values)
+    names = " or ".join(dict(values))
+    said = f"the cost of '{point.rival.name}' chose {chosen}; set {names}, or exclude the point by an infinite cost"
+    hint = f"{first.hint}; {said}" if first.hint else said
+    told = TileError(first.code, first.loc, first.message, hint)
+    return Errors([told, *others]) if others else told
 
 
 def _cost(each: RivalPoint) -> float:

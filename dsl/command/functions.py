@@ -219,7 +219,7 @@ def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
 
 @to_callers
 def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
-    """Tries all combinations (points) of the schedules' `tune` values, like `dsl tune`. Examples of options are
+    """Tries combinations (points) of the schedules' `tune` values, like `dsl tune`. Examples of options are
     `rows=4096`, `all=True`, `budget=40` and `write=True`. A list tries several values: `cols=[1000, 4096]`. Rows are
     the points of each launch, fastest first, then the points without a right result. Code is compiled in this process
     unless `jobs=N` is given."""

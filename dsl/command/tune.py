@@ -42,9 +42,9 @@ EXECUTOR = click.Choice(["processes", "dask", "ray"])
 @click.option("--all", "branches", is_flag=True, help="Every branch of the dispatch that can serve the shape.")
 @click.option(
     "--search",
-    default="all",
+    default="cost",
     metavar="NAME",
-    help="How points are chosen: all, random, one, halving, optuna.",
+    help="How points are chosen: cost, all, random, one, halving, optuna.",
 )
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N new points of a launch.")
 @click.option("--model", metavar="NAME|FILE.json", help="Try points in this model's order; see dsl model.")
@@ -184,7 +184,7 @@ def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: 
 
     if not search_named(options["search"]).is_ordered and options["model"] is not None:
         message = f"the search '{options['search']}' does not take points in the order of a model"
-        raise TileError("option", None, message, "--search all or halving")
+        raise TileError("option", None, message, "--search cost, all or halving")
     schedules = options["schedule"].split(",") if options["schedule"] else ()
     return Settings(
         SpaceChoice(domains, schedules, options["branches"]),

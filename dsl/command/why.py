@@ -69,6 +69,9 @@ def why(
             for row in rows:
                 row["measured"] = {each: kernel.measured(row["key"], each) for each in row["options"]}
         records.append({"kernel": kernel.title, "made": len(kernel.choices), "choices": rows})
+        # ptxas decides what is spilled, after a cost has chosen.
+        if kernel.compiled.variant.schedule.costs and any(row["kind"] == "tune" for row in rows):
+            records[-1]["spills"] = kernel.spills
         if options["machine"]:
             from dsl.studies.machine_notes import machine_notes
 
@@ -114,7 +117,8 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
     from dsl.text.terminal import Terminal, table
 
     rows = record["choices"]
-    click.echo(f"{record['kernel']}: {len(rows)} of {record['made']} choices")
+    spilled = f"; it spills {record['spills']:,} bytes a thread" if record.get("spills") else ""
+    click.echo(f"{record['kernel']}: {len(rows)} of {record['made']} choices{spilled}")
     cells = []
     for row in rows:
         label = row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "")

@@ -167,7 +167,7 @@ class Launcher:
         report.dims = {name: int(extent) for name, extent in request.dims.items()}
         report.types = dict(request.types)
         if self.settings.explain:
-            report.explanation = explanation(plan, launch.compiled, launch.overlaps)
+            report.explanation = explanation(plan, launch.compiled, launch.overlaps, report.spills)
         if self.settings.contracts:
             self.evidence.append(self.evidence_of(launch, report))
         return report

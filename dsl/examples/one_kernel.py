@@ -128,15 +128,20 @@ def assembled(
     return figures
 
 
-def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool) -> Explanation:
+def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool, spills: int | None) -> Explanation:
     """Explains a variant: the dispatch's reasons, constants, conditions, layouts of named values, and compile times by
-    level. `overlaps` is True if the launch may start before the preceding launch has ended."""
+    level. `overlaps` is True if the launch may start before the preceding launch has ended. `spills` is the number of
+    spilled bytes of a thread, or None if it is unknown."""
     from dsl.kernels.levels import named_values
 
     compiled = kernel.compiled
     tiles = named_values(compiled.variant.function)
+    reasons = [*plan.reasons, *["it may start before the launch in front of it has ended"] * overlaps]
+    # ptxas decides what is spilled, after a cost has chosen.
+    if spills and compiled.variant.schedule.costs:
+        reasons.append(f"this point spills {spills:,} bytes a thread; dsl tune rejects such points")
     return Explanation(
-        [*plan.reasons, *["it may start before the launch in front of it has ended"] * overlaps],
+        reasons,
         dict(compiled.header.constants),
         [f"{require.text}  (line {require.line})" for require in compiled.header.requires],
         [[name, kind, layout] for _, name, kind, layout in tiles],

@@ -1,8 +1,9 @@
 """A case: an example with one set of values (dims, types). The example runs once, with the variants that the dispatch
 chooses.
 
-This run makes the arrays, and the results with which other variants are compared. Then `answer` can repeat each launch
-with another variant. The `expect` lines that read the launch's outputs judge the result.
+This run makes the arrays, and the results with which other variants are compared. If a variant that the dispatch
+chooses does not compile, another point of the launch runs in its place. Then `answer` can repeat each launch with
+another variant. The `expect` lines that read the launch's outputs judge the result.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport
 from dsl.examples.run import ExampleRun
+from dsl.examples.shapes import LaunchFacts
 from dsl.examples.transfers import copy_back, on_device
 from dsl.lab.place import TuningPlace
+from dsl.lab.space import SpaceChoice, TuningCall, candidates
 from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 from dsl.text.program import Program
@@ -30,6 +33,10 @@ EXPECTED_BYTES = 16 << 20
 """If a launch's outputs have at most this many bytes, `expect` lines judge every variant.
 
 For larger outputs, numpy on the host would take longer than everything else.
+"""
+MOST_COMPILED = 64
+"""If the dispatch chooses a point that does not compile, at most this many others are compiled. Each takes about 0.1 s,
+and none compiles if the mistake is in the kernel.
 """
 COMPARED = ("f16", "bf16", "f32", "f64", "s8", "s16", "s32", "u8", "u16", "u32")
 """Element types that `agreement.tile` compares."""
@@ -61,9 +68,11 @@ class Launched:
 
 
 class Recorder(Launcher):
-    """Runs each launch line with the variants that the dispatch chooses. Stores a `Launched` for each, but measures
-    nothing."""
+    """Runs each launch line with the variants that the dispatch chooses, or else with the first point of `choice` that
+    compiles. Stores a `Launched` for each, but measures nothing."""
 
+    place: TuningPlace
+    choice: SpaceChoice
     launched: list[Launched]
     run_names: dict[str, Any]
     lines: list[ast.Launch]
@@ -74,15 +83,15 @@ class Recorder(Launcher):
         # Later lines may bind these names to other values, so the dictionary is copied.
         names = dict(self.run_names)
         arrays = given if self.ordinal is None else on_device(given, self.ordinal)
-        bound = BoundPlan(function, function.planner(function.facts(arrays), schedule, **rest).plan())
+        # Launch lines run in the order of the file.
+        line = self.lines[len(self.launched)]
+        bound = self.compiled(function, LaunchFacts(line, function.facts(arrays), schedule, dict(rest)))
         headers = [kernel.compiled.header for kernel in bound.kernels]
         taken = tensors_of(zip(bound.plan.steps, headers, strict=True))
         written = list(dict.fromkeys(name for name, access in taken if "w" in access))
         # A variant starts from the contents before the launch. Its results are compared with the contents after the
         # launch.
         before = {name: copied(arrays[name]) for name in written}
-        # Launch lines run in the order of the file.
-        line = self.lines[len(self.launched)]
         launched = Launched(line, function, given, arrays, names, written, before)
         self.launched.append(launched)
         for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
@@ -96,6 +105,22 @@ class Recorder(Launcher):
         # The host evaluates `expect` lines.
         if self.ordinal is not None:
             copy_back(given, arrays, set(written))
+
+    def compiled(self, function: ModuleFunction, facts: LaunchFacts) -> BoundPlan:
+        """The kernels of a launch line. Raises the TileError of the dispatch's choice if no point compiles."""
+        try:
+            return BoundPlan(function, function.planner(facts.arguments, facts.schedule, **facts.rest).plan())
+        except TileError as error:
+            refused = error
+        call = TuningCall(self.module.program, self.place, facts, len(self.launched))
+        listed = candidates(call, self.choice)
+        # Cheap points that do not compile are often alike, so that the points compiled are spread over all costs.
+        for candidate in listed[:: -(-len(listed) // MOST_COMPILED)]:
+            try:
+                return BoundPlan(function, call.plan(candidate.steps, {}))
+            except TileError:
+                continue
+        raise refused
 
     def synchronize(self) -> None:
         if self.ordinal is not None:
@@ -139,14 +164,24 @@ def on_host(contents: Any, like: Any) -> Any:
 
 class TuningCase:
     """An example with one set of values. The constructor runs the example, and raises any error of this run. A wrong
-    result raises no error: see `is_verified`."""
+    result raises no error: see `is_verified`. If the point that the dispatch chooses does not compile, one of those
+    that `choice` selects runs."""
 
-    def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, seed: int):
+    def __init__(
+        self,
+        program: Program,
+        example: ast.Example,
+        overrides: Overrides,
+        place: TuningPlace,
+        seed: int,
+        choice: SpaceChoice,
+    ):
         self.place = place
         settings = LaunchSettings(seed=seed, arch=place.arch)
         self.run = ExampleRun(program, example, place.device, "", overrides, settings)
         recorder = Recorder(self.run.module, settings, self.run.report)
         recorder.launched, recorder.run_names = [], self.run.names
+        recorder.place, recorder.choice = place, choice
         recorder.lines = [line for line in example.lines if isinstance(line, ast.Launch)]
         self.run.launcher = self.recorder = recorder
         self.example = example
@@ -154,8 +189,7 @@ class TuningCase:
             report = self.run.run()
         # With several launches, `moves` counts the bytes of all launches together.
         self.moves = report.moves if len(recorder.lines) == 1 else None
-        # These checks judge the variants that the dispatch chose. `bounds` compares other variants with the results of
-        # these variants.
+        # These checks judge the variants of this run. `bounds` compares other variants with their results.
         self.passed = {check.line: check.passed for check in report.checks}
 
     def arguments(self, index: int) -> dict[str, Any]:

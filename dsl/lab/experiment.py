@@ -22,7 +22,7 @@ from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import RUNGS
 from dsl.lab.place import TuningPlace
 from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, prepared, with_arguments
-from dsl.lab.space import calls
+from dsl.lab.space import SpaceChoice, calls
 from dsl.lab.trial import Log, Trial, blank_trial
 from dsl.lowering.ir.choices import Asked, Choice
 from dsl.lowering.ir.location import TileError
@@ -104,7 +104,7 @@ class Experiment(AbstractContextManager["Experiment"]):
         self.program, self.example, self.place, self.conditions = program, example, place, conditions
         self.compiler = Compiler(program, conditions.jobs, conditions.wanted.code)
         # The example runs only if something needs its arrays.
-        case = LazyCase(partial(TuningCase, program, example, overrides, place, conditions.seed))
+        case = LazyCase(partial(TuningCase, program, example, overrides, place, conditions.seed, SpaceChoice()))
         found = calls(program, example, overrides, place)
         if index >= len(found):
             raise TileError("example", example.loc, f"launch {index + 1} is none of this example's {len(found)}")

@@ -36,7 +36,8 @@ class Outcome:
     `points` is the number of points. `candidates` maps indices to points that were tried, found in the log or left out
     for lack of time. `trials` maps indices to trials. `left_out` counts the points left out, and `found` the trials
     from the log. `moves` is the number of bytes that the launch moves, or None if unknown. `predicted` maps indices to
-    a model's predictions. `costs` maps them to the costs in microseconds that the schedules compute.
+    a model's predictions. `costs` maps them to the costs in microseconds that the schedules compute. `slower` maps the
+    points that the search left out, since costs predict that they are slower than the best one, to predicted times.
     """
 
     call: TuningCall
@@ -49,6 +50,7 @@ class Outcome:
     moves: float | None = None
     predicted: Mapping[int, float] = field(default_factory=dict)
     costs: Mapping[int, float] = field(default_factory=dict)
+    slower: Mapping[int, float] = field(default_factory=dict)
 
     def intervals(self) -> dict[int, tuple[float, float, float]]:
         return intervals_of(self.trials)

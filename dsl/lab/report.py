@@ -80,7 +80,12 @@ def show(outcome: Outcome, place: TuningPlace, console: Terminal) -> None:
         console.say("  the model's order: " + of_an_order(outcome, outcome.predicted))
     if outcome.costs:
         console.say("  the cost's order: " + of_an_order(outcome, outcome.costs) + of_the_choice(outcome))
-    if unasked := outcome.points - len(outcome.candidates):
+    if outcome.slower:
+        least, fastest = min(outcome.slower.values()), min(middle for middle, _, _ in outcome.intervals().values())
+        said = f"{least:.1f} us, {least / fastest:.2f} times the best time, are predicted for the cheapest of them"
+        count = f"{len(outcome.slower)} of {outcome.points} points"
+        console.say(f"  {count} were not tried: {said} (--search all tries them)")
+    if unasked := outcome.points - len(outcome.candidates) - len(outcome.slower):
         console.say(f"  {unasked} of {outcome.points} points were not requested")
 
 
@@ -202,6 +207,8 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
         about: dict[str, Any] = {"call": facts.call, "types": dict(facts.types), "dims": dict(facts.dims)}
         about |= {"options": dict(facts.options), "from_log": outcome.found, "left_out": outcome.left_out}
         about["not_asked_for"] = outcome.points - len(outcome.candidates)
+        about["predicted_slower"] = len(outcome.slower)
+        about["predicted_slower_us"] = min(outcome.slower.values(), default=None)
         records.append({**about, "moves": outcome.moves, "landscape": landscape(outcome), "points": points})
     ranked = "counters" if place.ordinal is None else "time"
     return finite({"file": file, "device": place.name, "ranked_by": ranked, "outcomes": records})

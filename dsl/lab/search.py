@@ -28,12 +28,14 @@ class Point:
 
     `index` is the point's number. Of points that tie, the one with the smallest index wins. `settings` maps `schedule`
     and the names of constants to values. A constant that this schedule lacks is missing. `is_default` is true if the
-    schedules choose these values by default.
+    schedules choose these values by default. `cost` is the time in microseconds that the schedules compute, or None if
+    they compute none, or if a model orders the points.
     """
 
     index: int
     settings: Mapping[str, Any]
     is_default: bool
+    cost: float | None = None
 
 
 class Search:
@@ -93,6 +95,11 @@ class Search:
     def fresh(self) -> list[Point]:
         """The fresh points in order: those that have neither been requested nor received a result."""
         return [point for point in self.points if self.is_fresh(point)]
+
+    def slower(self) -> Mapping[int, float]:
+        """The points that the search leaves out because they are predicted to be slower than the best one. Maps their
+        indices to the predicted times in microseconds."""
+        return {}
 
     def take(self, points: Iterable[Point], count: int) -> list[Point]:
         """Returns the first `count` of `points`, or fewer if the budget ends, and marks them as requested. `points`

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
 
 import dsl.lab.search_optuna  # noqa: F401 (registers itself)
 from dsl.lab.by_users import called, class_named, wrong
 from dsl.lab.contest import RUNGS
+from dsl.lab.outcome import intervals_of
 from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.space import distinct
 from dsl.lab.trial import Trial
@@ -18,6 +21,15 @@ MOST_IN_VAIN = 4
 requests, the search is stopped."""
 
 
+LEAST_TIMED, STEP = 8, 8
+"""Costs leave out points once so many points are timed. So many points are requested at a time, since those that are
+requested already are tried in any case."""
+DEVIATIONS = 2.0
+"""The error of a predicted time, in standard deviations of log(time / cost). With about 24 points of each of 275 random
+products (H200), 2 leaves out 31 % of the points, and the best of the others takes 1.0007 times the best time. 3 leaves
+out 23 %, and the number is 1.0001."""
+
+
 @search("all")
 class InOrder(Search):
     """Tries all points in the given order, or with a budget, the first of them."""
@@ -26,6 +38,34 @@ class InOrder(Search):
 
     def ask(self, count: int) -> Sequence[Point]:
         return self.take(self.fresh(), count)
+
+
+@search("cost")
+class LeastCost(InOrder):
+    """Tries the points in the order of their costs, until the others are predicted to be slower than the best.
+
+    A predicted time is the cost times the mean quotient of time and cost (geometric mean) of the points so far. A point
+    is left out if this time exceeds the best time by more than the error. Points without a cost are always tried.
+    """
+
+    def ask(self, count: int) -> Sequence[Point]:
+        return super().ask(min(count, STEP))
+
+    def fresh(self) -> list[Point]:
+        left_out = self.slower()
+        return [point for point in super().fresh() if point.index not in left_out]
+
+    def slower(self) -> Mapping[int, float]:
+        times = {index: middle for index, (middle, _, _) in intervals_of(self.told).items()}
+        costs = {point.index: point.cost for point in self.points if point.cost and 0 < point.cost < math.inf}
+        errors = [math.log(time / costs[index]) for index, time in times.items() if index in costs]
+        if len(errors) < LEAST_TIMED:
+            return {}
+        mean, limit = fmean(errors), min(times.values()) * math.exp(DEVIATIONS * stdev(errors))
+        predicted = {
+            point.index: costs[point.index] * math.exp(mean) for point in super().fresh() if point.index in costs
+        }
+        return {index: time for index, time in predicted.items() if time > limit}
 
 
 @search("random")
@@ -205,6 +245,10 @@ class SearchRun:
     def fresh(self) -> list[Point]:
         with called(self.search, "fresh"):
             return self.search.fresh()
+
+    def slower(self) -> Mapping[int, float]:
+        with called(self.search, "slower"):
+            return self.search.slower()
 
     @property
     def left(self) -> int:

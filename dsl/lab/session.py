@@ -91,5 +91,5 @@ class Session:
         # Workers load the file themselves.
         assert self.program.path is not None
         file, settings, plugins = str(resolved(self.program.path)), self.settings, self.program.plugins.files
-        about = example, overrides, call.index, settings.seed, settings.counters
+        about = example, overrides, call.index, settings.seed, settings.counters, settings.choice
         return LaunchAtCase((file, digest_of(self.program), plugins), *about)

@@ -227,33 +227,45 @@ def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candi
 def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ...]]:
     """The branches to try for a call, each as a tuple of kernels with schedules, without constants.
 
-    The branch that the conditions of the dispatch choose comes first.
+    The branch that the conditions of the dispatch choose comes first. If it has several schedules, and none compiles
+    where its cost is least, all branches are tried.
     """
     schedules = choice.schedules or ([call.facts.schedule] if call.facts.schedule is not None else [])
     for name in schedules:
         call.planner(schedule=name).check_schedule()
-    if schedules or choice.branches or choice.rivals:
-        found = [tuple(steps) for steps in call.planner().alternatives(schedules)]
-        if not found:
-            named = ", ".join(schedules)
-            raise TileError("dispatch", call.facts.line.loc, f"no branch of '{call.name}' launches {named} here")
-        try:
-            chosen = default_steps(call)
-        except TileError:  # the conditions choose no branch for the call
-            return found
-        if choice.rivals:
-            found = [steps for steps in found if [s.kernel for s in steps] == [s.kernel for s in chosen]]
-        return sorted(found, key=lambda steps: steps != chosen)
-    return [default_steps(call)]
-
-
-def default_steps(call: TuningCall) -> tuple[StepChoice, ...]:
-    """The branch that the conditions of the dispatch choose."""
+    several = bool(schedules or choice.branches or choice.rivals)
     planner = call.planner()
-    (step, *_) = planner.plan().steps
+    try:
+        chosen = default_steps(call, planner)
+    except TileError:
+        if not several and planner.refused is None:  # the conditions choose no branch for the call
+            raise
+        chosen = None
+    if not several and chosen is not None:
+        return [chosen]
+    found = [tuple(steps) for steps in call.planner().alternatives(schedules)]
+    if not found:
+        named = ", ".join(schedules)
+        raise TileError("dispatch", call.facts.line.loc, f"no branch of '{call.name}' launches {named} here")
+    if choice.rivals and chosen is not None:
+        found = [steps for steps in found if [s.kernel for s in steps] == [s.kernel for s in chosen]]
+    return sorted(found, key=lambda steps: steps != chosen)
+
+
+def default_steps(call: TuningCall, planner: Planner) -> tuple[StepChoice, ...]:
+    """The branch that the conditions of the dispatch choose. Raises a TileError if they choose none, or if none of its
+    several schedules compiles. In the latter case, `planner.refused` is the compiler's error."""
+    kernel, schedule = call.name, next(iter(call.program.schedules_of(call.name)), None)
+    try:
+        (step, *_) = planner.plan().steps
+        kernel, schedule = step.request.kernel, step.request.schedule
+    except TileError:
+        # The only schedule is chosen, also if its cheapest points do not compile.
+        if planner.refused is None or (planner.dispatch is not None and planner.branch is None):
+            raise
     if planner.branch is not None:
         return branch_steps(planner.branch, call.program)
-    return (StepChoice(step.request.kernel, step.request.schedule, {}),)
+    return (StepChoice(kernel, schedule, {}),)
 
 
 def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[StepChoice, Request | None]]:

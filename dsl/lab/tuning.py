@@ -55,7 +55,8 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
             if not found:
                 raise TileError("example", session.example.loc, "this example launches nothing to tune")
             seed = session.settings.seed
-            case = LazyCase(partial(TuningCase, session.program, session.example, overrides, session.place, seed))
+            about = session.program, session.example, overrides, session.place, seed, session.settings.choice
+            case = LazyCase(partial(TuningCase, *about))
             for call in found:
                 call = with_arguments(call, case)
                 if session.settings.choice.rivals and not case().is_judged(call.index):
@@ -90,10 +91,11 @@ class Tuning:
         blank = session.blank(self.facts, call.index, values)
         self.blanks = {index: trial_of(each, blank) for index, each in self.candidates.items()}
         self.outcome = Outcome(call, values, len(self.candidates))
-        points = [Point(each.index, each.settings, each.is_default) for each in listed]
         if settings.model is not None:
             self.outcome.predicted = self.predicted(settings.model)
-        self.outcome.costs = {each.index: each.cost for each in listed if each.cost is not None}
+        costs = self.outcome.costs = {each.index: each.cost for each in listed if each.cost is not None}
+        known = {} if settings.model is not None else costs
+        points = [Point(each.index, each.settings, each.is_default, known.get(each.index)) for each in listed]
         points = in_order(points, settings.seed, self.outcome.predicted or self.outcome.costs)
         self.search = SearchRun(settings.search, points, settings.budget, settings.seed)
         self.edited = [candidate.index for candidate in edited]
@@ -115,6 +117,7 @@ class Tuning:
         self.explore()
         if self.is_over:
             self.leave_out()
+        outcome.slower = self.search.slower()
         self.settle()
         # Workers settle points in any order.
         outcome.candidates = dict(sorted(outcome.candidates.items()))

@@ -15,7 +15,7 @@ from dsl.lab.compiling import Task, program_of
 from dsl.lab.place import TuningPlace, find_place
 from dsl.lab.provenance import versions
 from dsl.lab.runner import LazyCase, with_arguments
-from dsl.lab.space import calls
+from dsl.lab.space import SpaceChoice, calls
 from dsl.lab.station import Batch, Entrant, Station
 from dsl.lab.trial import Trial
 from dsl.runtime.errors import LASTING, DeviceError
@@ -29,7 +29,8 @@ class LaunchAtCase:
     """Describes a launch to a station in another process.
 
     `task` identifies the program with its plug-ins. `example` is the example's position in the file. `overrides`
-    contains the example's values. `call` is the launch's position in the example. `counters` is as in `Station`.
+    contains the example's values. `call` is the launch's position in the example. `counters` is as in `Station`, and
+    `choice` as in `TuningCase`.
     """
 
     task: Task
@@ -38,6 +39,7 @@ class LaunchAtCase:
     call: int
     seed: int
     counters: bool
+    choice: SpaceChoice
 
 
 @dataclass(slots=True)
@@ -128,11 +130,12 @@ def station_of(launch: LaunchAtCase, device: str) -> Station:
         _stations.clear()
         program, place = program_of(launch.task), find_place(device)
         example, overrides = program.examples[launch.example], launch.overrides
+        about = program, example, overrides, place, launch.seed, launch.choice
         # All launches of an example share its arrays.
         case_key = json.dumps([asdict(replace(launch, call=0)), device])
         if case_key not in _cases:
             _cases.clear()
-            _cases[case_key] = LazyCase(partial(TuningCase, program, example, overrides, place, launch.seed))
+            _cases[case_key] = LazyCase(partial(TuningCase, *about))
         case = _cases[case_key]
         call = with_arguments(calls(program, example, overrides, place)[launch.call], case)
         _stations[key] = Station(call, case, launch.seed, lambda trial: None, launch.counters)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,13 +46,30 @@ class ExplainedKernel:
         words += [f"{name}={value}" for name, value in {**request.types, **request.dims}.items()]
         return " ".join([*words, f"for {request.arch}"])
 
+    @property
+    def spills(self) -> int | None:
+        """The spilled bytes of a thread, or None if ptxas cannot assemble the kernel here."""
+        from dsl.runtime import assemble
+        from dsl.runtime.errors import DeviceError, LaunchError
+
+        header = self.compiled.header
+        with suppress(DeviceError, LaunchError):
+            made = assemble(self.compiled.ptx, header.arch, header.entry, header.maxnreg)
+            return made.spill_stores + made.spill_loads
+        return None
+
     def measured(self, key: str, option: str) -> str:
         """Registers, spills and machine instructions with another option, or the reason why it does not compile."""
         from dsl.runtime.errors import LaunchError
         from dsl.studies.machine_notes import assembled
 
         # The option is passed as a constant. If the option cannot be taken, the error is shown.
-        request = replace(self.request, constants={**self.request.constants, key: option})
+        constants: dict[str, Any] = {key: option}
+        if (name := key.removeprefix("tune.")) != key:
+            schedule = self.compiled.variant.schedule
+            constants = {n: schedule.warps if n == "warps" else schedule.constants[n] for n in schedule.tune}
+            constants[name] = next((v for v in schedule.tune[name] if str(v) == option), constants[name])
+        request = replace(self.request, constants={**self.request.constants, **constants})
         try:
             return assembled(compile_variant(self.program, request))[1].cost
         except (TileError, LaunchError) as error:

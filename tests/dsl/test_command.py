@@ -210,6 +210,31 @@ def test_why_takes_the_only_kernel_of_a_file_without_examples(tmp_path: Path) ->
     assert result.return_value == 0 and result.output.startswith("mine with wide ")
 
 
+def test_a_point_of_a_cost_that_spills_is_told(tmp_path: Path) -> None:
+    from dsl.runtime import tools
+    from dsl.runtime.errors import DeviceError
+
+    try:
+        tools.find("ptxas")
+    except DeviceError:
+        pytest.skip("ptxas is not installed")
+    file = tmp_path / "mine.tile"
+    text = TEMPLATE.format(name="mine", file=file)
+    few = "schedule few of mine:\n    tune warps in 1, 2\n    BLOCK = 4096\n    maxnreg 24\n    cost 1.0 * warps\n\n"
+    emulated = ("run", str(file), "--explain", "--device", "emulator", "n=10000")
+    file.write_text(text.replace("schedule wide", few + "schedule wide", 1))
+    shown = dsl(*emulated).stdout
+    told = re.search(r"  dispatch   this point spills ([\d,]+) bytes a thread; dsl tune rejects such points", shown)
+    assert told is not None and f"{told[1]} bytes spilled" in shown
+    assert f" choices; it spills {told[1]} bytes a thread\n" in dsl("why", str(file), "n=10000").stdout
+    assert "spills" not in dsl("why", str(file), "n=10000", "--choice", "vector").stdout
+    measured = dsl("why", str(file), "n=10000", "--choice", "tune.warps", "--measure").stdout
+    assert re.search(rf"1\*: 24 registers, {told[1].replace(',', '')} bytes of spills", measured)
+    assert re.search(r"2: 24 registers, \d+ bytes of spills", measured)
+    file.write_text(text.replace("schedule wide", few.replace("24", "255") + "schedule wide", 1))
+    assert "spills" not in dsl("why", str(file), "n=10000").stdout + dsl(*emulated).stdout
+
+
 def test_explain_says_why() -> None:
     out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
     for text in (

@@ -363,6 +363,22 @@ def test_if_none_compiles_the_compiler_says_why() -> None:
     assert raised.value.errors[0].loc is not None
 
 
+@pytest.mark.parametrize("branch", ["greedy", "greedy, never"])
+def test_the_error_of_a_point_says_that_the_cost_chose_it(branch: str) -> None:
+    """Also if the point is the only one, and if the compiler has a hint of its own. A given value is not chosen."""
+    text = RIVALS.replace("TILE, warps = 262144, 1", "tune TILE in 262144, 524288\n    warps = 1")
+    text = text.replace("cost 0.0", "cost TILE / 1e6") + IMPOSSIBLE.replace("greedy, never", branch)
+    with pytest.raises(TileError, match=r"this tile, f32.262144., takes") as raised:
+        planned(1024, text, "none")
+    said = "the cost of 'greedy' chose TILE=262144; set TILE, or exclude the point by an infinite cost"
+    assert raised.value.hint is not None and raised.value.hint.endswith(said)
+    module = dsl.parse(text, device="emulator")
+    x, y = np.ones(1000, np.float32), np.empty(1000, np.float32)
+    with pytest.raises(TileError, match=r"this tile, f32.524288., takes") as raised:
+        module.scaled(y, x, schedule="greedy", TILE=524288)
+    assert "chose" not in str(raised.value)
+
+
 def test_a_schedule_is_named_once() -> None:
     with pytest.raises(TileError, match="schedule 'small' is named twice"):
         dsl.parse(RIVALS.replace("wide, small", "small, small"))

@@ -189,7 +189,7 @@ def test_a_model_is_fitted_reported_and_used(scale: Path, tmp_path: Path) -> Non
     assert not record["state"]["weights"].keys() & {"sectors", "wavefronts", "instructions"}
     assert len(outcome(scale, "--model", path, "--budget", 2, "--fresh")["points"]) == 2
     result = dsl("tune", scale, "--emulator", "--model", path, "--search", "random")
-    assert result.return_value == 2 and "--search all or halving" in result.stderr
+    assert result.return_value == 2 and "--search cost, all or halving" in result.stderr
     result = dsl("tune", scale, "--emulator", "--model", "linear")
     assert result.return_value == 2 and "dsl model LOG -o FILE.json" in result.stderr
 

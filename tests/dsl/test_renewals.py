@@ -28,6 +28,7 @@ from dsl.examples.report import Report
 from dsl.examples.run import ExampleRun
 from dsl.lab.place import TuningPlace, find_place
 from dsl.lab.runner import LazyCase, Runner, prepared
+from dsl.lab.space import SpaceChoice
 from dsl.runtime import renewed
 from dsl.runtime.cuda import context as contexts
 from dsl.runtime.cuda import driver, timing
@@ -218,7 +219,7 @@ def test_points_of_tuning_are_renewed() -> None:
 
     program, place = parse_program(SCAN), find_place("emulator")
     example = find_example(program, None)
-    case = LazyCase(partial(TuningCase, program, example, resolve(program, example, []), place, 0))
+    case = LazyCase(partial(TuningCase, program, example, resolve(program, example, []), place, 0, SpaceChoice()))
     runner = Runner(place, case, 0)
     launched = case().recorder.launched[0]
     plan = launched.function.plan(launched.function.facts(launched.arrays))

@@ -66,7 +66,7 @@ def tried(name: str, budget: int | None = None, seed: int = 0, of: Cost = cost) 
     return list(seen.values())
 
 
-ALL = ("all", "random", "one", "halving", "optuna")
+ALL = ("cost", "all", "random", "one", "halving", "optuna")
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_no_search_tries_a_point_twice_or_more_than_its_budget(name: str) -> Non
         assert asked == [point.index for point in tried(name, 20, seed)]  # the seed decides
 
 
-@pytest.mark.parametrize("name", ["all", "random", "halving"])
+@pytest.mark.parametrize("name", ["cost", "all", "random", "halving"])
 def test_without_a_budget_all_points_are_tried(name: str) -> None:
     assert sorted(point.index for point in tried(name)) == list(range(62))
 
@@ -276,6 +276,54 @@ def test_with_times_halving_measures_less_and_has_the_same_winner_and_ties(
     assert ties(whole) == ties(halved) and len(ties(whole)) == 4
     assert sum(count for count, each in timer.rounds if each == 8) >= 18  # all that compile go through the first stage
     assert sum(count * each for count, each in timer.rounds) < launches_of_all
+
+
+# ---- costs that say when to stop ----
+
+SLOW = (
+    SCALE.replace("IDLE in 0, 1", "IDLE in 0, 1, 2, 3, 4, 5, 6, 7")
+    .replace("    tune choose vector.x.load in 1, 2\n", "    cost 5.0 + IDLE + BLOCK / 256\n")
+    .replace("where(warps == 1, 32, 64), warps * 128", "32, 128")
+)
+
+
+def scattered(constants: dict[str, Any]) -> float:
+    """Twice the cost, and 10 % more or less."""
+    return 2.0 * (5 + constants.get("IDLE", 0) + constants["BLOCK"] / 256) * (0.9 if constants["warps"] == 2 else 1.1)
+
+
+def test_points_that_costs_predict_to_be_slower_are_left_out(scale: Path, timer: Timer) -> None:
+    scale.write_text(SLOW)
+    timer.mean = scattered
+    found = outcome(scale)
+    tried = [dict(constants(point)) for point in found["points"]]
+    assert dict(best(found)) == {"BLOCK": 32, "IDLE": 0, "warps": 2}
+    assert len(tried) + found["predicted_slower"] == 48 and found["not_asked_for"] == found["predicted_slower"]
+    assert 16 <= len(tried) < 48 and max(each["IDLE"] for each in tried) < 7
+    assert 1.0 < found["predicted_slower_us"] / scattered(dict(best(found))) < 2.0
+    again = dsl("tune", scale, "--emulator").stdout
+    assert f"{found['predicted_slower']} of 48 points were not tried: {found['predicted_slower_us']:.1f} us, " in again
+    assert "were not requested" not in again  # all that the log lacks is left out for its cost
+    assert len(outcome(scale, "--search", "all")["points"]) == 48
+    assert outcome(scale)["predicted_slower"] == 0
+
+
+def test_costs_that_err_much_leave_out_little(scale: Path, timer: Timer) -> None:
+    scale.write_text(SLOW)
+    timer.mean = lambda constants: scattered(constants) * (6.0 if constants["warps"] == 1 else 1.0)
+    assert len(outcome(scale)["points"]) == 48
+
+
+def test_points_without_times_or_costs_are_all_tried(scale: Path, request: pytest.FixtureRequest) -> None:
+    scale.write_text(SLOW)
+    assert len(outcome(scale)["points"]) == 48  # ordered by the emulator's counters
+    request.getfixturevalue("timer").mean = scattered
+    scale.write_text(SLOW.replace("    cost 5.0 + IDLE + BLOCK / 256\n", ""))
+    assert len(outcome(scale)["points"]) == 48
+    other = "\nschedule other of scale:\n    tune warps in 1, 2\n    tune BLOCK in 1024\n\nexample"
+    scale.write_text(SLOW.replace("\nexample", other))
+    found = [dict(constants(point)) for point in outcome(scale, "--all")["points"]]
+    assert len(found) < 50 and sum("IDLE" not in each for each in found) == 2
 
 
 def test_a_search_of_ones_own_is_a_file(scale: Path) -> None:

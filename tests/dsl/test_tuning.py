@@ -180,6 +180,56 @@ def test_what_does_not_compile_or_answers_wrongly_is_thrown_out(in_processes: Pa
     assert "thrown out: " in shown and "1 wrong" in shown and "2 compile" in shown
 
 
+GREEDY = """\
+kernel scaled(y: f32[n], x: f32[n]; TILE):
+    grid cdiv(n, TILE)
+    i = block(0) * TILE
+    y[i : i + TILE] = x[i : i + TILE] * 2
+
+schedule greedy of scaled:
+    tune TILE in 262144, 524288, 786432, 1048576, 1310720, 256, 512
+    warps = 1
+    cost where(TILE > 600, 1.0 * n / TILE, TILE)
+
+schedule never of scaled:
+    TILE = 64
+    cost inf
+
+dispatch run(y, x):
+    otherwise: scaled with greedy, never
+
+example:
+    x, y, z = randn(f32[1000]), empty(f32[1000]), empty(f32[1000])
+    scaled(y, x)
+    scaled(z, y)
+    expect y == 2 * x
+    expect z == 4 * x
+"""
+
+
+@pytest.mark.parametrize("name", ["scaled", "run"])
+def test_what_the_cost_chooses_need_not_compile(double: Path, name: str) -> None:
+    """The five cheapest points need more registers than there are. Both launches are tuned, also if a value is given
+    and if a dispatch has no schedule that compiles where its cost is least."""
+    double.write_text(GREEDY.replace("    scaled(y, x)\n    scaled(z, y)", f"    {name}(y, x)\n    {name}(z, y)"))
+    assert dsl("run", double, "--device", "emulator").exit_code == 2
+    result = dsl("tune", double, "--emulator", "--json", "--jobs", "0")
+    assert result.exit_code == 0, result.output
+    for outcome in json.loads(result.stdout)["outcomes"]:
+        found = {p["steps"][0]["constants"].get("TILE"): p for p in outcome["points"]}
+        statuses = [found[tile]["status"] for tile in (262144, 524288, 786432, 1048576, 1310720, 256, 512)]
+        assert statuses == ["compile"] * 5 + ["counted"] * 2
+        assert "there are 255" in found[262144]["reason"]
+    points = tuned_json(double, "TILE=256", "--fresh", "--jobs", "0")["points"]
+    assert "counted" in {p["status"] for p in points}
+
+
+def test_if_no_point_compiles_each_says_why(double: Path) -> None:
+    double.write_text(GREEDY)
+    result = dsl("tune", double, "TILE=262144,524288", "--emulator", "--jobs", "0")
+    assert result.exit_code == 1 and "thrown out: 2 compile" in result.stdout
+
+
 def test_a_stale_answer_is_not_taken_for_one(double: Path) -> None:
     """A variant that writes nothing finds the outputs overwritten, though the variant before it was right."""
     idle = DOUBLE.replace("    store(", "    if SKEW == 0:\n        store(").replace("+ SKEW", "")
@@ -625,7 +675,7 @@ def test_large_outputs_are_compared_on_the_device_only_where_expect_compares_the
     from dsl.lab.case import TuningCase
 
     program = load(double)
-    case = TuningCase(program, program.examples[0], Overrides(), PLACE, 0)
+    case = TuningCase(program, program.examples[0], Overrides(), PLACE, 0, SpaceChoice())
     assert case.is_verified(0) and case.bounds(0) is None and case.moves == 300 * 8
 
 

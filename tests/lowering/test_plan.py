@@ -112,6 +112,23 @@ def test_a_product_that_is_no_wgmma_says_why(line: str) -> None:
     assert (route.taken, [*route.options]) == ("mma.sync", ["mma.sync"]) and REASONS[line] in str(route.because)
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("layout acc: warps [2, 2]", "a line 'layout acc', and wgmma has a layout of its own"),
+        ("prefetch_fragments p: early", "a line 'prefetch_fragments', which loads fragments of mma.sync"),
+        ("instruction acc: mma.sync", None),
+    ],
+)
+def test_a_line_that_needs_mma_sync_is_the_reason(line: str, why: str | None) -> None:
+    text = PRODUCT + f"schedule own of product:\n    {line}\n"
+    made = compiled(text, schedule="own", constants={"TM": 64, "TN": 64, "TK": 32})
+    routes = [str(c.because) for c in made.variant.function.choices.keyed().values() if c.kind == "route"]
+    assert (not routes) if why is None else why in routes[0]
+    printed = schedule_text(module(text).program, made.variant, "all", [])
+    assert printed.startswith(f"# acc is mma.sync: {routes[0]}" if routes else "schedule all of product:")
+
+
 def test_the_printed_schedule_has_the_warps_and_the_reasons_against_wgmma() -> None:
     def text(kernel: str, **more: Any) -> str:
         return schedule_text(module(kernel).program, compiled(kernel, **more).variant, "all", [])

@@ -271,10 +271,8 @@ class _Seen:
         self.said = function.by_subject("stage", str)
 
     def is_said(self, op: Op) -> bool:
-        """Whether the kernel or the schedule sets the instruction or the layout of an MMA. Also returns True if the
-        schedule contains `prefetch_fragments`, which needs mma.sync."""
-        said = names_of_product(op) & (self.function.instructions.keys() | self.function.pins.keys())
-        return op.attrs["shape"] is not None or bool(said) or "prefetch_fragments" in self.function.attrs
+        """Whether the kernel or the schedule sets the instruction of an MMA."""
+        return op.attrs["shape"] is not None or bool(names_of_product(op) & self.function.instructions.keys())
 
     def flaw(self, op: Op) -> str | None:
         """Returns the reason why an MMA cannot be wgmma, or None if the plan finds no reason."""
@@ -296,6 +294,14 @@ class _Seen:
                 continue  # computed in registers, where wgmma takes a left operand
             if (flaw := self._flaw_of_operand(value, is_right, size)) is not None:
                 return f"its {name} operand {flaw}"
+        return self._flaw_of_lines(op)
+
+    def _flaw_of_lines(self, op: Op) -> str | None:
+        """Returns a description of the schedule's line that needs mma.sync, or None if there is none."""
+        if laid_out := sorted(names_of_product(op) & self.function.pins.keys()):
+            return f"the schedule has a line 'layout {laid_out[0]}', and wgmma has a layout of its own"
+        if "prefetch_fragments" in self.function.attrs:
+            return "the schedule has a line 'prefetch_fragments', which loads fragments of mma.sync"
         return None
 
     def _flaw_of_operand(self, value: Value, right: bool, size: int) -> str | None:

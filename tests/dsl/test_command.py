@@ -239,7 +239,7 @@ def test_explain_says_why() -> None:
     out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
     for text in (
         "block: 5.",
-        "COLS == cdiv(maximum(cols, 1), PART) * PART",
+        "COLS == cdiv(maximum(cols, 1), PART * SHARING) * PART * SHARING",
         "top: f32[",
         "lane [[",
         "ms",

@@ -19,7 +19,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 Example = tuple[str, str | None, tuple[str, ...]]
 """File, example, what is set in place of its own numbers."""
 
-STREAMED: Example = ("softmax", None, ("rows=1", "cols=70001"))
+STREAMED: Example = ("softmax", None, ("rows=1", "cols=70001", "SHARING=1"))
 MATMUL: Example = ("matmul", None, ("m=64", "n=64", "k=96"))
 RAGGED: Example = ("matmul", "linear", ("m=77", "n=77", "k=77"))
 CONV: Example = ("int8_conv", None, ("images=1", "h=6"))

@@ -11,7 +11,7 @@
 to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, the gradients of all but the
 RMS, and softmax with mask and dropout. "convolutions" draws layers of eleven nets in bytes, with channels innermost
 and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py: in bf16 with groups, in e4m3 with
-scales, in f16 with weights of four bits.
+scales, in f16 with weights of four bits. "distances" draws calls of docs/examples/distances.tile.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
@@ -370,8 +370,32 @@ def kind(source: random.Random, dtype: str, options: argparse.Namespace) -> Case
     )
 
 
+# ---- distances ----
+
+
+def distance(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    import torch
+
+    m, n, k = (int(log_uniform(source, 16, 4096)) for _ in range(3))
+    a, b, c = numbers(dtype, k, m), numbers(dtype, k, n), torch.empty(m, n, device="cuda")
+    rows, columns = a.t().float().contiguous(), b.t().float().contiguous()
+    wanted = torch.cdist(rows, columns, p=1)
+    return Case(
+        "manhattan",
+        dtype,
+        {"m": m, "n": n, "k": k},
+        (m + n) * k * a.element_size() + c.numel() * 4,
+        {"torch": lambda: torch.cdist(rows, columns, p=1)},
+        lambda: close(c, wanted, 1e-3),
+        dsl.load(ROOT.parent / "docs" / "examples" / "distances.tile"),
+        Call("manhattan"),
+        (c, a, b),
+    )
+
+
 FAMILIES = {
     "convolutions": (convolution, ("s8",)),
+    "distances": (distance, ("f32", "f16")),
     "kinds": (kind, tuple(KINDS)),
     "products": (product, ("bf16", "f16")),
     "reductions": (reduction, ("f32", "f16", "s32")),

@@ -11,6 +11,7 @@ from textwrap import indent
 import click
 
 import dsl.values.functions  # noqa: F401 (defines the rows)
+from dsl.calls.planner import OWN
 from dsl.command.error_codes import ErrorCode, read_codes
 from dsl.command.failures import show
 from dsl.command.options import shared
@@ -21,6 +22,8 @@ from dsl.text.contracts import KNOWN, NAMES, TERMS, Term
 from dsl.text.program import library_names
 from dsl.values.table import PLACES, ROWS, Builtin
 
+FUNCTIONS = {**ROWS, **{name: each for name, each in OWN.items() if name not in ROWS}}
+"""The functions of the language, with those that only dispatches have."""
 WORDS = Path(__file__).with_name("words.toml")
 
 
@@ -43,7 +46,8 @@ class Explained:
 
 def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completions for the shell."""
-    return [name for name in (*read_codes(), *PROPERTIES, *NAMES, *ROWS, *read_words()) if name.startswith(incomplete)]
+    known = (*read_codes(), *PROPERTIES, *NAMES, *FUNCTIONS, *read_words())
+    return [name for name in known if name.startswith(incomplete)]
 
 
 def places_of(function: Builtin) -> list[str]:
@@ -69,7 +73,7 @@ def command(name: str | None, as_json: bool) -> int:
         rows_known = rows_of(current())
     except Exception as error:
         return show(error)
-    known = [*codes, *rows_known, *NAMES, *ROWS, *words]
+    known = [*codes, *rows_known, *NAMES, *FUNCTIONS, *words]
     if name is not None and name not in known:
         message = f"there is no error code, property, term, function or word '{name}'"
         return show(TileError("option", None, message, closest(name, known)))
@@ -77,7 +81,7 @@ def command(name: str | None, as_json: bool) -> int:
         {code: row for code, row in codes.items() if name in (None, code)},
         [row for row in rows_known.values() if name in (None, row.name)],
         [row for row in TERMS.values() if name in (None, row.name)],
-        {each: row for each, row in ROWS.items() if name in (None, each)},
+        {each: row for each, row in FUNCTIONS.items() if name in (None, each)},
         {word: meaning for word, meaning in words.items() if name in (None, word)},
     )
     if as_json:

@@ -89,3 +89,8 @@ def test_explain_says_what_words_of_messages_mean() -> None:
     assert words["stage"] in command("explain", "stage").stdout.replace("\n", " ")
     overview = command("explain").stdout.partition("\nwords:\n")[2]
     assert [line.split()[0] for line in overview.splitlines()] == [*words]
+
+
+@pytest.mark.parametrize(("name", "said"), [("workspace", "scratch memory"), ("aligned", "16 bytes"), ("sms", "cdiv")])
+def test_explain_knows_what_only_dispatches_have(name: str, said: str) -> None:
+    assert said in command("explain", name).stdout

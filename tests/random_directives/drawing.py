@@ -39,6 +39,7 @@ class Drawing:
         self.later = Random(seed + 1_000_003)  # what was added: the programs of a seed stay as they were
         self.rare = Random(seed + 2_000_081)  # what was added behind that
         self.parts = Random(seed + 7_000_003)  # tiles with more rows than the warps compute at a time
+        self.clusters = Random(seed + 8_000_009)  # rows that several blocks share
         self.values = np.random.default_rng(seed)
 
     def pick(self, options: Any) -> Any:
@@ -243,7 +244,20 @@ class Drawing:
             self.of_short_parts(drawn, cols)
         if self.later.random() < 0.6:
             drawn.lines.append(f"align {self.later.choice(['v', 'd'])}: {self.later.choice([1, 2, 4, 8, 16])}")
+        if self.clusters.random() < 0.4:
+            self.of_clusters(drawn)
         return drawn
+
+    def of_clusters(self, drawn: Drawn) -> None:
+        """Rows of which each block of a cluster has a part."""
+        warps = int(drawn.text.rsplit("warps = ", 1)[1])
+        blocks, vector = self.clusters.choice([2, 2, 4, 8]), self.clusters.choice([1, 2, 4])
+        lanes = self.clusters.choice([[1, 32], [2, 16], [4, 8]])
+        drawn.lines = [line for line in drawn.lines if not line.startswith("persistent")]
+        drawn.lines.append(
+            f"layout {self.clusters.choice('vd')}: vector [1, {vector}], lanes {lanes}, warps [1, {warps}], "
+            f"blocks [1, {blocks}]"
+        )
 
     def of_short_parts(self, drawn: Drawn, cols: int) -> None:
         """Parts that may be shorter than 16 bytes, of tensors that go through shared memory or leave by boxes."""

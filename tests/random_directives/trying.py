@@ -20,7 +20,7 @@ from tests.random_directives.drawing import Drawing, Drawn
 KNOWN = (
     "cannot be staged", "cannot be pipelined", "has no copies at the head", "bytes of shared memory",
     "is pipelined", "no loop of kernel", "to stage", "persistent", "is no 16-bit float", "cannot be split",
-    "stays in registers",
+    "stays in registers", "cannot be divided among",
     "cannot be done in parts", "which is no multiple of", "cannot go step by step", "is no pipeline", "is smaller than",
     "cannot be stored by TMA", "cannot be aligned", "outside of the loops whose loads", "by TMA may be in flight",
 )  # fmt: skip

@@ -33,6 +33,7 @@ SHAPES = {
     "layer_norm.tile": [
         "rows=0 cols=8", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=64", "rows=300 cols=33", "rows=9 cols=1000",
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=8200", "rows=34 cols=8201", "rows=1 cols=16392",
+        "rows=8001 cols=24",
     ],
     "matmul.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=129 n=66 k=24"],
     "matmul_grouped.tile": ["m=0", "k=0", "m=1 g=1", "m=130 n=264 k=136 g=3", "m=40 n=8 k=8 g=9"],
@@ -99,6 +100,12 @@ def test_examples_pass_on_a_gpu(name: str, index: int) -> None:
     program = loaded(SAMPLES / name)
     for types in types_of(program, program.examples[index]):
         check(program, program.examples[index], types, "cuda:0", contracts=True)
+
+
+@pytest.mark.parametrize("shape", ["m=130 n=96 k=40", "m=1 n=3 k=0", "m=65 n=17 k=3 T=f16", "m=300 n=129 k=33"])
+def test_the_example_with_a_cost_of_its_own(shape: str) -> None:
+    program = loaded(SAMPLES.parent / "docs" / "examples" / "distances.tile")
+    check(program, program.examples[0], shape.split(), "emulator")
 
 
 def test_every_sample_says_what_its_code_costs() -> None:

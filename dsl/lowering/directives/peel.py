@@ -18,7 +18,8 @@ has no flag.
 A comparison may be joined by `|` with a scalar condition that does not depend on the counter, as in `(left < 0) | (j +
 arange(64) >= first)`. If the condition is true, the comparison is ignored.
 
-Loops with the flag have few iterations and are not unrolled.
+Loops with the flag have few iterations and are not unrolled. If the flag is in a branch that the constants do not take,
+`peel j: seen` means `peel j`.
 
 The copies of `pipeline` continue from one loop to the next. Peeling doubles or triples the code of the loop. By
 default, it applies only to loops with MMAs whose selects all use the same flag.
@@ -57,6 +58,10 @@ def peel(function: Function) -> None:
             named = {r.name for op in walk(function.body) for r in op.results if r.name and r.dtype is I1}
             message = f"no loop over '{name}' of kernel '{function.name}' computes a flag '{flag}'"
             raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or WHAT_IS_A_FLAG)
+        if not found:
+            said = function.attrs["peel"]
+            assert isinstance(said, dict)
+            function.attrs["peel"] = {**said, name: True}
         for block, loop, value in found:
             if constant_of(value):
                 continue  # true in all iterations: nothing to peel

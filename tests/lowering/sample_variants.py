@@ -106,6 +106,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("fold", "wide"): [{"n": 1 << 20}, {"n": 70001}, {"n": 1 << 20, **ARGMAX}],
     ("along_rows", "lanes"): [
         *({"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}, {"rows": 8, "cols": 1024, **ARGMAX}),
+        *({"rows": 3, "cols": 4001}, {"rows": 3, "cols": 4001, **ARGMAX}),
     ],
     ("along_axis", "columns"): [
         *({"outer": 1, "n": 8192, "inner": 256}, {"outer": 2, "n": 100, "inner": 33}),

@@ -32,6 +32,7 @@ FLAGS = {
     "two of them": "seen = (j + arange(16) < end)[None, :] & (j + arange(16)[None, :] <= (n - 40 + 2 * rows)[:, None])",
     "twice the counter": "seen = (2 * j - arange(16) < end)[None, :] & (rows < 16)[:, None]",
     "the lesser": "seen = (j + arange(16))[None, :] < minimum(end, rows + 20)[:, None]",
+    "a remainder": "seen = (j + arange(16))[None, :] < (end + rows % 8)[:, None]",
     "goes on": "seen = (j + arange(16) >= end)[None, :] & (rows >= 0)[:, None]",
     "goes on by two": "seen = ((end + rows)[:, None] < j + arange(16)[None, :]) & (3 * j > rows)[:, None]",
     "a window": "seen = (j + arange(16) >= end - 30)[None, :] & (j + arange(16)[None, :] <= (end - 1 + rows)[:, None])",
@@ -49,6 +50,7 @@ def flag_of(name: str, j: int, n: int, end: int, b: int) -> np.ndarray:
     return {
         "below": (j + i < end) & (r >= 0), "not above": j + i <= end - 5 + r, "mirrored": end + r > j + i,
         "two of them": (j + i < end) & (j + i <= n - 40 + 2 * r), "twice the counter": (2 * j - i < end) & (r < 16),
+        "a remainder": j + i < end + r % 8,
         "goes on": (j + i >= end) & (r >= 0), "goes on by two": (end + r < j + i) & (3 * j > r),
         "the lesser": j + i < np.minimum(end, r + 20), "named again": (j + i < end) & (j + r < n - r),
         "a window": (j + i >= end - 30) & (j + i <= end - 1 + r),

@@ -97,6 +97,32 @@ def test_a_few_long_rows(modules: Modules, device: str, name: str) -> None:
         close(y, reference(wide, 1), wide, 1, name)
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "s8", "s32"])
+def test_eight_elements_a_thread_of_odd_and_of_short_rows(modules: Modules, device: str, dtype: str) -> None:
+    """Rows of one element up to several iterations, in shares too, and a first row behind a multiple of 16 bytes."""
+    m, result = modules(device), {"f64": np.float64, "s8": np.int32, "s32": np.int32}.get(dtype, np.float32)
+    for rows, cols, shares in ((9, 1, 1), (290, 2, 1), (70, 3, 1), (150, 4, 1), (5, 801, 1), (3, 4099, 2)):
+        for skipped in (0, 1):
+            x = numbers(dtype, rows * cols + 1)[skipped : rows * cols + skipped].reshape(rows, cols)
+            wide = exact(x, dtype)
+            given = {"G": 8 if cols > 8 else 1, "ACROSS": 1, "SHARES": shares}
+            y, at = np.full(rows, 99, result), np.full(rows, -5, np.int64)
+            m.rows(y, x, **given)
+            close(y, wide.sum(1), wide, 1, "sum")
+            m.arg_rows(at, x, **given)
+            assert np.array_equal(at, wide.argmax(1))
+
+
+def test_the_place_in_rows_that_begin_anywhere(modules: Modules, device: str) -> None:
+    """The first of equals is an element of the row, and not what stands before it."""
+    x = np.full((6, 801), -np.inf, np.float16)
+    x[1, 800], x[2, 5], x[3, 0] = np.nan, np.nan, np.inf
+    x[4:, 790:] = 1
+    y = np.full(6, -5, np.int64)
+    modules(device).arg_rows(y, x, G=4, ACROSS=1)
+    assert np.array_equal(y, x.argmax(1))
+
+
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
 def test_an_axis(modules: Modules, device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]

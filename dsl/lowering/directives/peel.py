@@ -18,6 +18,9 @@ has no flag.
 A comparison may be joined by `|` with a scalar condition that does not depend on the counter, as in `(left < 0) | (j +
 arange(64) >= first)`. If the condition is true, the comparison is ignored.
 
+Loops with the flag have few iterations and are not unrolled. If the flag is in a branch that the constants do not take,
+`peel j: seen` means `peel j`.
+
 The copies of `pipeline` continue from one loop to the next. Peeling doubles or triples the code of the loop. By
 default, it applies only to loops with MMAs whose selects all use the same flag.
 """
@@ -55,6 +58,10 @@ def peel(function: Function) -> None:
             named = {r.name for op in walk(function.body) for r in op.results if r.name and r.dtype is I1}
             message = f"no loop over '{name}' of kernel '{function.name}' computes a flag '{flag}'"
             raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or WHAT_IS_A_FLAG)
+        if not found:
+            said = function.attrs["peel"]
+            assert isinstance(said, dict)
+            function.attrs["peel"] = {**said, name: True}
         for block, loop, value in found:
             if constant_of(value):
                 continue  # true in all iterations: nothing to peel
@@ -150,6 +157,10 @@ class _Extremes(ScalableForms[Range]):
             return None
         return self.b.value(name, a[0], b[0]), self.b.value(name, a[1], b[1])
 
+    def left_over(self, op: Op) -> Range | None:
+        divisor = constant_of(op.operands[1])
+        return None if divisor is None or divisor < 1 else (self.b.index(0), self.b.index(int(divisor) - 1))
+
     def repeated(self, op: Op) -> Range | None:
         return self.of(op.operands[0])
 
@@ -243,6 +254,9 @@ class _FlagSplit:
                 new.name = old.name
         of = [*(self._copied(body) for body in bodies), self.flag]
         self._without_flag([*bodies, self.body][whole], of[whole])
+        for number, each in enumerate([*made, self.loop]):
+            if number != whole:
+                each.attrs["unroll"] = 1
         self.loop.operands = [ends[-1], stop, by, *carried]
         self.loop.attrs.pop("exact", None)
         at = self.block.ops.index(self.loop)

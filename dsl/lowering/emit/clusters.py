@@ -19,6 +19,12 @@ from dsl.lowering.ops.threads import word_bytes
 WAIT = "barrier.cluster.wait.acquire.aligned"
 
 
+def meet_cluster(w: Writer, op: Op, order: str) -> None:
+    """Emits a barrier of all threads of the cluster. `order` is that of the arrival: `.release` or `.relaxed`."""
+    w.template(f"barrier.cluster.arrive{order}.aligned", [], op)
+    w.template(WAIT, [], op)
+
+
 @rule("cluster_arrive")
 def _arrive(w: Writer, op: Op) -> None:
     if _exchanges(w):
@@ -44,8 +50,7 @@ def _gather(w: Writer, op: Op) -> None:
             for peer in peers:
                 (there,) = w.template("mapa.shared::cluster.u32", [address, peer], op)
                 w.template(f"@st.shared::cluster.b{bits}", [there, word, writers], op)
-    w.template("barrier.cluster.arrive.release.aligned", [], op)
-    w.template(WAIT, [], op)
+    meet_cluster(w, op, ".release")
     for part, result in zip(parts, op.results, strict=True):
         span, made = BasisSpan(part.layout.register), list[str]()
         for coordinate in layout_of(result).offsets:

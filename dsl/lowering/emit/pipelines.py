@@ -7,6 +7,7 @@ instruction. A waiting warp repeats `try_wait`, during which the hardware may su
 from __future__ import annotations
 
 from dsl.lowering.emit.chains import emit_block
+from dsl.lowering.emit.clusters import meet_cluster
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.writer import Writer
@@ -52,7 +53,7 @@ def _warp_specialize(w: Writer, op: Op) -> None:
     w.start(done)
     if _blocks(op) > 1:  # no block may end while other blocks of the cluster may still arrive at its mbarriers
         w.template("bar.warp.sync", ["-1"], op)
-        _meet_cluster(w, op, ".release")
+        meet_cluster(w, op, ".release")
 
 
 def _blocks(op: Op) -> int:
@@ -72,11 +73,6 @@ def _sharing(w: Writer, copy: Op) -> tuple[str, str]:
     first = w.head.once(f"sub i32 {rank}, {w.head.once(f'mul i32 {number}, {apart}')}")
     mask = w.head.once(f"shl i32 {ranks}, {first}")
     return number, w.head.once(f"trunc i32 {mask} to i16")
-
-
-def _meet_cluster(w: Writer, op: Op, order: str) -> None:
-    w.template(f"barrier.cluster.arrive{order}.aligned", [], op)
-    w.template("barrier.cluster.wait.acquire.aligned", [], op)
 
 
 def _begin(w: Writer, op: Op) -> None:
@@ -99,7 +95,7 @@ def _begin(w: Writer, op: Op) -> None:
     w.do(f"br label %{met}")
     w.start(met)
     if _blocks(op) > 1:
-        _meet_cluster(w, op, ".relaxed")  # `.relaxed` suffices, because the fence above orders the initialisation
+        meet_cluster(w, op, ".relaxed")  # `.relaxed` suffices, because the fence above orders the initialisation
     else:
         w.template("bar.sync", ["0"], op)
 

@@ -40,9 +40,10 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
     click.echo(styled(printable(report.title), bold=True))
     for launch in report.launches:
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
+        clusters = f" in clusters of {launch.cluster}" if launch.cluster > 1 else ""
         line(
             "",
-            f"{amount(launch.blocks, 'block')} of {amount(launch.threads, 'thread')}, "
+            f"{amount(launch.blocks, 'block')} of {amount(launch.threads, 'thread')}{clusters}, "
             f"{amount(launch.shared_bytes, 'byte')} shared",
         )
         if not report.launches_agree:

@@ -61,7 +61,7 @@ def run_kernel(
     On the emulator, the launch also records which thread wrote each element. `keep` is called with the result of the
     launch."""
     header, on_gpu = kernel.header, ordinal is not None
-    report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
+    report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes, header.cluster)
     report.maxnreg = header.maxnreg
     result = kernel.run(*values, **({} if on_gpu else emulator_options(settings)))
     keep(result)

@@ -122,17 +122,19 @@ class Explanation:
 class LaunchReport:
     """The report on one kernel launch.
 
-    `shared_bytes` is per block. `registers` and `spills` (bytes) are per thread. `maxnreg` is the schedule's limit on
-    registers. `machine_code` holds two numbers: all `instructions`, and the instructions in the longest inner `loop`.
-    `counters` are the emulator's totals. `by_line` holds the counters by line of the file, and by FILE:LINE for other
-    files. `dims` and `types` map names to extents and types. `timeline` is the launch's `Timeline` as JSON data.
-    `bound` holds the least time of the launch, and the unit that limits it."""
+    `shared_bytes` is per block, and `cluster` is the number of blocks in a cluster. `registers` and `spills`
+    (bytes) are per thread. `maxnreg` is the schedule's limit on registers. `machine_code` holds two numbers: all
+    `instructions`, and the instructions in the longest inner `loop`. `counters` are the emulator's totals.
+    `by_line` holds the counters by line of the file, and by FILE:LINE for other files. `dims` and `types` map names
+    to extents and types. `timeline` is the launch's `Timeline` as JSON data. `bound` holds the least time of the
+    launch, and the unit that limits it."""
 
     kernel: str
     schedule: str | None
     grid: list[int]
     threads: int
     shared_bytes: int
+    cluster: int = 1
     time_us: float | None = None
     registers: int | None = None
     spills: int | None = None

@@ -57,7 +57,7 @@ def cluster_tiles(function: Function, target: Target) -> None:
     for name, (pin, blocks) in known.items():
         if target.number < CLUSTERS:
             message = f"{target.arch} has no clusters of blocks: they need sm_{CLUSTERS}"
-            raise TileError("target", pin.loc, message, "blocks of 1 along each axis")
+            raise TileError("target", pin.loc, message, "blocks [1, where(gpu_arch >= 90, 4, 1)]")
         axes = [axis for axis, count in enumerate(blocks) if count > 1]
         if len(axes) > 1 or len(counts) > 1:
             several = f"along {len(axes)} axes" if len(axes) > 1 else f"in {' and '.join(map(str, counts))} parts"
@@ -106,7 +106,8 @@ def _check_parts(function: Function, name: str, pin: Pin, axis: int, count: int)
     part = lines[name][1] if name in lines else max(1, each & -each)
     if extent % (part * count):
         message = f"{count} blocks cannot share '{name}', {extent} elements along axis {axis}, in parts of {part}"
-        raise TileError("schedule", pin.loc, message, f"an extent that is a multiple of {part * count}")
+        hint = f"loop {name}, {axis}: {each & -each}, or fewer blocks" if each and name in lines else "fewer blocks"
+        raise TileError("schedule", pin.loc, message, hint)
     if name not in lines:
         lines[name] = axis, part, True
         function.attrs["loop"] = dict(lines)

@@ -100,5 +100,6 @@ def extents_of(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
         raise TileError("layout", pin.loc, f"'{key}' has {len(row)} extents; the tile has rank {rank}")
     for extent in row:
         if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1 or extent & (extent - 1):
-            raise TileError("layout", pin.loc, f"'{key}' has the extent {extent}: a power of two is needed")
+            hint = f"{key} {[1] * (rank - 1) + [2]}, or 4, 8 …"
+            raise TileError("layout", pin.loc, f"'{key}' has the extent {extent}: a power of two is needed", hint)
     return tuple(row)

@@ -35,7 +35,6 @@ NO_CHOICE = {
     "dsl/lowering/directives/pingpong.py:_computed_operand": "the first wait of an iteration",
     "dsl/lowering/passes/place_shared.py:_smaller": "the tile that an error names",
     "dsl/lowering/plan/products.py:_part": "the line of the product",
-    "dsl/lowering/directives/cluster_tiles.py:cluster_tiles": "whether the target has clusters, which a line asks for",
     "dsl/lowering/directives/cluster_tiles.py:parts_of_block": "the line of the tile that errors name",
     "dsl/lowering/directives/cluster_tiles.py:first_block": "the one flag that tells the first block of a cluster",
     "dsl/lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",

@@ -304,9 +304,8 @@ class _Variant:
         request, dims = self.request, dict(self.request.dims)
         known = self.known()
         schedule, scalars = resolve_schedule(self.program, known, points), known.scalars
-        if prod(schedule.attrs.get("cluster", ())) > 1 and self.target.number < 90:
-            message = f"{self.target.arch} has no clusters of blocks: they need sm_90"
-            raise TileError("target", schedule.places["cluster", None], message, "cluster 1 is no cluster")
+        if prod(schedule.attrs.get("cluster", ())) > 1 and (flaw := self.target.flaw_of_clusters):
+            raise TileError("target", schedule.places["cluster", None], flaw, "cluster 1 is no cluster")
         constants = self._constants(schedule)
         special = self._specialised(schedule, dims, scalars)
         is_large = self._is_large(dims)

@@ -172,3 +172,14 @@ def test_the_first_block_stores_another_tile(line: str) -> None:
     run(ROWS.format(body=indent(body, "    ")) + f"    {line}\n", args, arch="sm_90a")
     assert (args["m"] == args["x"].sum(1)).all()
     assert (args["y"] == args["x"][:1] - args["x"][0].max()).all()
+
+
+def test_a_tile_in_a_branch_that_is_not_taken_is_not_divided() -> None:
+    body = (
+        "m[r : r + 1] = sum(v, axis=1)\nif COLS == 8:\n    w = x[r : r + 1, 0 : COLS]\n    y[r : r + 1, 0 : COLS] = w"
+    )
+    args = rows_of(1024)
+    text = ROWS.format(body=indent(body, "    ")).replace("layout v:", "layout w:")
+    assert compile_kernel(text, args, arch="sm_90a").variant.function.blocks_of_cluster == 1
+    run(text, args, arch="sm_90a")
+    assert (args["m"] == args["x"].sum(1)).all()

@@ -21,7 +21,7 @@ from math import prod
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.grid import has_effect, replace_grid, write_where
 from dsl.lowering.directives.slices import located
-from dsl.lowering.directives.subjects import named_tiles, unknown
+from dsl.lowering.directives.subjects import named_tiles
 from dsl.lowering.directives.wide import WideRegion, WideSubject
 from dsl.lowering.ir.function import Block, Function, Value, in_line, uses, walk
 from dsl.lowering.ir.location import TileError
@@ -29,14 +29,11 @@ from dsl.lowering.ir.schedule import Pin, extents_of
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ops.memory import space_of, writes
 
-CLUSTERS = 90
-"""The architecture from which on devices have clusters of blocks."""
-
 
 def divided(function: Function) -> dict[str, tuple[Pin, tuple[int, ...]]]:
     """Maps each value that several blocks compute together to its `layout` line and the number of blocks along each
-    axis."""
-    pins = {name: pin for name, pin in function.pins.items() if "blocks" in pin.parts}
+    axis. Values in branches that the constants do not take are left out."""
+    pins = {n: pin for n, pin in function.pins.items() if "blocks" in pin.parts and named_tiles(function, n)}
     found = {name: (pin, extents_of(pin, "blocks", len(pin.parts["blocks"]))) for name, pin in pins.items()}
     return {name: each for name, each in found.items() if prod(each[1]) > 1}
 
@@ -55,9 +52,8 @@ def cluster_tiles(function: Function, target: Target) -> None:
         return
     counts = {prod(blocks): name for name, (_, blocks) in known.items()}
     for name, (pin, blocks) in known.items():
-        if target.number < CLUSTERS:
-            message = f"{target.arch} has no clusters of blocks: they need sm_{CLUSTERS}"
-            raise TileError("target", pin.loc, message, "blocks [1, where(gpu_arch >= 90, 4, 1)]")
+        if flaw := target.flaw_of_clusters:
+            raise TileError("target", pin.loc, flaw, "blocks [1, where(gpu_arch >= 90, 4, 1)]")
         axes = [axis for axis, count in enumerate(blocks) if count > 1]
         if len(axes) > 1 or len(counts) > 1:
             several = f"along {len(axes)} axes" if len(axes) > 1 else f"in {' and '.join(map(str, counts))} parts"
@@ -96,10 +92,6 @@ def _check_parts(function: Function, name: str, pin: Pin, axis: int, count: int)
     """Adds a `loop` line for a tile without one, in the longest parts that are powers of two. Raises TileError for
     parts that the blocks cannot share."""
     tiles, lines = named_tiles(function, name), dict(function.by_subject("loop", tuple))
-    if not tiles:
-        unknown(
-            function, "layout", name, {value.name for op in walk(function.body) for value in op.results if value.name}
-        )
     extents_of(pin, "blocks", len(tiles[0].shape))
     extent = tiles[0].shape[axis]
     each = extent // count

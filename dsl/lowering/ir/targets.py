@@ -51,6 +51,11 @@ class Target:
         return int(self.arch.removeprefix("sm_").rstrip("af"))
 
     @property
+    def flaw_of_clusters(self) -> str:
+        """The reason why a launch on this target has no clusters of blocks, or "" if it can have them."""
+        return "" if self.number >= 90 else f"{self.arch} has no clusters of blocks: they need sm_90"
+
+    @property
     def shared(self) -> int:
         """The maximum number of bytes of dynamic shared memory that a block may opt in to."""
         return self.shared_per_sm - RESERVED_SHARED

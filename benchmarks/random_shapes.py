@@ -266,11 +266,8 @@ def fused_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
     aten, scale, p, seed = torch.ops.aten, 0.125, 0.1, 20240913
     x, g, out, theirs = (numbers(dtype, rows, cols) for _ in range(4))
     keep = torch.empty(rows, cols, device="cuda", dtype=torch.uint8).bernoulli_(0.9)
-    hidden, is_kept, sample = (
-        keep == 0,
-        torch.ones_like(keep, dtype=torch.bool),
-        dsl.load(SAMPLES / "softmax_fused.tile"),
-    )
+    hidden, is_kept = keep == 0, torch.ones_like(keep, dtype=torch.bool)
+    sample = dsl.load(SAMPLES / "softmax_fused.tile")
     if dropout := "dropout" in what:
         sample.scale_mask_softmax_dropout(out, None, 0 * x, torch.ones_like(keep), scale, p, seed)
         is_kept = out != 0

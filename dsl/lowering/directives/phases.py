@@ -111,11 +111,7 @@ class PhaseMaker(PartMaker):
         # Only the last parts have positions without a column. These parts are unrolled after a loop at run time, so
         # their stage is a constant.
         stage = constant_of(self.stage)
-        return not self.named or (stage is not None and int(stage) >= self.count - self.tail())
-
-    def tail(self) -> int:
-        """Returns the number of parts at the end of each block's parts that may have positions without a column."""
-        return 0 if self.aligned is None else -(-self.aligned.tail(self.part) // self.blocks)
+        return not self.named or (stage is not None and int(stage) >= self.count - self.aligned.tail(self.part))
 
     def left_out(self, sink: Op, before: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
         """Adds a part to the accumulators `before`, but skips positions that have no column. Returns the new
@@ -363,7 +359,7 @@ class LoopOfParts(PhaseMaker):
         if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
             starts, first = self.iteration(phase, loads, [self.b.index(0)], starts), 1
         kept = any(sink.results and sink not in self.aligned.leave for sink in phase.sinks) if self.aligned else False
-        apart = self.tail() if kept else 0
+        apart = self.aligned.tail(self.part) if self.aligned is not None and kept else 0
         last = first + max(0, self.count - apart - first) // together * together
         body = Block([Value(TileType((), INDEX)), *(Value(v.type) for each in starts for v in each)])
         with self.b.region(body):

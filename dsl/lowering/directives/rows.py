@@ -110,17 +110,18 @@ class AnyRows:
     leave: set[Op]
 
     def tail(self, part: int) -> int:
-        """Returns the number of parts at the end of a row that may have positions without a column."""
+        """Returns the number of parts at the end of each block's parts of a row that may have positions without a
+        column."""
         # The edges contain fewer than 2 · step columns of a row, so as many positions of the body are unused.
-        return -(-2 * self.step // part)
+        blocks, _ = parts_of_block(self.region, part)
+        return -(-2 * self.step // (part * blocks))
 
     def check_joins(self, part: int, threads: int) -> None:
         """Raises TileError `schedule` if a reduction cannot mask out positions without a column."""
         lanes, edges = lanes_of(self, part, threads)
         # At a position without a column, the accumulator of the earlier parts stays as it is. If there is no earlier
         # part, the neutral number must be known.
-        blocks, parts = parts_of_block(self.region, part)
-        if lanes == edges and parts > -(-self.tail(part) // blocks):
+        if lanes == edges and parts_of_block(self.region, part)[1] > self.tail(part):
             return
         for sink in self.region.sinks:
             if sink.results and starts_with(sink) is None:

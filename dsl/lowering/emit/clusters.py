@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from dsl.lowering.emit.carriers import from_carrier, into_carrier
+from dsl.lowering.emit.carriers import from_word, into_word
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.words import layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Op, Value
-from dsl.lowering.ir.types import I1, DType, SharedType
+from dsl.lowering.ir.types import SharedType
 from dsl.lowering.layouts.layout import BasisSpan, Layout, bits_of
 from dsl.lowering.ops.threads import word_bytes
 
@@ -46,7 +46,7 @@ def _gather(w: Writer, op: Op) -> None:
     for part in parts:
         writers, peers = part.writers(w, blocks)
         for register, element in enumerate(w.registers[part.value]):
-            address, word = part.address(w, own, register), _into_word(w, element, part.value.dtype, bits)
+            address, word = part.address(w, own, register), into_word(w.text, element, part.value.dtype, bits)
             for peer in peers:
                 (there,) = w.template("mapa.shared::cluster.u32", [address, peer], op)
                 w.template(f"@st.shared::cluster.b{bits}", [there, word, writers], op)
@@ -59,7 +59,7 @@ def _gather(w: Writer, op: Op) -> None:
             assert found is not None
             address = w.let(f"add i32 {part.address(w, base, found)}, {block * size}")
             (word,) = w.template(f"ld.shared.b{bits}", [address], op)
-            made.append(_from_word(w, word, result.dtype, bits))
+            made.append(from_word(w.text, word, result.dtype, bits))
         w.registers[result] = made
 
 
@@ -111,15 +111,3 @@ def _bits(w: Writer, bits: Sequence[int]) -> str:
         one = w.head.once(f"and i32 {w.head.once(f'lshr i32 {w.head.thread()}, {bit}')}, 1")
         number = w.head.once(f"or i32 {number}, {w.head.once(f'shl i32 {one}, {place}')}")
     return number
-
-
-def _into_word(w: Writer, x: str, dtype: DType, bits: int) -> str:
-    own = w.bits(dtype)
-    raw = x if dtype is I1 else into_carrier(w.text, x, dtype, f"i{own}")
-    return raw if own == bits else w.let(f"zext i{own} {raw} to i{bits}")
-
-
-def _from_word(w: Writer, word: str, dtype: DType, bits: int) -> str:
-    own = w.bits(dtype)
-    raw = word if own == bits else w.let(f"trunc i{bits} {word} to i{own}")
-    return raw if dtype is I1 else from_carrier(w.text, raw, dtype, f"i{own}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import prod
 
 from dsl.lowering.building.builder import attribute_key
-from dsl.lowering.emit.carriers import from_carrier, into_carrier
+from dsl.lowering.emit.carriers import from_word, into_word
 from dsl.lowering.emit.rules import inline, rule
 from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Block, Op
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.types import I1, DType
+from dsl.lowering.ir.types import DType
 from dsl.lowering.layouts.layout import BasisSpan, Layout
 
 ALL_LANES = "-1"
@@ -20,27 +20,17 @@ ALL_LANES = "-1"
 def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = "31") -> str:
     """Emits a `shfl.sync` of all lanes for one element of any width. The instruction moves 32 bits. So smaller elements
     are widened, and 64-bit elements need two instructions."""
-    bits = w.bits(dtype)
-    if dtype is I1:  # a predicate cannot be shuffled, so it is shuffled as 0 or 1
-        wide = w.let(f"zext i1 {x} to i32")
-        moved = w.template(f"shfl.sync.{mode}.b32", [wide, lane, clamp, ALL_LANES])[0]
-        return w.let(f"icmp ne i32 {moved}, 0")
+    if w.bits(dtype) < 64:
+        word = into_word(w.text, x, dtype)
+        return from_word(w.text, w.template(f"shfl.sync.{mode}.b32", [word, lane, clamp, ALL_LANES])[0], dtype)
     llvm = w.llvm(dtype)
-    if bits == 64:
-        raw = x if not dtype.is_float else w.let(f"bitcast {llvm} {x} to i64")
-        low = w.let(f"trunc i64 {raw} to i32")
-        high = w.let(f"trunc i64 {w.let(f'lshr i64 {raw}, 32')} to i32")
-        low, high = (w.template(f"shfl.sync.{mode}.b32", [v, lane, clamp, ALL_LANES])[0] for v in (low, high))
-        wide_low, wide_high = w.let(f"zext i32 {low} to i64"), w.let(f"zext i32 {high} to i64")
-        joined = w.let(f"or i64 {wide_low}, {w.let(f'shl i64 {wide_high}, 32')}")
-        return joined if not dtype.is_float else w.let(f"bitcast i64 {joined} to {llvm}")
-    if bits == 32:
-        raw = into_carrier(w.text, x, dtype, "i32")
-        return from_carrier(w.text, w.template(f"shfl.sync.{mode}.b32", [raw, lane, clamp, ALL_LANES])[0], dtype, "i32")
-    raw = x if not dtype.is_float else w.let(f"bitcast {llvm} {x} to i{bits}")
-    moved = w.template(f"shfl.sync.{mode}.b32", [w.let(f"zext i{bits} {raw} to i32"), lane, clamp, ALL_LANES])[0]
-    narrow = w.let(f"trunc i32 {moved} to i{bits}")
-    return narrow if not dtype.is_float else w.let(f"bitcast i{bits} {narrow} to {llvm}")
+    raw = x if not dtype.is_float else w.let(f"bitcast {llvm} {x} to i64")
+    low = w.let(f"trunc i64 {raw} to i32")
+    high = w.let(f"trunc i64 {w.let(f'lshr i64 {raw}, 32')} to i32")
+    low, high = (w.template(f"shfl.sync.{mode}.b32", [v, lane, clamp, ALL_LANES])[0] for v in (low, high))
+    wide_low, wide_high = w.let(f"zext i32 {low} to i64"), w.let(f"zext i32 {high} to i64")
+    joined = w.let(f"or i64 {wide_low}, {w.let(f'shl i64 {wide_high}, 32')}")
+    return joined if not dtype.is_float else w.let(f"bitcast i64 {joined} to {llvm}")
 
 
 _REDUX = {"add": "add", "minimum": "min", "maximum": "max", "and": "and", "or": "or", "xor": "xor"}

@@ -65,14 +65,14 @@ class MeaningMemory:
         self.data[at] = values
 
 
+@dataclass(slots=True)
 class _Borrowed(MeaningMemory):
     """A memory that is copied before the first write."""
 
-    __slots__ = ("is_copied",)
-    is_copied: bool
+    is_copied: bool = False
 
     def write(self, at: np.ndarray, values: np.ndarray) -> None:
-        if not hasattr(self, "is_copied"):
+        if not self.is_copied:
             self.data, self.is_copied = self.data.copy(), True
         self.data[at] = values
 

@@ -128,6 +128,19 @@ def test_sums_of_a_stream_lie_in_memory_as_in_registers() -> None:
     assert "global.v2" not in ptx
 
 
+@pytest.mark.parametrize("rows", (16, 80))
+def test_sums_of_a_transposed_product_lie_as_the_result(rows: int) -> None:
+    """The last block stores 16 bytes of a row of the result at once, though the columns of the sums are its rows."""
+    lines = f"TM, TN, TK, warps = {rows}, 64, 64, 4\n    instruction acc: wgmma"
+    text = PRODUCT.format(iterations="0, k, TK", parts=2).replace("warps = 2", lines)
+    args = operands(2 * rows - 8, 120, 192)
+    module = dsl.Module(parse_program(text), "emulator", "sm_90a")
+    kernel = module.compile("product", types={"T": "f16", "O": "f32"}, m=len(args["a"]), n=120, k=192)
+    found = kernel.run(**args)
+    assert not found.findings and "wgmma.mma_async" in kernel.ptx and "st.global.v4.b32" in kernel.ptx
+    assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].astype(np.float32).T)
+
+
 def test_the_same_bits_of_a_stream() -> None:
     random = np.random.default_rng(0)
     args: dict[str, Any] = {"c": np.zeros((300, 200), np.float32)}

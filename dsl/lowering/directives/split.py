@@ -36,7 +36,7 @@ from dsl.lowering.directives.joins import PartialSums, Unsplit, joined, partial_
 from dsl.lowering.directives.slices import impure, inside, located, slice_of
 from dsl.lowering.directives.stage import unstage
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, replace_uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, replace_uses, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import I1, INDEX, S32, S64, U32, DType, TileType
 from dsl.lowering.ops import OPS, space_of
@@ -170,7 +170,8 @@ class _Meeting:
     """Builds the code by which blocks combine their partial sums of one tile. A block stores at most `each` partial
     sums. The last block loads `at_once` partial sums at a time. If `keeps_layout` is true, the combined sums have the
     same register layout as the sums of the loop. `fragments` then maps each sum of an MMA to its shape in memory,
-    chosen for this layout.
+    chosen for this layout. Otherwise, sums in `crosswise`, which the code after the loop only transposes, lie in column-
+    major order: the last block then loads and stores neighbours of the result, whose rows are the columns of a sum.
     """
 
     each = 1
@@ -187,6 +188,7 @@ class _Meeting:
         self.before, self.behind = body[:at], [op for op in body[at + 1 :] if op not in self.alone]
         found = [(value, _fragments(function, loop, each)) for each in sums for value in each.values]
         self.fragments = {value: shape for value, shape in found if shape is not None and self.keeps_layout}
+        self.crosswise = set[Value]() if self.keeps_layout else set(filter(self._is_transposed, self.results))
 
     def provide(self) -> None:
         """Declares the workspaces that the launch provides."""
@@ -216,7 +218,7 @@ class _Meeting:
         b = self.b
         for memory, result in zip(self.memories, self.results, strict=True):
             value = self._in_memory(result)
-            self._store(memory, self._at(place, value.tile.shape), value)
+            self._store(memory, self._at(place, value.tile.shape, result in self.crosswise), value)
         has = ["memory", "offset", "value"]
         operands = [self.arrived, counter, b.constant(1, U32)]
         # Release makes the sums visible before the count. Acquire lets the last block read the sums of all other
@@ -251,6 +253,11 @@ class _Meeting:
         """Computes a mask for the `at_once` partial sums from number `turn` on: true for those that exist. Returns None
         if all exist."""
         return None
+
+    def _is_transposed(self, value: Value) -> bool:
+        """Whether the code after the loop reads a sum, and only to transpose it."""
+        users = uses(self.function.body)[value]
+        return bool(users) and all(op.name == "transpose" and op.attrs["axes"] == (1, 0) for op in users)
 
     def _groups(self, values: Values) -> Iterator[tuple[PartialSums, Values]]:
         """Yields the groups of accumulators that are combined together, each with the corresponding part of
@@ -306,7 +313,7 @@ class _Meeting:
         pairs = zip(self.memories, self.results, strict=True)
         shapes = [self.fragments.get(r, r.tile.shape) for r in self.results]
         return [
-            self._load(memory, self._at(place, shape), r.dtype, there)
+            self._load(memory, self._at(place, shape, r in self.crosswise), r.dtype, there)
             for (memory, r), shape in zip(pairs, shapes, strict=True)
         ]
 
@@ -328,16 +335,19 @@ class _Meeting:
         total.name = result.name
         return total
 
-    def _at(self, place: Value, shape: tuple[int, ...]) -> Value:
+    def _at(self, place: Value, shape: tuple[int, ...], crosswise: bool) -> Value:
         """Computes the workspace offsets of the elements of sum number `place`. `shape` is the sum's shape in the
-        workspace."""
+        workspace. The elements lie in row-major order, or in column-major order if `crosswise`."""
         b = self.b
         start = b.value("mul", *b.same_shape([place, b.index(prod(shape))]))
         if not shape:
             return start
         if place.tile.shape:
             start = self._aligned(start, (*place.tile.shape, *shape))
-        return b.value("add", *b.same_shape([start, offsets_within(b, shape)]))
+        within = offsets_within(b, shape[::-1] if crosswise else shape)
+        if crosswise:
+            within = b.value("transpose", within, axes=(1, 0))
+        return b.value("add", *b.same_shape([start, within]))
 
     def _store(self, memory: Value, at: Value, value: Value) -> None:
         value = self._as(value, memory.dtype)

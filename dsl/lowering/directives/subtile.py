@@ -218,7 +218,9 @@ class _Cut:
         return TileError("schedule", self.loc, f"'{self.name}' cannot be done in parts: {message}", hint)
 
     def run(self, value: Value) -> None:
-        body = self.function.body
+        body, extent = self.function.body, value.shape[self.axis]
+        if extent % self.part:  # another tile of this name may have another extent
+            raise self.refused(f"{extent} elements are no multiple of {self.part}", "a power of two that divides them")
         self.once = set(body.ops)  # in no loop and no branch
         # Operations directly in the loop over tiles. Each iteration accesses the elements of another tile.
         self.of_tile = {op for loop in body.ops if loop.attrs.get("tiles") for op in loop.regions[0].ops}
@@ -227,7 +229,7 @@ class _Cut:
         self.b = Builder(self.loc or located(self.function, body.ops[0]), facts_now(self.function))
         head = Block()
         with self.b.region(head):
-            for number in range(value.shape[self.axis] // self.part):
+            for number in range(extent // self.part):
                 self.of.append(_Of(self.b, self.part, self.made))
                 self.of[-1].origin = self.b.index(number * self.part)
             self._block(body, head)

@@ -170,8 +170,8 @@ class _Meeting:
     """Builds the code by which blocks combine their partial sums of one tile. A block stores at most `each` partial
     sums. The last block loads `at_once` partial sums at a time. If `keeps_layout` is true, the combined sums have the
     same register layout as the sums of the loop. `fragments` then maps each sum of an MMA to its shape in memory,
-    chosen for this layout. Otherwise, sums in `crosswise`, which the code after the loop only transposes, lie in column-
-    major order: the last block then loads and stores neighbours of the result, whose rows are the columns of a sum.
+    chosen for this layout. Otherwise, sums in `crosswise`, which the code after the loop only transposes, lie in
+    column-major order: the last block then loads and stores neighbours of the result, whose rows are a sum's columns.
     """
 
     each = 1
@@ -256,8 +256,8 @@ class _Meeting:
 
     def _is_transposed(self, value: Value) -> bool:
         """Whether the code after the loop reads a sum, and only to transpose it."""
-        users = uses(self.function.body)[value]
-        return bool(users) and all(op.name == "transpose" and op.attrs["axes"] == (1, 0) for op in users)
+        users = uses(self.function.body).get(value)
+        return users is not None and all(op.attrs.get("axes") == (1, 0) for op in users)
 
     def _groups(self, values: Values) -> Iterator[tuple[PartialSums, Values]]:
         """Yields the groups of accumulators that are combined together, each with the corresponding part of

@@ -181,7 +181,7 @@ def approximate(name: str) -> str:
     return ".".join([opcode, "approx", *flush])
 
 
-ELSEWHERE = {"cast", "bitcast", "asm"}  # tests of their own, below and in test_control.py
+ELSEWHERE = {"cast", "bitcast", "join_bits", "asm"}  # tests of their own, below and in test_control.py
 
 
 def takes(name: str, dtype: DType) -> bool:
@@ -454,6 +454,14 @@ schedule s of k:
 {layout}"""
     run(text, {"y": y, "x": x})
     assert (y.view(np.uint8) == x.view(np.uint8)).all()
+
+
+@pytest.mark.parametrize("source", ["s8", "u16", "f16", "bf16"])
+def test_words_of_loaded_elements_are_not_packed_again(source: str) -> None:
+    n = 1024 // DTYPES[source].bits
+    text = f"kernel k(y: u32[32], x: {source}[{n}]):\n    grid 1\n    y[0 : 32] = bitcast(load(x[0 : {n}]), u32) + 1\n"
+    kernel = compile_kernel(text, {"y": np.zeros(32, np.uint32), "x": np.zeros(n, NUMPY[source])})
+    assert "or.b32" not in kernel.ptx and "prmt" not in kernel.ptx
 
 
 def test_bitcast_of_too_few_neighbours_is_an_error() -> None:

@@ -240,6 +240,16 @@ def _bitcast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return x[0] if to == llvm else w.let(f"bitcast {llvm} {x[0]} to {to}")
 
 
+@elementwise("join_bits")
+def _join_bits(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    """Emits an integer made of the bits of smaller elements. The first element is in the lowest bits."""
+    words = w.words.pack(x, dtype)
+    if len(words) == 1:
+        return words[0]
+    low, high = (w.let(f"zext i32 {word} to i64") for word in words)
+    return w.let(f"or i64 {low}, {w.let(f'shl i64 {high}, 32')}")
+
+
 @rule("cast")
 def _cast(w: Writer, op: Op) -> None:
     """Emits a conversion. Four consecutive elements that become saturated bytes or FP8 are converted together. Other

@@ -163,6 +163,13 @@ def _bitcast(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [formats.load(bits.reshape(np.shape(x[0])).view(other), to)]
 
 
+@meaning("join_bits")
+def _join_bits(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    source, to = op.operands[0].dtype, op.attrs["to"]
+    bits = np.stack(np.broadcast_arrays(*(formats.store(each, source) for each in x)), -1)
+    return [formats.load(np.ascontiguousarray(bits).view(formats.stored(to))[..., 0], to)]
+
+
 @meaning("split")
 def _split(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """Splits bytes into elements of fewer bits along the last axis. The lowest bits come first."""

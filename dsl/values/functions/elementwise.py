@@ -380,24 +380,19 @@ def _resized(b: Building, loc: Loc, value: Value, to: DType) -> Value:
     one large element. The first small element is in the lowest bits."""
     have, (*around, last) = value.dtype.bits, value.tile.shape
     small, large = WORDS[min(have, to.bits)], WORDS[max(have, to.bits)]
-    places = [(i, b.ir.constant(i * small.bits, large)) for i in range(large.bits // small.bits)]
+    count = large.bits // small.bits
     if have > to.bits:
         whole = b.ir.value("bitcast", value, to=large)
-        shifts = [b.ir.broadcast(bits, value.tile.shape) for _, bits in places]
+        shifts = [b.ir.constant(i * small.bits, large, value.tile.shape) for i in range(count)]
         parts = b.ir.value("stack", *(b.cast(b.ir.value("shr", whole, bits), small) for bits in shifts))
-        return b.ir.value("bitcast", b.ir.reshape(parts, (*around, last * len(places))), to=to)
-    if last % len(places):
-        message = f"{len(places)} elements of {value.dtype} make one of {to}; a row of {value.tile} has {last}"
+        return b.ir.value("bitcast", b.ir.reshape(parts, (*around, last * count)), to=to)
+    if last % count:
+        message = f"{count} elements of {value.dtype} make one of {to}; a row of {value.tile} has {last}"
         b.error("type", loc, message)
-    shape = (*around, last // len(places))
-    pairs = b.ir.reshape(b.ir.value("bitcast", value, to=small), (*shape, len(places)))
-    total = None
-    for i, bits in places:
-        part = b.cast(b.ir.value("pick", pairs, axis=len(shape), index=i), large)
-        part = b.ir.value("shl", part, b.ir.broadcast(bits, shape))
-        total = part if total is None else b.ir.value("or", total, part)
-    assert total is not None
-    return b.ir.value("bitcast", total, to=to)
+    shape = (*around, last // count)
+    groups = b.ir.reshape(value, (*shape, count))
+    picked = [b.ir.value("pick", groups, axis=len(shape), index=i) for i in range(count)]
+    return b.ir.value("bitcast", b.ir.value("join_bits", *picked, to=large), to=to)
 
 
 row("bitcast(x, T)", "the same bits; a larger T takes neighbours in a row", "any", tiles=_bitcast)

@@ -93,6 +93,15 @@ def _infer_bitcast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Typ
     return [source.with_dtype(to)]
 
 
+def _infer_join_bits(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    source, to = operands[0].tile, attrs["to"]
+    if any(o.tile.shape != source.shape or o.dtype is not source.dtype for o in operands):
+        raise Mismatch("operands of different shapes or types")
+    if source.dtype.bits * len(operands) != to.bits or not to.is_int:
+        raise Mismatch(f"{len(operands)} times the bits of {source.dtype} are not those of an integer {to}")
+    return [source.with_dtype(to)]
+
+
 def _infer_asm(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     shapes = {o.tile.shape for o in operands}
     if len(shapes) > 1:
@@ -106,4 +115,5 @@ row(
     elements=ElementFacts(_cast_facts, lambda forms, op: forms.converted(op)),
 )  # fmt: skip
 row("bitcast", 1, _infer_bitcast, "to", elementwise=True, algebra=Algebra(keeps="bits"))
+row("join_bits", (2, 8), _infer_join_bits, "to", elementwise=True)
 row("asm", (0, 16), _infer_asm, "text types", elementwise=True, acts="runs text")

@@ -236,9 +236,7 @@ def _limits(rows: NeighbourRows, mask: Value) -> list[tuple[Offsets, Offsets]]:
         if along == 0:
             found.append((_without_coordinates(below), _without_coordinates(above)))
         elif _without_coordinates(below) or _without_coordinates(above) != _number(rows.pitch):
-            raise rows.region.about.refused(
-                f"rows{in_line(flag.op)} end elsewhere than the next ones begin", "c < cols"
-            )
+            raise refused(f"rows{where} end elsewhere than the next ones begin", "c < cols")
         ends |= along == 1
     if not ends and rows.pitch != rows.shape[1]:
         raise refused("nothing says where rows end", "a slice, or a mask of each access: c < cols")

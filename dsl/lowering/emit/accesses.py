@@ -13,7 +13,7 @@ from dsl.lowering.emit.words import count_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, subject_of, walk
 from dsl.lowering.ops import operand, required, space_of
 from dsl.lowering.ops.memory import by_threads
-from dsl.lowering.shared.access_width import access_width, is_partial
+from dsl.lowering.shared.access_width import access_width, is_partial, shifted_width
 from dsl.lowering.shared.shared_map import SharedMap
 
 
@@ -25,6 +25,7 @@ class Way:
     `partial`: True if the mask may be on (true) for some of these elements and off for others.
     `branches`: True if the access is emitted in two branches: one for a mask that is on for all elements, one for other
         masks. If False, each element is tested separately.
+    `shifted`: True if a load reads the two aligned blocks of 16 bytes that contain these elements, and shifts them.
     `shared`, `tensor`: the linear maps that give addresses in a shared tile and in a tensor. If None, each address is
         computed from the register that contains its offset.
     """
@@ -34,6 +35,7 @@ class Way:
     branches: bool
     shared: SharedMap | None
     tensor: GlobalMap | None
+    shifted: bool = False
 
 
 class Accesses(dict[Op, Way]):
@@ -74,6 +76,9 @@ class Accesses(dict[Op, Way]):
             # `cp.async` stays wide, because it has an operand for the number of bytes that it reads
             if not branches and not op.spec.in_flight:
                 width, partial = 1, False
+        wide = shifted_width(self.maps.facts, op) if width == 1 and op.spec.access.kind == "read" else 0
+        if wide and space_of(op.operands[0]) == "global":
+            return Way(wide, False, False, shared, tensor, True)
         return Way(width, partial, branches, shared, tensor)
 
     def _choose(self, kind: str, op: Op, options: dict[str, bool], because: str, **more: Any) -> bool:

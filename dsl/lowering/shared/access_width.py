@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Function, FunctionWorkspace, Op, Parameter, Value
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.known.facts import Analysis
@@ -74,6 +75,22 @@ def neighbours(analysis: Analysis, op: Op, under: str) -> int:
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
     widths = [min(*each, MAX_BYTES // size, aligned) for each in zip(facts.run, facts.start, masked, strict=True)]
     return max(widths, default=1)
+
+
+def shifted_width(analysis: Analysis, op: Op) -> int:
+    """Returns the number of elements in 16 bytes if a load may read two aligned blocks of 16 bytes in place of its
+    elements, which are contiguous, but begin anywhere. Returns 0 if it may not."""
+    offset, memory, size = offset_of(op), op.operands[0], op.operands[0].dtype.bytes
+    facts, layout, width = analysis.of(offset), offset.tile.layout, MAX_BYTES // size
+    total = analysis.function.elements_of(memory)
+    if layout is None or not op.results or size not in (2, 4) or total is None or facts.high is None:
+        return 0
+    mask = operand(op, "mask")
+    lies = any(min(vector, run) >= width for vector, run in zip(layout.vectors, facts.run, strict=True))
+    there = facts.low is not None and facts.low >= 0 and facts.high // width * width + width <= total
+    aligned = pointer_align(analysis.function, memory) >= MAX_BYTES
+    plain = op.attrs["cache"] != "volatile" and (mask is None or constant_of(mask) is True)
+    return width if lies and there and aligned and plain else 0
 
 
 def access_width(analysis: Analysis, op: Op) -> int:

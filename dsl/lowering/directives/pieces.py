@@ -30,7 +30,7 @@ from dsl.lowering.directives.slices import located, slice_of, without
 from dsl.lowering.directives.stage import WAYS, choose_stage, unstage
 from dsl.lowering.directives.staged import copy, shared_tile, taken_names
 from dsl.lowering.directives.subjects import named_tiles
-from dsl.lowering.directives.wide import WideRegion, WideSubject, slices, tiles_of, wide_region
+from dsl.lowering.directives.wide import WideRegion, WideSubject, name_of, slices, tiles_of, wide_region
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, replace_uses, uses
 from dsl.lowering.ir.location import TileError
@@ -268,7 +268,7 @@ class _FlatParts(PartMaker):
 
     def now(self, value: Value) -> Value:
         if isinstance(value.type, TileType) and value.shape:
-            said = f"'{value.name or 'a tile'}' has a number a row or a column"
+            said = f"'{name_of(value)}' has a number a row or a column"
             raise self.about.refused(said, "a value that is computed of loads and of offsets alone")
         return value
 
@@ -314,7 +314,7 @@ class _Pieces:
                 raise refused(f"'{value.name}' is no tile of these rows", "a tile of the rows that are loaded")
         for value, number in self.fillings.items():
             if number is None:
-                said = f"'{value.name or 'a tile'}' has no one number past the end of a row"
+                said = f"'{name_of(value)}' has no one number past the end of a row"
                 raise refused(said, "where(flag, x, 0.0) of a load")
         for sink in self.region.sinks:
             if not sink.results and sink not in self.rows.found:

@@ -288,7 +288,8 @@ class RowParts:
         own = b.value("lt", at, b.broadcast(self.whole, shape))
         here = b.value("lt", at, b.broadcast(b.value("sub", self.extent, self.idle), shape))
         further = b.value("add", at, b.broadcast(self.aside, shape))
-        behind = b.value("select", here, further, b.constant(0, INDEX, shape))
+        # Positions without columns count on, so that columns are neighbours in each group of `step` positions.
+        behind = b.value("select", here, further, at)
         column = b.value("select", own, b.value("add", b.broadcast(self.head, shape), at), behind)
         return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
 

@@ -10,6 +10,7 @@ from dsl.lowering.emit.global_map import GlobalMap
 from dsl.lowering.emit.maps import Maps
 from dsl.lowering.emit.switches import Switches
 from dsl.lowering.emit.words import count_of
+from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, subject_of, walk
 from dsl.lowering.ops import operand, required, space_of
 from dsl.lowering.ops.memory import by_threads
@@ -77,8 +78,10 @@ class Accesses(dict[Op, Way]):
             if not branches and not op.spec.in_flight:
                 width, partial = 1, False
         wide = shifted_width(self.maps.facts, op) if width == 1 and op.spec.access.kind == "read" else 0
-        if wide and space_of(op.operands[0]) == "global":
-            return Way(wide, False, False, shared, tensor, True)
+        if wide:
+            mask = operand(op, "mask")
+            masked = mask is not None and constant_of(mask) is not True
+            return Way(wide, masked, masked, shared, tensor, True)
         return Way(width, partial, branches, shared, tensor)
 
     def _choose(self, kind: str, op: Op, options: dict[str, bool], because: str, **more: Any) -> bool:

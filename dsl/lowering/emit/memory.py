@@ -9,6 +9,7 @@ from dsl.lowering.emit.control import close_phi, meet
 from dsl.lowering.emit.partial import load_partly, source_bytes, store_partly
 from dsl.lowering.emit.pipelines import OF_ROLE
 from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.shifted import shifted_words
 from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.fold import constant_of
@@ -17,7 +18,6 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import BF16, I1, DType
 from dsl.lowering.ops import operand, required, space_of
 from dsl.lowering.ops.memory import atomic_row
-from dsl.lowering.shared.access_width import MAX_BYTES
 
 
 def _mask_of(op: Op) -> Value | None:
@@ -42,9 +42,8 @@ def _load(w: Writer, op: Op) -> None:
         w.registers[op.result] = load_partly(w, op, address, mask, fill, width)
         return
     if way.shifted:
-        w.registers[op.result] = [
-            e for first in range(0, count, width) for e in _shifted(w, op, address.of(first), width)
-        ]
+        words = [shifted_words(w, op, address.of(first), width) for first in range(0, count, width)]
+        w.registers[op.result] = [e for each in words for e in w.words.unpack(each, dtype, width)]
         return
     alone = w.head.chosen(op.result.tile.layout) if op.attrs.get("one_thread") else None
     out: list[str] = []
@@ -59,26 +58,6 @@ def _load(w: Writer, op: Op) -> None:
             name = "@" + name
         out += w.words.unpack(w.template(name, inputs, op), dtype, width)
     w.registers[op.result] = out
-
-
-def _shifted(w: Writer, op: Op, address: str, width: int) -> list[str]:
-    """Emits a load of 16 bytes that begin anywhere. It reads the aligned blocks of the first and of the last byte, and
-    shifts: 14 instructions in place of 8 loads of 16 bits, each of which takes four wavefronts if lanes are 16 bytes
-    apart."""
-    size = op.result.dtype.bytes
-    name = access_name(op, "ld", "global", width, size)
-    ends = address, w.let(f"add i64 {address}, {MAX_BYTES - 1}")
-    words = [word for end in ends for word in w.template(name, [w.let(f"and i64 {end}, {-MAX_BYTES}")], op)]
-    place = w.let(f"trunc i64 {address} to i32")
-    for step in (2, 1):
-        moves = w.let(f"icmp ne i32 {w.let(f'and i32 {place}, {4 * step}')}, 0")
-        pairs = zip(words[step:], words, strict=False)
-        words = [w.let(f"select i1 {moves}, i32 {later}, i32 {word}") for later, word in pairs]
-    if size < 4:
-        bits = w.let(f"shl i32 {w.let(f'and i32 {place}, 3')}, 3")
-        both = zip(words[1:], words, strict=False)
-        words = [w.intrinsic("llvm.fshr.i32", "i32", [("i32", b), ("i32", a), ("i32", bits)]) for b, a in both]
-    return w.words.unpack(words[:4], op.result.dtype, width)
 
 
 def _load_table(w: Writer, op: Op, memory: Value, offset: Value) -> None:

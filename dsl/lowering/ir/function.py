@@ -270,13 +270,11 @@ class Function:
     def blocks_of_cluster(self) -> int:
         return prod(self.cluster)
 
-    def elements_of(self, memory: Value) -> int | None:
-        """Returns the number of elements of a contiguous tensor, or None if it is unknown at compile time."""
-        for each in self.params:
-            if each.value is memory and not each.strided:
-                numbers = [self.extents.get(dim) if isinstance(dim, str) else dim for dim in each.dims]
-                return None if None in numbers else prod(n for n in numbers if n is not None)
-        return None
+    def extents_of(self, memory: Value) -> list[int | str]:
+        """Returns the extents of a contiguous tensor: numbers, and dims that are not specialised. For other memory, it
+        returns nothing."""
+        found = [each.dims for each in self.params if each.value is memory and not each.strided]
+        return [self.extents.get(dim, dim) if isinstance(dim, str) else dim for dims in found for dim in dims]
 
     def number(self, name: str, default: int = 0) -> int:
         """Returns the value of an attribute that is a number."""

@@ -69,6 +69,11 @@ class Accesses(dict[Op, Way]):
         if "action" not in op.attrs:
             width = access_width(self.maps.facts, op)
             partial = is_partial(self.maps.facts, op, width)
+        wide = shifted_width(self.maps.facts, op) if width == 1 else 0
+        if wide:
+            mask = operand(op, "mask")
+            masked = mask is not None and constant_of(mask) is not True
+            return Way(wide, masked, masked, shared, tensor, True)
         if partial:
             count, options = count_of(required(op, "offset")), {"branches": True, "single": False}
             costs, unit = {"branches": count / width, "single": count}, "accesses a thread where the mask is on"
@@ -77,11 +82,6 @@ class Accesses(dict[Op, Way]):
             # `cp.async` stays wide, because it has an operand for the number of bytes that it reads
             if not branches and not op.spec.in_flight:
                 width, partial = 1, False
-        wide = shifted_width(self.maps.facts, op) if width == 1 and op.spec.access.kind == "read" else 0
-        if wide:
-            mask = operand(op, "mask")
-            masked = mask is not None and constant_of(mask) is not True
-            return Way(wide, masked, masked, shared, tensor, True)
         return Way(width, partial, branches, shared, tensor)
 
     def _choose(self, kind: str, op: Op, options: dict[str, bool], because: str, **more: Any) -> bool:

@@ -83,7 +83,9 @@ def shifted_width(analysis: Analysis, op: Op) -> int:
     elements, which are contiguous, but begin anywhere. Returns 0 if it may not. Under a mask, the last block may reach
     beyond the end of the tensor."""
     offset, memory, mask, layout = offset_of(op), op.operands[0], operand(op, "mask"), offset_of(op).tile.layout
-    if space_of(memory) != "global" or layout is None or not op.results or memory.dtype.bytes not in (2, 4):
+    if op.spec.access.kind != "read" or space_of(memory) != "global" or layout is None:
+        return 0
+    if "action" in op.attrs or memory.dtype.bytes not in (2, 4):
         return 0
     masked = mask is not None and constant_of(mask) is not True
     under = masked_groups(analysis, op, layout.shape) if masked else layout.shape

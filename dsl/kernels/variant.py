@@ -337,6 +337,7 @@ class _Variant:
         try:
             function.grid = self._grid(body[0], builder, constants, special)
             function.constants = plain_of(constants)
+            function.extents = {name: value for name, value in special.items() if name in self.dim_names}
         except TileError as error:
             builder.errors += error.errors
         builder.statements(body[1:], collect=True)

@@ -310,3 +310,17 @@ kernel k(y: s32[m], x: f32[m, n]; N=64):
     y = np.full(3, 9, np.int32)
     dsl.parse(text, device="emulator").k(y, np.ones((3, 33), np.float32))
     assert (y == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("way", ["", "loop v, 1: static 128", "loop v, 1: 128"])
+def test_vectors_of_all_rows_are_read_16_bytes_at_a_time(way: str, dtype: str) -> None:
+    """A row that begins anywhere reads two aligned blocks, of which the last one may lie beyond the vector's end."""
+    lines = f"ROWS = 8\n    align v: 8\n    layout v: vector [1, 8], lanes [2, 16], warps [4, 1]\n    {way}"
+    for cols in (*range(381, 390), 1, 8):
+        _, args = run(text_of("weights", f"{lines}\n    specialize cols"), 9, cols, dtype)
+        check("weights", args, arguments(9, cols, dtype))
+    kernel, args = run(text_of("weights", lines), 9, 389, dtype)
+    check("weights", args, arguments(9, 389, dtype))
+    blocks = re.findall(r"and\.b64 .*, -16;", kernel.ptx)
+    assert len(blocks) >= 4 and len(blocks) % 2 == 0

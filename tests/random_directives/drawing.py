@@ -40,6 +40,7 @@ class Drawing:
         self.rare = Random(seed + 2_000_081)  # what was added behind that
         self.parts = Random(seed + 7_000_003)  # tiles with more rows than the warps compute at a time
         self.clusters = Random(seed + 8_000_009)  # rows that several blocks share
+        self.pieces = Random(seed + 9_000_011)  # more rows of a block
         self.values = np.random.default_rng(seed)
 
     def pick(self, options: Any) -> Any:
@@ -211,6 +212,8 @@ class Drawing:
     def rows(self) -> Drawn:
         """A row at once: what is joined of it goes into each of its elements, and is joined again."""
         rows, cols = self.pick([1, 2, 4]), self.pick([64, 256, 512])
+        if self.pieces.random() < 0.3:
+            rows, cols = 8 * rows, min(cols, 256)
         m, n = self.extent(max(rows, 2)), self.random.randint(1, cols)
         dtype, loaded = self.pick(["f16", "f32"]), self.pick([0, -5])
         x = self.numbers((m, n), dtype)

@@ -12,6 +12,7 @@ from dsl.runtime.errors import LaunchError
 from tests.philox import philox
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "softmax_fused.tile"
+SCHEDULES = ("lanes", "piece", "block", "whole", "stream")
 SEED, P, SCALE, ROWS = 0xFEDCBA9876543210, 0.25, 0.5, 5
 
 
@@ -38,7 +39,7 @@ def test_dropout_and_its_gradient(device, columns, dtype):
     stays, bound = kept(x.shape), 1e-3 if dtype is np.float16 else 2e-6
     wanted = softmax(np.where(keep != 0, x.astype(float) * SCALE, -np.inf))
     given, same_bits = (x, keep, SCALE, P, SEED), []
-    for schedule in ("lanes", "block", "whole", "stream"):
+    for schedule in SCHEDULES if columns < 1000 else set(SCHEDULES) - {"piece"}:
         out, y = np.full_like(x, np.nan), np.full_like(x, np.nan)
         module.scale_mask_softmax_dropout(out, y, *given, schedule=schedule)
         assert np.abs(y - wanted).max() <= bound
@@ -65,7 +66,7 @@ def test_any_scale(device, scale, dtype):
     x = random.standard_normal((ROWS, 259)).astype(dtype)
     keep = (random.random(x.shape) > 0.2).astype(np.uint8)
     wanted = softmax(np.where(keep != 0, x.astype(float) * scale, -np.inf))
-    for schedule in ("lanes", "block", "whole", "stream"):
+    for schedule in SCHEDULES:
         y = np.full_like(x, np.nan)
         module.scale_mask_softmax(y, x, keep, scale, schedule=schedule)
         assert np.abs(y - wanted).max() <= (1e-3 if dtype is np.float16 else 2e-6)

@@ -115,6 +115,7 @@ def test_the_other_operations(modules, device, name, columns, dtype):
 # Every schedule by its name: the columns that it takes, and those that it refuses with the code of the error.
 SCHEDULES = {
     "lanes": ((1, 7, 15, 129, 1024, 1025, 4000, 7000), {}),
+    "piece": ((1, 7, 23, 33, 129, 333), {}),
     "block": ((1, 7, 129, 1025, 5003, 16384), {}),
     "whole": ((1, 7, 129, 1023, 5003, 20001, 120_001), {1_000_001: "shared"}),
     "stream": ((1, 7, 129, 1023, 5003, 20001), {}),

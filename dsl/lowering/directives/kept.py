@@ -84,7 +84,7 @@ def kept_of(
         if static:
             message = f"'{name}' stays in registers: the parts of '{about.name}' are static"
             raise TileError("schedule", place, message, f"loop {about.name}, {region.about.axis}: N")
-        value = _narrowest([v for op in region.block.ops for v in op.results if v.name == name][-1], region)
+        value = narrowest([v for op in region.block.ops for v in op.results if v.name == name][-1], region)
         if value.dtype is INDEX:
             message = f"'{name}' is an index, which has no type in memory"
             raise TileError("schedule", place, message, f"recompute {name}")
@@ -119,7 +119,7 @@ def places_of(load: Value, axis: int) -> list[Wide]:
     return [(value, axis) for value in place_of(load.op) if value.shape]
 
 
-def _narrowest(value: Value, region: WideRegion) -> Value:
+def narrowest(value: Value, region: WideRegion) -> Value:
     """Returns the narrowest value of which `value` is a conversion. For `load(x).to(f32)` with an f16 tensor, it is the
     f16 tile, which has half the bytes."""
     op = value.op

@@ -80,12 +80,12 @@ class _Ends(Forms[tuple[Value, Terms]]):
 _SUMS, _ENDS = _Sums(), _Ends()
 
 
-def _flags(mask: Value | None) -> Iterator[Value]:
+def flags_of(mask: Value | None) -> Iterator[Value]:
     """Yields the flags that a mask combines by `&`."""
     if mask is not None and mask.op is not None:
         if mask.op.spec.algebra.masks == "all" or (mask.op.spec.elements.reshapes and mask.op.operands[0].tile.shape):
             for each in mask.op.operands:
-                yield from _flags(each)
+                yield from flags_of(each)
         else:
             yield mask
 
@@ -135,7 +135,7 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
     parts are aligned to 16 bytes of the widest element type. Raises TileError `schedule` if the region has no such
     rows.
     """
-    affines, found = AffineOffsets(), _accesses(region)
+    affines, found = AffineOffsets(), accesses(region)
     start = _start_of(region, found)
     offset = offset_of(found[0])
     _check_frame(region, offset.shape)
@@ -146,7 +146,7 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
     inside = {flag for flag in _all_flags(region) if _ENDS.told(flag) == end}
     beyond = Beyond(region, inside)
     for sink in region.sinks:
-        if not sink.results and not inside & set(_flags(operand(sink, "mask"))):
+        if not sink.results and not inside & set(flags_of(operand(sink, "mask"))):
             raise region.about.refused(f"a store{in_line(sink)} goes on past their end", "a mask: c < cols")
     leave = {sink for sink in region.sinks if sink.results and beyond.leaves(sink)}
     widest = max(op.operands[0].dtype.bytes for op in mine)
@@ -176,7 +176,7 @@ def _end_of(region: WideRegion, accesses: list[Op], said: bool) -> tuple[Value, 
     return ends[0]
 
 
-def _accesses(region: WideRegion) -> list[Op]:
+def accesses(region: WideRegion) -> list[Op]:
     """Returns the region's accesses to tensors, loads first."""
     loads = [op for op in region.block.ops if op.spec.access.kind == "read" and op.result in region.axes]
     stores = [sink for sink in region.sinks if not sink.results]
@@ -187,7 +187,7 @@ def _ends_of(region: WideRegion, mask: Value | None, said: bool) -> list[tuple[V
     """Returns the row ends in the flags of a mask. Without an `align` line, only dims and constants are possible ends.
     With one (`said`), other scalars are possible, too, such as the extent of a reshaped tensor."""
     # Dims come first: no row has elements past a dim. Another scalar may end in the middle of a row.
-    told = [end for flag in _flags(mask) if (end := _ENDS.told(flag)) is not None]
+    told = [end for flag in flags_of(mask) if (end := _ENDS.told(flag)) is not None]
     dims = [end for end in told if end[0] in region.function.dims.values() or constant_of(end[0]) is not None]
     return dims + [end for end in told if said and end not in dims and _stands_ahead(region, end[0])]
 
@@ -288,7 +288,8 @@ class RowParts:
         own = b.value("lt", at, b.broadcast(self.whole, shape))
         here = b.value("lt", at, b.broadcast(b.value("sub", self.extent, self.idle), shape))
         further = b.value("add", at, b.broadcast(self.aside, shape))
-        behind = b.value("select", here, further, b.constant(0, INDEX, shape))
+        # Positions without columns count on, so that columns are neighbours in each group of `step` positions.
+        behind = b.value("select", here, further, at)
         column = b.value("select", own, b.value("add", b.broadcast(self.head, shape), at), behind)
         return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
 

@@ -157,7 +157,7 @@ class _Growing:
                 elif other is not value:
                     self.need(other, along)
             return
-        if isinstance(user.operands[0].type, SharedType):
+        if isinstance(user.operands[0].type, SharedType) and not is_own(user.operands[0]):
             said = f"it is stored in shared memory{in_line(user)}"
             raise self.about.refused(said, f"stage {self.about.name}: shared")
         self.region.sinks[user] = axis
@@ -179,7 +179,8 @@ class _Growing:
         if found is None:
             message = f"'{op.spec.symbol or op.name}'{in_line(op)} mixes the elements along its axis"
             raise self.about.refused(message, "elementwise operations, reductions along it, loads and stores")
-        if op.spec.access.kind and (isinstance(op.operands[0].type, SharedType) or op.attrs["cache"] == "volatile"):
+        shared = op.spec.access.kind and isinstance(op.operands[0].type, SharedType) and not is_own(op.operands[0])
+        if shared or (op.spec.access.kind and op.attrs["cache"] == "volatile"):
             what = "volatile" if op.attrs["cache"] == "volatile" else "shared"
             raise self.about.refused(f"it comes from {what} memory{in_line(op)}", "a plain load of a tensor")
         return found
@@ -199,6 +200,11 @@ class _Growing:
         for o in op.operands:
             if o in found:
                 self.need(o, found[o])
+
+
+def is_own(memory: Value) -> bool:
+    """Whether a shared tile was allocated by the compiler, so that `pieces` has ordered its accesses."""
+    return memory.op is not None and bool(memory.op.attrs.get("own"))
 
 
 def name_of(value: Value) -> str:

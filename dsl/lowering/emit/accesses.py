@@ -10,10 +10,11 @@ from dsl.lowering.emit.global_map import GlobalMap
 from dsl.lowering.emit.maps import Maps
 from dsl.lowering.emit.switches import Switches
 from dsl.lowering.emit.words import count_of
+from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, subject_of, walk
 from dsl.lowering.ops import operand, required, space_of
 from dsl.lowering.ops.memory import by_threads
-from dsl.lowering.shared.access_width import access_width, is_partial
+from dsl.lowering.shared.access_width import access_width, is_partial, shifted_width
 from dsl.lowering.shared.shared_map import SharedMap
 
 
@@ -25,6 +26,7 @@ class Way:
     `partial`: True if the mask may be on (true) for some of these elements and off for others.
     `branches`: True if the access is emitted in two branches: one for a mask that is on for all elements, one for other
         masks. If False, each element is tested separately.
+    `shifted`: True if a load reads the two aligned blocks of 16 bytes that contain these elements, and shifts them.
     `shared`, `tensor`: the linear maps that give addresses in a shared tile and in a tensor. If None, each address is
         computed from the register that contains its offset.
     """
@@ -34,6 +36,7 @@ class Way:
     branches: bool
     shared: SharedMap | None
     tensor: GlobalMap | None
+    shifted: bool = False
 
 
 class Accesses(dict[Op, Way]):
@@ -66,6 +69,11 @@ class Accesses(dict[Op, Way]):
         if "action" not in op.attrs:
             width = access_width(self.maps.facts, op)
             partial = is_partial(self.maps.facts, op, width)
+        wide = shifted_width(self.maps.facts, op) if width == 1 else 0
+        if wide:
+            mask = operand(op, "mask")
+            masked = mask is not None and constant_of(mask) is not True
+            return Way(wide, masked, masked, shared, tensor, True)
         if partial:
             count, options = count_of(required(op, "offset")), {"branches": True, "single": False}
             costs, unit = {"branches": count / width, "single": count}, "accesses a thread where the mask is on"

@@ -9,6 +9,7 @@ from dsl.lowering.emit.control import close_phi, meet
 from dsl.lowering.emit.partial import load_partly, source_bytes, store_partly
 from dsl.lowering.emit.pipelines import OF_ROLE
 from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.shifted import shifted_words
 from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.fold import constant_of
@@ -39,6 +40,10 @@ def _load(w: Writer, op: Op) -> None:
     fill = w.registers[other] if other is not None else [constant(0, dtype)] * count
     if mask is not None and way.partial:
         w.registers[op.result] = load_partly(w, op, address, mask, fill, width)
+        return
+    if way.shifted:
+        words = [shifted_words(w, op, address.of(first), width) for first in range(0, count, width)]
+        w.registers[op.result] = [e for each in words for e in w.words.unpack(each, dtype, width)]
         return
     alone = w.head.chosen(op.result.tile.layout) if op.attrs.get("one_thread") else None
     out: list[str] = []

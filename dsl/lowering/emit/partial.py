@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import chain
 
 from dsl.lowering.emit.access import AccessAddress, access_name, guard
 from dsl.lowering.emit.accesses import Way
 from dsl.lowering.emit.masks import Flags, anew, ends, span
+from dsl.lowering.emit.shifted import inside, shifted_words
 from dsl.lowering.emit.words import count_of, layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Op, Value
@@ -39,14 +41,14 @@ class _Access:
     """One wide access. Its first element is in register `first`.
 
     The constructor emits two flags of type i1. If `chosen` is off, both flags are off.
-    `whole`: True if the mask is on for all elements.
+    `whole`: True if the mask is on for all elements, and the flags in `fits` are on.
     `cut`: True if the mask may be on for some elements, but is not on for all.
     """
 
-    def __init__(self, w: Writer, mask: Value, first: int, width: int, chosen: str | None):
+    def __init__(self, w: Writer, mask: Value, first: int, width: int, chosen: str | None, fits: list[str]):
         self.first, self.elements = first, range(first, first + width)
         at, mine = ends(w, mask, first, first + width - 1), [] if chosen is None else [chosen]
-        self.whole = _all(w, [*(anew(w, v, [r])[0] for v, r in at.all), *mine])
+        self.whole = _all(w, [*(anew(w, v, [r])[0] for v, r in at.all), *mine, *fits])
         not_whole = w.let(f"xor i1 {self.whole}, true")
         self.cut = _all(w, [not_whole, *(anew(w, v, [r])[0] for v, r in at.some), *mine])
 
@@ -60,6 +62,7 @@ def _in_parts(
     guarded: Callable[[_Access], list[str]],
     elements: Callable[[_Access, list[str]], list[str]],
     kind: str = "i32",
+    fits: Callable[[int], list[str]] = lambda first: [],
 ) -> list[list[str]]:
     """Emits accesses of `width` elements under a mask. Returns the result registers of each access, of type `kind`.
 
@@ -68,11 +71,13 @@ def _in_parts(
     each access, predicated on `access.whole`. Then it contains `elements(access, masks)` for each access, in a branch
     that is taken if `access.cut` is on.
     `layout`: the layout of a stored value. If several threads hold the same element, one of them stores it.
+    `fits(first register)`: flags that are on if an access can be done whole. By default, each can.
     """
     firsts = range(0, count_of(mask), width)
     label, part, cut, done = (w.fresh_label(s) for s in ("whole", "part", "cut", "done"))
     # One test covers all accesses of a thread, because most threads have no partial access.
-    every = _all(w, [w.registers[v][r] for v, r in whole_flags(w, mask)])
+    possible = {first: fits(first) for first in firsts}
+    every = _all(w, [*(w.registers[v][r] for v, r in whole_flags(w, mask)), *chain(*possible.values())])
     if layout is not None:
         every = guard(w, every, layout) or every
     w.do(f"br i1 {every}, label %{label}, label %{part}")
@@ -81,7 +86,7 @@ def _in_parts(
     w.do(f"br label %{done}")
     with w.text.aside(part):
         chosen = None if layout is None else w.head.chosen(layout)
-        accesses = [_Access(w, mask, first, width, chosen) for first in firsts]
+        accesses = [_Access(w, mask, first, width, chosen, possible[first]) for first in firsts]
         some = [guarded(a) for a in accesses]
         w.do(f"br i1 {_any(w, [a.cut for a in accesses])}, label %{cut}, label %{done}")
         w.start(cut)
@@ -113,9 +118,17 @@ def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: li
     dtype, space = op.result.dtype, space_of(op.operands[0])
     name, single = (access_name(op, "ld", space, n, dtype.bytes) for n in (width, 1))
     places = [address.of(first) if first % width == 0 else "" for first in range(len(fill))]
+    shifted = w.accesses[op].shifted
+
+    def whole(first: int) -> list[str]:
+        return shifted_words(w, op, places[first], width) if shifted else w.template(name, [places[first]], op)
 
     def guarded(a: _Access) -> list[str]:
         nothing = w.words.pack([fill[e] for e in a.elements], dtype)
+        if shifted:
+            words = shifted_words(w, op, places[a.first], width, a.whole)
+            both = zip(words, nothing, strict=True)
+            return [w.let(f"select i1 {a.whole}, i32 {word}, i32 {other}") for word, other in both]
         return w.template("@" + name, [*nothing, places[a.first], a.whole], op)
 
     def elements(a: _Access, masks: list[str]) -> list[str]:
@@ -125,9 +138,9 @@ def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: li
             out += w.words.unpack(w.template("@" + single, inputs, op), dtype, 1)
         return w.words.pack(out, dtype)
 
-    whole = lambda first: w.template(name, [places[first]], op)  # noqa: E731
+    fits = lambda first: inside(w, op, places[first]) if shifted else []  # noqa: E731
     kind = "i64" if dtype.bytes == 8 else "i16" if width * dtype.bytes <= 2 else "i32"
-    registers = _in_parts(w, mask, width, None, whole, guarded, elements, kind)
+    registers = _in_parts(w, mask, width, None, whole, guarded, elements, kind, fits)
     return [e for r in registers for e in w.words.unpack(r, dtype, width)]
 
 

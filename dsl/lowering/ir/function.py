@@ -237,6 +237,7 @@ class Function:
     warps: int
     index_bits: int = 32
     divisors: dict[str, int] = field(default_factory=dict)  # maps a dim, scalar or `x.stride0` to a known divisor
+    extents: dict[str, int] = field(default_factory=dict)  # maps a specialised dim to its value
     attrs: dict[str, Attribute] = field(default_factory=dict)  # schedule properties: barriers, contract, maxnreg …
     pins: dict[str, Pin] = field(default_factory=dict)  # maps a value name to its `layout` line in the schedule
     instructions: dict[str, Named] = field(default_factory=dict)  # maps a value name to the instruction of its product
@@ -268,6 +269,12 @@ class Function:
     @property
     def blocks_of_cluster(self) -> int:
         return prod(self.cluster)
+
+    def extents_of(self, memory: Value) -> list[int | str]:
+        """Returns the extents of a contiguous tensor: numbers, and dims that are not specialised. For other memory, it
+        returns nothing."""
+        found = [each.dims for each in self.params if each.value is memory and not each.strided]
+        return [self.extents.get(dim, dim) if isinstance(dim, str) else dim for dims in found for dim in dims]
 
     def number(self, name: str, default: int = 0) -> int:
         """Returns the value of an attribute that is a number."""

@@ -16,6 +16,7 @@ from dsl.lowering.directives import (
     grid,
     loop,
     peel,
+    pieces,
     pingpong,
     pipeline,
     precompute,
@@ -117,6 +118,8 @@ PASSES = (
     Pass("subtile", on_function(subtile.subtile), reads=("subtile",)),
     # Before the directives that compute tiles in parts: each block of a cluster computes some of the parts.
     Pass("cluster_tiles", cluster_tiles.cluster_tiles, reads=("layout",), may_go=False, deals=cluster_tiles.may_deal),
+    # Before the directives that compute tiles in parts: those then divide what is read from shared memory.
+    Pass("pieces", pieces.pieces, reads=("stage", "loop")),
     Pass("align", align.align, reads=("align", "loop", "stage")),
     # Cannot be left out: the pass divides tiles into static parts if their extents are not powers of two.
     Pass("loop", loop.loop, reads=("loop", "layout"), may_go=False),

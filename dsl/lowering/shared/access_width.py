@@ -4,12 +4,14 @@ number."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
+from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Function, FunctionWorkspace, Op, Parameter, Value
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.known.facts import Analysis
 from dsl.lowering.layouts.layout import Layout
-from dsl.lowering.ops import operand
+from dsl.lowering.ops import operand, space_of
 
 MAX_BYTES = 16
 ASYNC_BYTES = (4, 8, 16)  # sizes that cp.async copies (PTX ISA, cp.async)
@@ -74,6 +76,32 @@ def neighbours(analysis: Analysis, op: Op, under: str) -> int:
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
     widths = [min(*each, MAX_BYTES // size, aligned) for each in zip(facts.run, facts.start, masked, strict=True)]
     return max(widths, default=1)
+
+
+def shifted_width(analysis: Analysis, op: Op) -> int:
+    """Returns the number of elements in 16 bytes if a load may read two aligned blocks of 16 bytes in place of its
+    elements, which are contiguous, but begin anywhere. Returns 0 if it may not. Under a mask, the last block may reach
+    beyond the end of the tensor."""
+    offset, memory, mask, layout = offset_of(op), op.operands[0], operand(op, "mask"), offset_of(op).tile.layout
+    if op.spec.access.kind != "read" or space_of(memory) != "global" or layout is None:
+        return 0
+    if "action" in op.attrs or memory.dtype.bytes not in (2, 4):
+        return 0
+    masked = mask is not None and constant_of(mask) is not True
+    under = masked_groups(analysis, op, layout.shape) if masked else layout.shape
+    width = MAX_BYTES // memory.dtype.bytes
+    lies = any(min(each) >= width for each in zip(layout.vectors, analysis.of(offset).run, under, strict=True))
+    aligned = pointer_align(analysis.function, memory) >= MAX_BYTES and op.attrs["cache"] != "volatile"
+    ends = analysis.function.extents_of(memory) if masked else stays_inside(analysis, op)
+    return width if lies and aligned and ends else 0
+
+
+def stays_inside(analysis: Analysis, op: Op) -> bool:
+    """Whether the aligned blocks of 16 bytes that contain elements of a load end before its tensor does."""
+    extents, high = analysis.function.extents_of(op.operands[0]), analysis.of(offset_of(op)).high
+    numbers = [extent for extent in extents if isinstance(extent, int)]
+    width = MAX_BYTES // op.operands[0].dtype.bytes
+    return bool(numbers) and numbers == extents and high is not None and high // width * width + width <= prod(numbers)
 
 
 def access_width(analysis: Analysis, op: Op) -> int:

@@ -67,12 +67,15 @@ class _Reader(FunctionHead):
             *self.dims.values(),
             *(workspace.value for workspace in self.workspaces),
         ]
-        function = Function(name, self.parameters, self.dims, body, warps, bits, self.divisors, self.attributes)
+        function = Function(name, self.parameters, self.dims, body, warps, bits, self.divisors)
+        function.attrs = self.attributes
         function.choices.forced = self.choices
         function.pins, function.instructions, function.swizzles = self.pins, self.instructions, self.swizzles
         function.lines, function.void, function.loc = self.lines, self.void, loc
         function.in_branches = frozenset(rows.get("branches", ()))
         function.grid, function.constants, function.workspaces = rows["grid"], self.constants, self.workspaces
+        equal = [each.expr for each in self.requires if each.expr[0] == "=="]
+        function.extents = {dim: value for _, dim, value in equal if isinstance(dim, str) and isinstance(value, int)}
         function.holds = set(rows.get("holds", ()))
         schedule, passes = rows.get("schedule"), rows["passes"]
         return Level(function, target, self.sources[0], schedule, self.constants, self.requires, passes)

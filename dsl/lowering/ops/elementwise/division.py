@@ -91,8 +91,9 @@ def _quotient_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     same = tuple(max(min(a.same[i], b.same[i]), _group(a, b, i, e)) for i, e in enumerate(shape))
     exact = by is not None and by > 0 and power_of_two_divisor(int(by)) == by
     every = max(a.every // int(by), 1) if by is not None and exact else 1
-    low = 0 if a.low is not None and a.low >= 0 and b.low is not None and b.low >= 0 else None
-    high = None
+    low = high = None
+    if a.low is not None and a.low >= 0 and b.low is not None and b.low >= 0:
+        low = a.low // b.high if b.high else 0
     if a.high is not None and b.low is not None and b.low >= 0:  # the divisor is 1 or more
         high = a.high // max(b.low, 1) if a.high >= 0 else -1
     facts = Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)

@@ -41,7 +41,6 @@ class Program:
     functions: dict[str, ast.Def] = field(default_factory=dict)
     schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
     parts: dict[str, ast.Schedule] = field(default_factory=dict)  # schedules of no kernel
-    choices: dict[str, ast.ChoiceBlock] = field(default_factory=dict)
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
     plugins: Plugins = field(default_factory=current, repr=False, compare=False)
@@ -128,10 +127,8 @@ class Program:
 
     def sources(self) -> list[Source]:
         """Returns the source files of the program's blocks. The program's own file comes first."""
-        groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
-        blocks: list[ast.KernelDef | ast.Def | ast.Schedule | ast.ChoiceBlock | ast.Dispatch] = [
-            b for g in groups for b in g.values()
-        ]
+        groups = (self.kernels, self.functions, self.schedules, self.parts, self.dispatches)
+        blocks: list[ast.KernelDef | ast.Def | ast.Schedule | ast.Dispatch] = [b for g in groups for b in g.values()]
         return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
 
     def digest(self) -> str:
@@ -281,13 +278,12 @@ def _add(
             errors += error.errors
 
 
-def _define(program: Program, block: ast.KernelDef | ast.Def | ast.ChoiceBlock | ast.Dispatch) -> None:
+def _define(program: Program, block: ast.KernelDef | ast.Def | ast.Dispatch) -> None:
     if isinstance(block, ast.KernelDef) and (block.name in RESERVED or block.name.startswith(OURS)):
         raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
     kinds: dict[type, dict[str, Any]] = {
         ast.KernelDef: program.kernels,
         ast.Def: program.functions,
-        ast.ChoiceBlock: program.choices,
         ast.Dispatch: program.dispatches,
     }
     # A call may name any of these blocks, so they share one namespace.
@@ -350,9 +346,9 @@ def _import(
         return {}
     module = Program(file.source)
     _add(module, file, path.parent, root, errors, [str(path)], False, (*inside, str(path)))
-    members: dict[str, Any] = {**module.functions, **module.parts, **module.choices}
+    members: dict[str, Any] = {**module.functions, **module.parts}
     names = {each: f"{block.alias}.{each}" for each in members}
-    for kind in ("functions", "parts", "choices"):
+    for kind in ("functions", "parts"):
         for each, node in getattr(module, kind).items():
             made = qualified(node, names, {}, errors)
             made.name = names[each]

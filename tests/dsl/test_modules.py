@@ -1,4 +1,4 @@
-"""Files that are imported under a name: their functions, parts and choices, apart from the file's own."""
+"""Files that are imported under a name: their functions and parts, apart from the file's own."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ schedule small:
 schedule smaller:
     least = OPEN
 
-choice sized(length):
-    when base(length) > 100: many
-    otherwise: few
+def is_long(length):
+    return base(length) > 100
 
 kernel k(y: s32[n]):
     grid 1
@@ -70,12 +69,11 @@ schedule any of l:
     SIZE = 32
 
 dispatch d(y):
-    match pieces.sized(n):
-        otherwise: k
+    if pieces.is_long(n): k with many
+    else: k with few
 
 dispatch e(y):
-    match pieces.sized(n):
-        otherwise: k with many, ACT = pieces.shadowed
+    k with many, ACT = pieces.shadowed
 
 example:
     n = 64
@@ -99,7 +97,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("call", "n", "act"),
     [
-        ("d", 64, lambda i: (i + 11) * 3),  # few, by the module's choice and its part
+        ("d", 64, lambda i: (i + 11) * 3),  # few, by the module's function and its part
         ("d", 128, lambda i: i + 11),  # many
         ("e", 128, lambda i: i + 5),
     ],
@@ -140,7 +138,7 @@ def test_a_wrong_member_is_one_error(file: Path) -> None:
     text = file.read_text()
     assert text.count("pieces.scaled") >= 1
     file.write_text(text.replace("pieces.scaled", "pieces.scale", 1))
-    with pytest.raises(dsl.TileError, match="'pieces' has no function, part or choice 'scale'") as caught:
+    with pytest.raises(dsl.TileError, match="'pieces' has no function or part 'scale'") as caught:
         load(file)
     assert len(caught.value.errors) == 1 and "'scaled'" in (caught.value.errors[0].hint or "")
 

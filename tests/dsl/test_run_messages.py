@@ -34,8 +34,8 @@ schedule wide of k:
     warps = 8
 
 dispatch copied(y, x):
-    when n > 10: k with narrow
-    otherwise: k with narrow
+    if n > 10: k with narrow
+    else: k with narrow
 
 example:
     n = 100
@@ -134,7 +134,7 @@ kernel k(y: f32[n], x: f32[n]):
     y[0 : 64] = x[0 : 64] + x[63]
 
 dispatch d(y, x):
-    otherwise: k(y, x)
+    k(y, x)
 
 example:
     x = ones(f32[{n}])

@@ -159,10 +159,10 @@ kernel k(y: f32[n], x: f32[n], z: f32[n]?, w: f32[n]?):
     y[0 : 128] = v
 
 dispatch d(y, x, z):
-    otherwise: k
+    k
 
 dispatch lacking(y, z):
-    otherwise: k
+    k
 """
     module = dsl.parse(text, device="emulator")
     y, x, z = np.zeros(128, np.float32), np.arange(128, dtype=np.float32), np.ones(128, np.float32)

@@ -379,8 +379,8 @@ def test_what_both_roles_read_of_a_tensor(source: str, device: str) -> None:
 def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
     source = text(64, 64, 64, 4, "stage a, b: tma") + (
         "schedule plain of product:\n    TM, TN, TK, warps = 64, 64, 64, 4\n\n"
-        "dispatch multiply(c, a, b):\n    when fits(product with groups): product with groups\n"
-        "    otherwise: product with plain\n"
+        "dispatch multiply(c, a, b):\n    if fits(product with groups): product with groups\n"
+        "    else: product with plain\n"
     )
     module = dsl.parse(source, device="emulator")
     for k in (128, 132):
@@ -499,8 +499,8 @@ schedule plain of total:
     stage x: registers
 
 dispatch sums(y, x):
-    when fits(total with boxes): total(y, x) with boxes
-    otherwise: total(y, x) with plain
+    if fits(total with boxes): total(y, x) with boxes
+    else: total(y, x) with plain
 """
 
 

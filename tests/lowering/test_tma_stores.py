@@ -212,8 +212,8 @@ def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
     """`fits` asks for the box of what is stored, too."""
     module = dsl.parse(
         PLAIN + "schedule plain of product:\n    TM, TN, TK, warps = 64, 64, 64, 4\n\n"
-        "dispatch multiply(c, a, b):\n    when fits(product with groups): product with groups\n"
-        "    otherwise: product with plain\n",
+        "dispatch multiply(c, a, b):\n    if fits(product with groups): product with groups\n"
+        "    else: product with plain\n",
         device="emulator",
     )
     for n, schedule in ((72, "groups"), (70, "plain")):

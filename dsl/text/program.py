@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from os.path import normpath
 from pathlib import Path
@@ -363,6 +363,7 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
         if kernel not in program.kernels:
             message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
             errors.append(TileError("name", schedule.loc, message, closest(kernel, program.kernels)))
+    _give_parts(program)
     errors += _unread(program)
     errors += expand(program)
     known = program.kernels.keys() | program.dispatches.keys()
@@ -372,6 +373,22 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
         if launch.name not in known:
             message = f"unknown kernel or dispatch '{launch.name}'"
             errors.append(TileError("name", launch.loc, message, closest(launch.name, known)))
+
+
+def _give_parts(program: Program) -> None:
+    """Makes each part that a launch or `fits` names with a kernel a schedule of this kernel, unless the kernel has a
+    schedule of this name."""
+    lines = [[dispatch.lines for dispatch in program.dispatches.values()], [each.lines for each in program.examples]]
+    named: list[tuple[str, str]] = []
+    for node in ast.walk(lines):
+        if isinstance(node, ast.Launch):
+            named += [(node.name, item.name) for item in reversed(node.items) if item.value is None]
+        elif isinstance(node, ast.WithSchedule) and isinstance(node.kernel, ast.Name):
+            named.append((node.kernel.id, node.schedule))
+    # The tree is walked backwards. The first schedule that the text names is the first of the kernel.
+    for kernel, name in reversed(named):
+        if kernel in program.kernels and name in program.parts and (kernel, name) not in program.schedules:
+            program.schedules[kernel, name] = replace(program.parts[name], kernels=[kernel])
 
 
 def _unread(program: Program) -> list[TileError]:
@@ -392,6 +409,9 @@ def _unread(program: Program) -> list[TileError]:
             users.setdefault(id(schedule), []).append(kernel)
     for at, schedule in schedules.items():
         known = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
+        # Parts of other files may set names for other kernels.
+        if schedule.loc.source is not program.source:
+            continue
         # A part that this file does not use may be meant for files that import this file.
         kernels = known if schedule.kernels else users.get(at, [])
         if not kernels or len(known) < len(schedule.kernels):

@@ -136,7 +136,7 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
     for _ in range(6):
         dims = {name: int(2 ** rng.uniform(0, 13)) for name in "mnk"}
         types = rng.choice([{"T": "bf16", "O": "bf16"}, {"T": "s8", "O": "s32"}, {"T": "e4m3", "O": "bf16"}])
-        for schedule in ("tma", "tile"):
+        for schedule in ("wgmma", "mma_sync"):
             request = Request("product", schedule, dims, types, {}, {"gain": 1.0}, arch="sm_90")
             points = resolve(program, request).schedule.points
             assert points is not None and points.costs == sorted(points.costs)
@@ -145,7 +145,12 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
                 assert alone.costs["cost"] == pytest.approx(points.costs[place], rel=1e-12)
 
 
-COMPILED = {"matmul": "tma tile across", "attention": "tile four", "softmax": "lanes", "reduce": "columns"}
+COMPILED = {
+    "matmul": "wgmma mma_sync wgmma_tf32",
+    "attention": "attend_tile attend_four",
+    "softmax": "lanes",
+    "reduce": "columns",
+}
 
 
 @pytest.mark.parametrize("most_excluded", [0, 1024])
@@ -401,7 +406,7 @@ def test_one_layer_has_few_kernels(n: int, k: int, dtype: str, most: int) -> Non
     absent = frozenset({"scale", "bias", "residual", "row_scale"})
     for m in (16 * tiles - less for tiles in range(1, 513) for less in (0, 1, 8)):
         dims = {"m": m, "n": n, "k": k}
-        request = Request("product", "tma", dims, types, absent=absent, arch="sm_90a", strides=strides)
+        request = Request("product", "wgmma", dims, types, absent=absent, arch="sm_90a", strides=strides)
         resolved = resolve(program, request)
         assert resolved.schedule.costs["cost"] < inf
         kinds.add(kind_of(resolved.family, resolved))

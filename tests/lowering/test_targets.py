@@ -60,9 +60,18 @@ def variants() -> list[tuple[Case, str]]:
     for i, (_, case) in enumerate(sorted(first.items(), key=lambda e: str(e[0]))):
         least = max((LEAST.get(name, 0) for _, name in case.types), default=0)
         others = [arch for arch, row in TARGETS.items() if arch != "sm_90" and row.number >= least]
-        if case.schedule in ("groups", "four", "long", "tma", "across", "pairs", "taps"):
+        if case.schedule.removeprefix("attend_") in (
+            "groups",
+            "four",
+            "long",
+            "wgmma",
+            "wgmma_tf32",
+            "tma",
+            "pairs",
+            "taps",
+        ):
             others = ["sm_90a"]  # alone has products of warp groups
-        if case.schedule == "large":  # two stages of 56 KB
+        if case.schedule == "stream_k":  # two stages of 56 KB
             others = [arch for arch in others if TARGETS[arch].shared >= 112 << 10]
         turns.append((case, others[i % len(others)]))
     return [(case, "sm_90") for case in CASES] + turns
@@ -102,11 +111,11 @@ def test_golden_has_all_variants(update_golden: bool) -> None:
 
 def most_spilled(case: Case, arch: str) -> int:
     """Bytes. Of 192 accumulators a few words around the loop do not fit."""
-    if case.schedule == "large":
+    if case.schedule == "stream_k":
         return (
             72 if "fused" in dict(case.dims) else 40
         )  # with bias and residual behind blocks that go on to other tiles
-    if (case.kernel, case.schedule) == ("product", "tile"):
+    if (case.kernel, case.schedule) == ("product", "mma_sync"):
         # A few words outside the iterations, since blocks go on from tile to tile.
         return 24 if TARGETS[arch].number in (86, 89) else 8
     if case.kernel == "attend" and dict(case.dims)["d"] > 64:

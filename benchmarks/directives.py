@@ -182,7 +182,7 @@ LINES = (
     Line("gradients 64, causal", "columns", "peel i: seen", "peel i: false"),
     Line("gradients 64, causal", "columns", "stage lse, sums: shared", "stage lse, sums: registers"),
     Line("gradients 64, causal", "columns", "pipeline i: 3", "pipeline i: 1"),
-    Line("layer_norm 1000", "lanes", "layout v", "warps = 8"),
+    Line("layer_norm 1000", "row_lanes", "layout v", "warps = 8"),
     Line("layer_norm 8192", "block", "warps = 8", "warps = 4"),
 )
 

@@ -67,7 +67,7 @@ def test_a_schedule_that_no_branch_names_serves_the_branch_of_its_kernel(file: P
 
 
 def test_every_schedule_of_rmsnorm_takes_few_columns() -> None:
-    done = run(ROOT / "samples" / "rmsnorm.tile", "--schedule", "block", "cols=100", "rows=8")
+    done = run(ROOT / "samples" / "rmsnorm.tile", "--schedule", "row_block", "cols=100", "rows=8")
     assert done.returncode == 0, done.stderr
 
 

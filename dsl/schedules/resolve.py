@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -109,15 +110,28 @@ def tensor_names(
     """Computes the values of `given(x)` for each optional tensor x, and of `contiguous(x, axis)` for each axis of a
     tensor x. A tensor without known strides counts as row-major.
     """
+    found, strided = _names_of(kernel, frozenset(absent))
+    # `dsl run` makes the arrays of examples row-major, too. So `dsl check`, `dsl compile` and `dsl why` use the variant
+    # that runs.
+    own = {key: strides[name][axis] == 1 for key, name, axis in strided if strides.get(name)} if strides else {}
+    return {**found, **own}
+
+
+# A new class of calls asks for each of its schedules.
+@lru_cache(maxsize=256)
+def _names_of(
+    kernel: ast.KernelDef, absent: frozenset[str]
+) -> tuple[dict[str, bool], tuple[tuple[str, str, int], ...]]:
+    """Returns the values of `tensor_names` if all tensors are row-major, and a (name, tensor, axis) for each axis of a
+    strided tensor."""
     found = {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
+    strided: list[tuple[str, str, int]] = []
     for p in kernel.params:
         if isinstance(p.type, ast.TensorAnnotation):
-            axes = range(len(p.type.dims))
-            # `dsl run` makes the arrays of examples row-major, too. So `dsl check`, `dsl compile` and `dsl why` use the
-            # variant that runs.
-            of = strides.get(p.name) or [int(axis == axes[-1]) for axis in axes]
-            found |= {f"contiguous({p.name}, {axis})": of[axis] == 1 for axis in axes}
-    return found
+            axes = [(f"contiguous({p.name}, {axis})", p.name, axis) for axis in range(len(p.type.dims))]
+            found |= {key: axis == len(axes) - 1 for key, _, axis in axes}
+            strided += axes if p.type.strided else []
+    return found, tuple(strided)
 
 
 @dataclass(frozen=True, slots=True)

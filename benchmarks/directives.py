@@ -183,7 +183,7 @@ LINES = (
     Line("gradients 64, causal", "columns", "stage lse, sums: shared", "stage lse, sums: registers"),
     Line("gradients 64, causal", "columns", "pipeline i: 3", "pipeline i: 1"),
     Line("layer_norm 1000", "row_lanes", "layout v", "warps = 8"),
-    Line("layer_norm 8192", "block", "warps = 8", "warps = 4"),
+    Line("layer_norm 8192", "row_block", "warps = 8", "warps = 4"),
 )
 
 
@@ -192,11 +192,16 @@ def variant(folder: Path, file: str, line: Line | None) -> Path:
     text = (SAMPLES / file).read_text()
     if line is not None:
         head = re.search(rf"^schedule {line.schedule} of ([^:\n]*):", text, re.MULTILINE)
-        if head is None:
+        launch = re.search(rf"(\w+)(?:\([^)\n]*\))? with [^\n]*\b{line.schedule}\b", text)
+        base, name = f"{line.schedule}_as_it_is", line.schedule
+        if head is not None:
+            kernel, text = head[1], text[: head.start()] + f"schedule {base} of {head[1]}:" + text[head.end() :]
+        elif launch is not None:  # the schedule is a part of `dsl/std`
+            kernel, base, name = launch[1], line.schedule, f"{line.schedule}_changed"
+            text = re.sub(rf"( with [^\n]*)\b{base}\b", rf"\1{name}", text)
+        else:
             raise LeftOut(f"{file} has no schedule {line.schedule}")
-        base = f"{line.schedule}_as_it_is"
-        text = text[: head.start()] + f"schedule {base} of {head[1]}:" + text[head.end() :]
-        text += f"\nschedule {line.schedule} of {head[1]}:\n    like {base}\n"
+        text += f"\nschedule {name} of {kernel}:\n    like {base}\n"
         text += "".join(f"    {each.strip()}\n" for each in line.changed.split(";"))
     path = folder / file
     path.write_text(text)

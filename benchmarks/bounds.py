@@ -68,8 +68,8 @@ matmul m=16 n=8192 k=8192
 matmul m=512 n=512 k=8192
 matmul:linear m=2048 n=2048 k=2048
 matmul m=1000 n=1000 k=1000
-matmul m=2048 n=2048 k=2048 --schedule tile
-matmul m=512 n=4096 k=4096 --schedule tile
+matmul m=2048 n=2048 k=2048 --schedule mma_sync
+matmul m=512 n=4096 k=4096 --schedule mma_sync
 matmul_w4 m=16 n=8192 k=8192
 matmul_scaled m=2048 n=2048 k=2048
 matmul_grouped m=2048 n=2048 k=1024

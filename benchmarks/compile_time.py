@@ -78,16 +78,16 @@ CASES = (
     Case("softmax.tile", "softmax_rows", "block", {"rows": 4096, "cols": 8192}),
     Case("softmax.tile", "softmax_rows", "whole", {"rows": 4096, "cols": 20000}),
     Case("softmax.tile", "softmax_rows", "stream", {"rows": 4096, "cols": 70000}),
-    product("tile", 4096, "f16", "f16"),
-    product("large", 8192, "f16", "f16", along_k=False),
-    product("large", 8192, "f16", "f16"),
-    product("large", 8192, "s8", "s32", along_k=False),
-    product("large", 8192, "s8", "s32"),
-    product("tma", 8192, "f16", "f16"),
-    product("tma", 8192, "f16", "f16", along_k=False),
+    product("mma_sync", 4096, "f16", "f16"),
+    product("stream_k", 8192, "f16", "f16", along_k=False),
+    product("stream_k", 8192, "f16", "f16"),
+    product("stream_k", 8192, "s8", "s32", along_k=False),
+    product("stream_k", 8192, "s8", "s32"),
+    product("wgmma", 8192, "f16", "f16"),
+    product("wgmma", 8192, "f16", "f16", along_k=False),
     *(
         Case("attention.tile", "attend", schedule, ATTENTION, ATTENTION_BOUND, True, strides=HEADS)
-        for schedule in ("tile", "groups")
+        for schedule in ("attend_tile", "attend_groups")
     ),
 )
 STAGES = ("parse", "build", *(each.name for each in PASSES), "emit", "llvm")

@@ -138,49 +138,52 @@ CASES = {
     "layer_norm 8192": Case("layer_norm.tile", "layer_norm", layer_norm(8192, 8192)),
 }
 LINES = (
-    Line("product 4096", "tile", "stage a, b: shared", "stage a, b: registers; pipeline p: 1"),
-    Line("product 4096", "tile", "pipeline p: 3", "pipeline p: 1"),
-    Line("product 4096", "tile", "pipeline p: 3", "pipeline p: 2"),
-    Line("product 4096", "tile", "subtile acc", "subtile acc: 128, 256"),
-    Line("product 4096", "tile", "prefetch_fragments p: early", "prefetch_fragments p: whole"),
-    Line("product 4096", "tile", "prefetch_fragments p: early", "prefetch_fragments p: late"),
-    Line("product 4096", "tile", "unroll p: 2", "unroll p: 1"),
-    Line("product 4096", "tile", "l2_group 8", "l2_group 1"),
-    Line("product 4096", "tile", "persistent 1"),
-    Line("product 4096", "tile", "split p: stream"),
-    Line("product 4096", "tile", "TM, TN, warps = 128, 128, 4"),
-    Line("product 4096, a @ b", "tile", "stage c: shared", "stage c: registers"),
-    Line("product 4096, a @ b", "tile", "prefetch_fragments p: early", "prefetch_fragments p: whole"),
-    Line("product 4096, s8", "tile", "prefetch_fragments p: early", "prefetch_fragments p: whole"),
-    Line("product 4096, s8", "tile", "persistent 1"),
-    Line("product 8192", "large", "prefetch_fragments p: late", "prefetch_fragments p: early"),
-    Line("product 8192", "large", "prefetch_fragments p: late", "prefetch_fragments p: whole"),
-    Line("product 8192", "large", "subtile acc: 128, 64", "subtile acc: 64, 64"),
-    Line("product 8192", "large", "TN = 192", "TN = 256; subtile acc: 128, 128"),
-    Line("product 8192", "large", "l2_group 8", "l2_group 1"),
-    Line("product 8192", "large", "persistent 1"),
-    Line("product 16 x 4096 x 4096", "tile", "split p: PARTS", "split p: 1"),
-    Line("product 16 x 4096 x 4096", "tile", "split p: PARTS", "split p: stream"),
-    Line("product 16 x 4096 x 4096", "tile", "pipeline p: 6", "pipeline p: 2"),
-    *(Line(name, "tile", "peel j: seen", "peel j: false") for name in CASES if name.startswith("attention")),
-    *(Line("attention 64", "tile", "pipeline j: 3", f"pipeline j: {n}") for n in (1, 2)),
-    *(Line("attention 128", "tile", "pipeline j: 2", f"pipeline j: {n}") for n in (1, 3)),
+    Line("product 4096", "mma_sync", "stage a, b: shared", "stage a, b: registers; pipeline p: 1"),
+    Line("product 4096", "mma_sync", "pipeline p: 3", "pipeline p: 1"),
+    Line("product 4096", "mma_sync", "pipeline p: 3", "pipeline p: 2"),
+    Line("product 4096", "mma_sync", "subtile acc", "subtile acc: 128, 256"),
+    Line("product 4096", "mma_sync", "prefetch_fragments p: early", "prefetch_fragments p: whole"),
+    Line("product 4096", "mma_sync", "prefetch_fragments p: early", "prefetch_fragments p: late"),
+    Line("product 4096", "mma_sync", "unroll p: 2", "unroll p: 1"),
+    Line("product 4096", "mma_sync", "l2_group 8", "l2_group 1"),
+    Line("product 4096", "mma_sync", "persistent 1"),
+    Line("product 4096", "mma_sync", "split p: stream"),
+    Line("product 4096", "mma_sync", "TM, TN, warps = 128, 128, 4"),
+    Line("product 4096, a @ b", "mma_sync", "stage c: shared", "stage c: registers"),
+    Line("product 4096, a @ b", "mma_sync", "prefetch_fragments p: early", "prefetch_fragments p: whole"),
+    Line("product 4096, s8", "mma_sync", "prefetch_fragments p: early", "prefetch_fragments p: whole"),
+    Line("product 4096, s8", "mma_sync", "persistent 1"),
+    Line("product 8192", "stream_k", "prefetch_fragments p: late", "prefetch_fragments p: early"),
+    Line("product 8192", "stream_k", "prefetch_fragments p: late", "prefetch_fragments p: whole"),
+    Line("product 8192", "stream_k", "subtile acc: 128, 64", "subtile acc: 64, 64"),
+    Line("product 8192", "stream_k", "TN = 192", "TN = 256; subtile acc: 128, 128"),
+    Line("product 8192", "stream_k", "l2_group 8", "l2_group 1"),
+    Line("product 8192", "stream_k", "persistent 1"),
+    Line("product 16 x 4096 x 4096", "mma_sync", "split p: PARTS", "split p: 1"),
+    Line("product 16 x 4096 x 4096", "mma_sync", "split p: PARTS", "split p: stream"),
+    Line("product 16 x 4096 x 4096", "mma_sync", "pipeline p: 6", "pipeline p: 2"),
+    *(Line(name, "attend_tile", "peel j: seen", "peel j: false") for name in CASES if name.startswith("attention")),
+    *(Line("attention 64", "attend_tile", "pipeline j: 3", f"pipeline j: {n}") for n in (1, 2)),
+    *(Line("attention 128", "attend_tile", "pipeline j: 2", f"pipeline j: {n}") for n in (1, 3)),
     *(
-        Line(name, "tile", "choose tile_order.grid: descending", "choose tile_order.grid: ascending")
+        Line(name, "attend_tile", "choose tile_order.grid: descending", "choose tile_order.grid: ascending")
         for name in CASES
         if name.endswith("causal") and name.startswith("attention")
     ),
-    *(Line(f"attention {d}", "tile", "stage k, v: shared", "stage k, v: registers; pipeline j: 1") for d in (64, 128)),
-    *(Line(f"attention {d}", "tile", "stage o: shared", "stage o: registers") for d in (64, 128)),
-    Line("attention 64", "tile", "stage q: shared"),
-    Line("attention 128", "tile", "stage q: shared", "stage q: registers"),
-    Line("attention 128", "tile", "choose place.shared: closer", "choose place.shared: joined"),
+    *(
+        Line(f"attention {d}", "attend_tile", "stage k, v: shared", "stage k, v: registers; pipeline j: 1")
+        for d in (64, 128)
+    ),
+    *(Line(f"attention {d}", "attend_tile", "stage o: shared", "stage o: registers") for d in (64, 128)),
+    Line("attention 64", "attend_tile", "stage q: shared"),
+    Line("attention 128", "attend_tile", "stage q: shared", "stage q: registers"),
+    Line("attention 128", "attend_tile", "choose place.shared: closer", "choose place.shared: joined"),
     Line("gradients 64, causal", "rows", "peel j: seen", "peel j: false"),
     Line("gradients 64, causal", "columns", "peel i: seen", "peel i: false"),
     Line("gradients 64, causal", "columns", "stage lse, sums: shared", "stage lse, sums: registers"),
     Line("gradients 64, causal", "columns", "pipeline i: 3", "pipeline i: 1"),
-    Line("layer_norm 1000", "lanes", "layout v", "warps = 8"),
-    Line("layer_norm 8192", "block", "warps = 8", "warps = 4"),
+    Line("layer_norm 1000", "row_lanes", "layout v", "warps = 8"),
+    Line("layer_norm 8192", "row_block", "warps = 8", "warps = 4"),
 )
 
 
@@ -189,11 +192,16 @@ def variant(folder: Path, file: str, line: Line | None) -> Path:
     text = (SAMPLES / file).read_text()
     if line is not None:
         head = re.search(rf"^schedule {line.schedule} of ([^:\n]*):", text, re.MULTILINE)
-        if head is None:
+        launch = re.search(rf"(\w+)(?:\([^)\n]*\))? with [^\n]*\b{line.schedule}\b", text)
+        base, name = f"{line.schedule}_as_it_is", line.schedule
+        if head is not None:
+            kernel, text = head[1], text[: head.start()] + f"schedule {base} of {head[1]}:" + text[head.end() :]
+        elif launch is not None:  # the schedule is a part of `dsl/std`
+            kernel, base, name = launch[1], line.schedule, f"{line.schedule}_changed"
+            text = re.sub(rf"( with [^\n]*)\b{base}\b", rf"\1{name}", text)
+        else:
             raise LeftOut(f"{file} has no schedule {line.schedule}")
-        base = f"{line.schedule}_as_it_is"
-        text = text[: head.start()] + f"schedule {base} of {head[1]}:" + text[head.end() :]
-        text += f"\nschedule {line.schedule} of {head[1]}:\n    like {base}\n"
+        text += f"\nschedule {name} of {kernel}:\n    like {base}\n"
         text += "".join(f"    {each.strip()}\n" for each in line.changed.split(";"))
     path = folder / file
     path.write_text(text)

@@ -1,7 +1,7 @@
 """Products of matrices against cuBLAS, Triton, and the limit of mma.sync.
 
     python3 benchmarks/matmul.py all --json matmul.json --plot matmul.png
-    python3 benchmarks/matmul.py square --types s8 --schedules tile,large --n 4096,8192
+    python3 benchmarks/matmul.py square --types s8 --schedules mma_sync,stream_k --n 4096,8192
     python3 benchmarks/matmul.py all --quick
 
 "square" multiplies n×n matrices. "skinny" multiplies m rows by a 4096×4096 matrix, and "deep" multiplies m rows by an

@@ -18,10 +18,12 @@ def loaded(path: Path) -> Program:
     return load(path)
 
 
-def check(program: Program, example: Example, given: list[str], device: str, contracts: bool = False) -> None:
+def check(
+    program: Program, example: Example, given: list[str], device: str, contracts: bool = False, arch: str | None = None
+) -> None:
     """Runs it with these settings; an AssertionError names the worst check, and the contracts that do not hold."""
     overrides = resolve(program, example, given)
-    report = run_example(program, example, device, "test", overrides, LaunchSettings(contracts=contracts))
+    report = run_example(program, example, device, "test", overrides, LaunchSettings(contracts=contracts, arch=arch))
     told = "\n".join([str(report.worst), *(verdict.rendered for verdict in report.failed)])
     assert report.checks and report.passed, f"{program.source.name} {given}: {told}"
 

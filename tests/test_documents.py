@@ -1,4 +1,4 @@
-"""Documents lead somewhere: links and paths exist, samples and documents are listed."""
+"""Documents lead somewhere: links and paths exist, samples and documents are listed. Lines are counted."""
 
 from __future__ import annotations
 
@@ -17,6 +17,26 @@ def test_links_lead_to_files(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
     missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
     assert not missing
+
+
+def lines_of_code(path: Path) -> int:
+    """Lines that are not blank and no comments, outside of examples."""
+    is_counted, count = True, 0
+    for line in path.read_text().split("# ==== examples ====")[0].splitlines():
+        is_counted = is_counted if line[:1].isspace() or not line else not line.startswith("example")
+        count += is_counted and bool(line.strip()) and not line.lstrip().startswith("#")
+    return count
+
+
+def test_the_page_of_samples_counts_their_lines() -> None:
+    page = (ROOT / "samples" / "README.md").read_text()
+    assert f"the {sum(map(lines_of_code, (ROOT / 'dsl' / 'std').glob('*.tile')))} lines of `dsl/std`" in page
+    rows = re.findall(r"^\| (\w+\.tile) \| (\d+) \| (\d+|–) \|", page, re.M)
+    assert rows
+    for name, own, by_hand in rows:
+        assert int(own) == lines_of_code(ROOT / "samples" / name), name
+        if by_hand != "–":
+            assert int(by_hand) == lines_of_code(ROOT / "benchmarks" / "peers" / "by_hand" / name), name
 
 
 def anchors(path: Path) -> set[str]:

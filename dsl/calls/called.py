@@ -153,7 +153,8 @@ class Called:
             # Calls that differ only in other numbers share a plan. A seed or a learning rate changes with each call.
             return frozenset(self.program.once(deciding_names, self.name).intersection(self.params))
         found: set[str] = set()
-        for line in self.dispatch.lines:
+        steps = [step for branch in self.dispatch.branches for step in branch.steps]
+        for line in [*self.dispatch.lines, *steps]:
             for node in expressions_of(line):
                 found |= names_in(node)
         for head, argument, p in self.passed:
@@ -173,21 +174,15 @@ class Called:
 
 
 def expressions_of(line: Any) -> Iterator[ast.Expr]:
-    """Yields the expressions in a line of a dispatch, except arguments that a launch passes on unchanged."""
+    """Yields the expressions in a step of a dispatch, except arguments that a launch passes on unchanged."""
     if isinstance(line, ast.Launch):
         passed = [*(line.args or ()), *line.keywords.values()]
         yield from (each for each in passed if not isinstance(each, ast.Name))
         yield from (item.value for item in line.items if item.value is not None)
-    elif isinstance(line, ast.When):
-        yield from (each for each in (line.condition, *(line.bound or {}).values(), *line.guards) if each is not None)
-        for step in line.steps:
-            yield from expressions_of(step)
-    elif isinstance(line, ast.Match):  # expanded when the file was read
-        yield from line.args
     elif isinstance(line, ast.Option):
         yield from line.values
     else:
-        yield line.condition if isinstance(line, ast.Require) else line.value
+        yield line.value if isinstance(line, ast.Assign) else line.condition
 
 
 def deciding_names(program: Program, kernel: str) -> set[str]:

@@ -1,10 +1,11 @@
 """Plans a call: finds the launches that serve it.
 
-A call names a dispatch or a kernel. The arguments determine dims and types. The first branch whose condition holds
-determines the launches. `--explain` prints the launches, and the reasons for choosing them.
+A call names a dispatch or a kernel. The arguments determine dims and types. The branch whose conditions hold determines
+the launches. `--explain` prints the launches, and the reasons for choosing them.
 
-The launches of a branch are built once: when its condition evaluates `fits`, or else when the branch is chosen.
-Therefore `fits` lowers exactly the variant that is launched."""
+Branches share their first steps. Each line is evaluated once for all of them. The launches of a branch are built once:
+when its condition evaluates `fits`, or else when the branch is chosen. Therefore `fits` lowers exactly the variant that
+is launched."""
 
 from __future__ import annotations
 
@@ -71,27 +72,31 @@ def passed_on(value: Any, loc: Loc) -> Any:
     return value
 
 
+class LineNames:
+    """The names at a line of a dispatch: the values that expressions may read, and the arguments that launches may pass
+    on. Planning compares instances by identity."""
+
+    __slots__ = ("passed", "values")
+
+    def __init__(self, values: Mapping[str, Any], passed: Mapping[str, Any]):
+        self.values, self.passed = values, passed
+
+
 class DispatchNames(Arrays):
     """Evaluates the expressions of a dispatch: numbers, tables made on the host, `workspace`, `fits`, and facts about
     the call's arrays. One plan serves a class of calls, so these expressions cannot read elements of arrays."""
 
     operands = "numbers and tables"
 
-    def __init__(self, names: Mapping[str, Any], planner: Planner, branch: ast.When | None = None):
-        super().__init__(names, planner.program.functions)
-        self.planner, self.branch = planner, branch
+    def __init__(self, names: LineNames, planner: Planner, branch: ast.Branch | None = None):
+        super().__init__(names.values, planner.program.functions)
+        self.planner, self.branch, self.line_names = planner, branch, names
 
     def function_of(self, name: str, loc: Loc) -> Builtin | None:
         return OWN[name] if name in OWN else super().function_of(name, loc)
 
     def known_names(self) -> list[str]:
         return [*super().known_names(), *OWN]
-
-    def _name(self, node: ast.Name) -> Any:
-        # `when fits:` is short for `fits` of the branch's only launch.
-        if node.id == "fits" and self.branch is not None and node.id not in self.names:
-            return self.planner.fits_alone(self.branch, node.loc)
-        return super()._name(node)
 
     def describe(self, value: Any) -> str:
         if isinstance(value, CallArray):
@@ -141,7 +146,7 @@ def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
     """Returns the facts about the array that is the first argument of `node`, and the location of `node`. Raises an
     error if the argument is not an array of the call."""
     asked = node.args[0]
-    known = names.planner.known(names.planner.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
+    known = names.planner.known(names.line_names.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
     if not isinstance(known, ArrayFacts):
         names.error("type", asked.loc, "this takes an array of the call", "a parameter that is a tensor")
     return known, node.loc
@@ -223,11 +228,11 @@ class Planner:
         self.reasons: list[str] = []
         self.unfit: str | None = None  # why the variant of the last `fits` does not fit
         self.refused: TileError | None = None  # the compiler's error for this variant
-        self.branch: ast.When | None = None  # the branch that was taken
-        self.names: dict[str, Any] = {}  # names that expressions of the dispatch may read
-        self.passed: dict[str, Any] = {}  # names that launches of the dispatch may pass on, after the lines so far
+        self.branch: ast.Branch | None = None  # the branch that was taken
+        self.shared = LineNames({}, {})  # the names after the lines that all branches share
         self.made: dict[int, list[Step]] = {}  # the launches of each branch, by the branch's identity
-        self.bound: dict[tuple, tuple[list[Any], BoundArguments]] = {}  # arguments of launches, until a name changes
+        self.known_steps: dict[tuple[int, int], Any] = {}  # (names, step), by identity → what the step makes of them
+        self.bound: dict[tuple, tuple[list[Any], BoundArguments]] = {}  # arguments of launches, by names and launch
 
     def plan(self) -> Plan:
         self.check_schedule()
@@ -254,13 +259,10 @@ class Planner:
         return Plan(steps or made({}), [*self.reasons, f"kernel {self.name} with {choice.schedule or 'no schedule'}"])
 
     def check_schedule(self) -> None:
-        """Raises TileError `name` if the requested schedule is unknown. Known names are the schedules of the call's
-        kernels and the names of branches."""
+        """Raises TileError `name` if none of the call's kernels has the requested schedule."""
         if self.schedule is None:
             return
         known = {name: None for kernel in self.called.launched for name in self.program.schedules_of(kernel)}
-        lines = self.dispatch.lines if self.dispatch is not None else []
-        known |= {line.name: None for line in lines if isinstance(line, ast.When) and line.name is not None}
         if self.schedule not in known:
             hint = closest(self.schedule, known) or f"known: {', '.join(known) or 'none'}"
             if self.schedule in self.program.parts:
@@ -311,10 +313,10 @@ class Planner:
         """The facts about this call that select a tuned entry."""
         dims, types = self.bound_names
         names = {**target_facts(self.target, self.sms, self.device), **dims, **types}
-        options: dict[str, Any] = {}
+        options, evaluate = dict[str, Any](), DispatchNames(LineNames(names, {}), self)
         for line in self.dispatch.lines if self.dispatch is not None else ():
             if isinstance(line, ast.Option):
-                values = [DispatchNames(names, self)(value) for value in line.values]
+                values = [evaluate(value) for value in line.values]
                 options[line.name] = one_of(values, self.options.get(line.name, values[0]))
         absent = sorted(argument for argument in self.called.tensors if self.arguments.get(argument) is None)
         named = {name: dtype.name for name, dtype in types.items()}
@@ -365,30 +367,23 @@ class Planner:
         each schedule counts as a branch. If `schedules` is given, only branches that use one of these schedules are
         returned.
 
-        An option lets the caller choose a branch. If a condition that reads an option is true, later branches are left
-        out. If it is false, only its own branch is left out."""
+        Conditions that read an option hold for all of these branches, because options are the caller's wishes."""
         if self.dispatch is None:
             known: list[str | None] = [*self.program.schedules_of(self.name)]
             asked = [name for name in known or [None] if not schedules or name in schedules]
             return [(StepChoice(self.name, name, {}),) for name in asked]
         self.start(self.dispatch)
         out = []
-        for branches in by_launch(self.dispatch.lines):
-            if not isinstance(branches, list):
-                self.line(self.dispatch, branches)
+        for branch in self.dispatch.branches:
+            if not self.is_wished(branch):
                 continue
-            is_wish = bool(self.read_by(branches[0]) & self.called.options)
-            if is_wish and not self.holds(branches[0]):
-                continue
-            for branch in branches:
-                steps = branch_steps(branch, self.program)
-                if not schedules or branch.name in schedules or any(step.schedule in schedules for step in steps):
-                    out.append(steps)
-                else:
-                    out += [made for name in schedules if (made := self.with_schedule(steps, name)) is not None]
-            if is_wish:
-                break
-        return out
+            steps = branch_steps(branch, self.program)
+            if not schedules or any(step.schedule in schedules for step in steps):
+                out.append(steps)
+            else:
+                out += [made for name in schedules if (made := self.with_schedule(steps, name)) is not None]
+        # Branches whose launches differ only in their arguments count once.
+        return [steps for place, steps in enumerate(out) if steps not in out[:place]]
 
     def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
         """Returns the steps with the schedule `name`, for each step whose kernel has such a schedule. Returns None if
@@ -400,100 +395,93 @@ class Planner:
 
     # ---- the branches of a dispatch ----
 
-    def read_by(self, line: ast.When) -> set[str]:
-        """Returns the names of the dispatch that the conditions of a branch read."""
-        bound = line.bound or {}
-        read = set() if line.condition is None else names_in(line.condition)
-        outside = [value for name, value in bound.items() if name in read]
-        return (read - bound.keys()).union(*map(names_in, [*outside, *line.guards]))
-
-    def holds(self, line: ast.When) -> bool:
-        """Returns whether the conditions of a branch are true."""
-        if not all(DispatchNames(self.names, self, line)(guard) for guard in line.guards):
-            return False
-        if line.condition is None:
-            return True
-        bound = {name: DispatchNames(self.names, self)(value) for name, value in (line.bound or {}).items()}
-        return bool(DispatchNames({**self.names, **bound}, self, line)(line.condition))
+    def is_wished(self, branch: ast.Branch) -> bool:
+        """Returns whether the conditions of a branch that read options are as the branch wants them."""
+        names = self.shared
+        for step in branch.steps:
+            if isinstance(step, ast.Assign):
+                names = self.after(step, names)
+            elif isinstance(step, ast.Test):
+                is_wish = bool(names_in(step.condition) & self.called.options)
+                if is_wish and bool(DispatchNames(names, self, branch)(step.condition)) != step.wanted:
+                    return False
+        return True
 
     def start(self, dispatch: ast.Dispatch) -> None:
-        """Initialises the names that the first line of a dispatch may read, and those that it may pass on."""
+        """Evaluates the lines that all branches of a dispatch share."""
         dims, types = self.bound_names
         arrays = {k: CallArray.of(v, k) for k, v in self.arguments.items() if isinstance(v, ArrayFacts)}
-        self.names = {**arrays, **target_facts(self.target, self.sms, self.device), **dims, **types}
-        self.names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
-        self.names |= {f"given({name})": self.arguments.get(name) is not None for name in self.called.asked}
-        self.passed = {k: FromCall(k) for k in dispatch.params}
-        self.made, self.bound = {}, {}
+        values = {**arrays, **target_facts(self.target, self.sms, self.device), **dims, **types}
+        values |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
+        values |= {f"given({name})": self.arguments.get(name) is not None for name in self.called.asked}
+        self.made, self.known_steps, self.bound = {}, {}, {}
         for option in self.options:
             if option not in self.called.options:
                 hint = closest(option, self.called.options)
                 raise TileError("name", None, f"'{dispatch.name}' has no option '{option}'", hint)
+        names = LineNames(values, {k: FromCall(k) for k in dispatch.params})
+        for line in dispatch.lines:
+            if isinstance(line, ast.Option):
+                names = self.option(line, names)
+            elif isinstance(line, ast.Assign | ast.Require):
+                names = self.after(line, names)
+        self.shared = names
 
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
         self.start(dispatch)
-        wanted = self.wanted(dispatch)
-        failed = False  # whether a taken branch with several schedules does not serve the call
-        spare: ast.When | None = None  # the first branch whose kernel has the schedule, if no branch names the schedule
-        for branches in by_launch(dispatch.lines):
-            if not isinstance(branches, list):
-                self.line(dispatch, branches)
-                continue
-            first, found = branches[0], list[ast.When]()
-            if wanted is not None:
-                found = [each for each in branches if wanted(each)]
-                if found and self.schedule is not None:
-                    self.reasons.append(f"schedule {self.schedule} was requested")
-                    # A branch that its own name selects may have several schedules.
-                    found = found if first.name == self.schedule else found[:1]
-            elif self.schedule is None:
-                found = branches if self.taken(first) else []
-            elif self.launches_its_kernel(first):
-                spare = spare or first
-                found = [first] if self.taken(first) else []
-            if found:
-                if (plan := self.branch_plan(found)) is not None:
-                    return plan
-                failed = True
-        if self.schedule is not None and spare is not None:
-            why = "but no branch names it: the first branch of its kernel"
-            self.reasons.append(f"schedule {self.schedule} was requested, {why}")
-            plan = self.branch_plan([spare])
-            assert plan is not None, "a single branch is taken in any case"
-            return plan
-        if failed and self.refused is not None:
-            raise self.refused  # at its line, and says more than that no schedule compiles
-        hint = f"not served: {self.reasons[-1]}" if failed else "add an 'otherwise:' branch"
+        found = self.taken_of(dispatch)
+        if found:
+            plan = self.branch_plan(found)
+            if plan is not None:
+                return plan
+            if self.refused is not None:
+                raise self.refused  # at its line, and says more than that no schedule compiles
+        hint = f"not served: {self.reasons[-1]}" if found else "add an 'else:' that launches"
         raise Misfit("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", hint)
 
-    def wanted(self, dispatch: ast.Dispatch) -> Callable[[ast.When], bool] | None:
-        """Returns a function that recognises the requested branch, which is used whatever its conditions are. Returns
-        None if no branch was requested, so that the conditions decide."""
+    def taken_of(self, dispatch: ast.Dispatch) -> list[ast.Branch]:
+        """Returns the branch that serves the call, or several that differ only in their schedules. A requested schedule
+        and chosen steps leave some branches. The conditions choose among these. If all of their conditions are false,
+        the first one is taken."""
+        wanted = self.wanted(dispatch)
+        if wanted is None:
+            return next((each for each in by_launch(dispatch.branches) if self.taken(each[0])), [])
+        found = [branch for branch in dispatch.branches if wanted(branch)]
+        return [next((each for each in found if self.taken(each)), found[0]) if len(found) > 1 else found[0]]
+
+    def wanted(self, dispatch: ast.Dispatch) -> Callable[[ast.Branch], bool] | None:
+        """Returns a function that recognises the branches that the caller requests. Returns None if the caller requests
+        none."""
         if self.chosen is not None:
             branch = branch_of(dispatch, self.chosen, self.program)
             if branch is None:
-                steps = "; ".join(described_step(step) for step in self.chosen)
+                steps = " → ".join(map(described_step, self.chosen))
                 raise TileError("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' launches {steps}")
-            return lambda line: line is branch
-        if self.schedule is not None and self.schedule in named_ways(dispatch):
-            return lambda line: self.schedule in names_of_branch(line)
-        return None
+            steps_of = branch_steps(branch, self.program)
+            return lambda each: branch_steps(each, self.program) == steps_of
+        if self.schedule is None:
+            return None
+        if self.schedule in named_ways(dispatch):
+            self.reasons.append(f"schedule {self.schedule} was requested")
+            return lambda each: self.schedule in names_of_branch(each)
+        self.reasons.append(f"schedule {self.schedule} was requested, but no branch names it")
+        return self.launches_its_kernel
 
-    def branch_plan(self, lines: Sequence[ast.When]) -> Plan | None:
+    def branch_plan(self, branches: Sequence[ast.Branch]) -> Plan | None:
         """Returns the plan of a branch, or of the cheapest of several branches. Returns None if there are several and
         none serves the call."""
-        self.branch = lines[0] if len(lines) == 1 else None  # also if it does not compile
-        rivals = [self.rival(each) for each in lines]
+        self.branch = branches[0] if len(branches) == 1 else None  # also if it does not compile
+        rivals = [self.rival(each) for each in branches]
         steps = self.taken_steps(rivals)
         if steps is None:
             return None
-        self.branch = next(each for each in lines if self.made[id(each)] is steps)
+        self.branch = next(each for each in branches if self.made[id(each)] is steps)
         return Plan(steps, self.reasons)
 
-    def rival(self, line: ast.When) -> Rival:
-        steps = self.steps(line)
+    def rival(self, branch: ast.Branch) -> Rival:
+        steps = self.steps(branch)
         asked = tuple(StepChoice(step.request.kernel, step.request.schedule, {}) for step in steps)
-        return Rival(said_steps(asked), steps, partial(self.steps, line))
+        return Rival(said_steps(asked), steps, partial(self.steps, branch))
 
     def taken_steps(self, rivals: Sequence[Rival]) -> list[Step] | None:
         """Returns the launches of the cheapest rival. Returns None if there are several and none compiles. Launches
@@ -503,77 +491,90 @@ class Planner:
         taken = cheapest(self, rivals)
         return None if taken is None else taken.steps
 
-    def launches_its_kernel(self, line: ast.When) -> bool:
+    def launches_its_kernel(self, branch: ast.Branch) -> bool:
         """Returns whether a branch launches a kernel that has the requested schedule."""
-        return any(self.schedule in self.program.schedules_of(launch.name) for launch in line.launches)
+        return any(self.schedule in self.program.schedules_of(launch.name) for launch in branch.launches)
 
-    def line(self, dispatch: ast.Dispatch, line: ast.Option | ast.Require | ast.Assign | ast.Match) -> None:
-        """Evaluates a line of a dispatch that is not a branch: an option, a requirement or an assignment."""
-        self.bound = {}
-        assert not isinstance(line, ast.Match), "branches stand in its place"
-        if isinstance(line, ast.Assign):
-            self.assign(line, self.names, self.passed)
-            return
-        evaluate = DispatchNames(self.names, self)
-        if isinstance(line, ast.Option):
-            values = [evaluate(v) for v in line.values]
-            chosen = one_of(values, self.options.get(line.name, values[0]))
-            if chosen not in values:
-                message = f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
-                raise TileError("call", line.loc, message)
-            self.names[line.name] = chosen
-        elif not evaluate(line.condition):
+    def option(self, line: ast.Option, names: LineNames) -> LineNames:
+        """Returns the names after an option, which has the caller's value or the first of its values."""
+        values = [DispatchNames(names, self)(v) for v in line.values]
+        chosen = one_of(values, self.options.get(line.name, values[0]))
+        if chosen not in values:
+            message = f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
+            raise TileError("call", line.loc, message)
+        return LineNames({**names.values, line.name: chosen}, names.passed)
+
+    def after(self, step: ast.Assign | ast.Require, names: LineNames) -> LineNames:
+        """Returns the names after an assignment or a requirement. Raises Misfit if the requirement does not hold."""
+        key = id(names), id(step)
+        if key not in self.known_steps:
+            if isinstance(step, ast.Assign):
+                self.known_steps[key] = self.assigned(step, names)
+            else:
+                self.require(step, names)
+                self.known_steps[key] = names
+        return self.known_steps[key]
+
+    def require(self, line: ast.Require, names: LineNames) -> None:
+        if not DispatchNames(names, self)(line.condition):
             text = line.loc.source.text[line.loc.start : line.loc.end]
-            values_text = ", ".join(f"{k} = {v}" for k, v in self.bound_names[0].items() if k in text)
-            raise Misfit("requires", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
+            values = ", ".join(f"{k} = {v}" for k, v in self.bound_names[0].items() if k in text)
+            raise Misfit("requires", line.loc, f"'{self.name}' requires {text}", values or None)
 
-    def taken(self, line: ast.When) -> bool:
-        """Returns whether the conditions choose this branch, and records the reason."""
-        text = "otherwise"
-        if line.condition is not None or line.guards:
-            parts = [each.loc for each in (*line.guards, line.condition) if each is not None]
-            text = " and ".join(loc.source.text[loc.start : loc.end] for loc in parts)
-        self.unfit = None
-        holds = self.holds(line)
-        why = f" ({self.unfit})" if self.unfit is not None and not holds else ""
-        self.reasons.append(text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}{why}")
-        return holds
-
-    def assign(self, line: ast.Assign, names: dict[str, Any], passed: dict[str, Any]) -> None:
+    def assigned(self, line: ast.Assign, names: LineNames) -> LineNames:
         value = DispatchNames(names, self)(line.value)
         values = list(value) if len(line.targets) > 1 and isinstance(value, tuple) else [value]
         if len(values) != len(line.targets):
             raise TileError("type", line.loc, f"{len(line.targets)} names for {len(values)} values")
-        for target, v in zip(line.targets, values, strict=True):
-            if not isinstance(target, ast.Name):
-                raise TileError("syntax", target.loc, "a dispatch assigns to names")
-            names[target.id], passed[target.id] = v, passed_on(v, line.value.loc)
+        own = {t.id: v for t, v in zip(line.targets, values, strict=True) if isinstance(t, ast.Name)}
+        passed = {name: passed_on(v, line.value.loc) for name, v in own.items()}
+        given = {f"given({name})": True for name, v in own.items() if isinstance(v, Workspace)}
+        return LineNames({**names.values, **own, **given}, {**names.passed, **passed})
 
-    def steps(self, line: ast.When, values: PointsOfLaunches | None = None) -> list[Step]:
+    def taken(self, branch: ast.Branch) -> bool:
+        """Returns whether all conditions of a branch are as it wants them."""
+        names = self.shared
+        for step in branch.steps:
+            if isinstance(step, ast.Test):
+                if self.holds(step, names, branch) != step.wanted:
+                    return False
+            elif not isinstance(step, ast.Launch):
+                names = self.after(step, names)
+        return True
+
+    def holds(self, test: ast.Test, names: LineNames, branch: ast.Branch) -> bool:
+        """Returns whether a condition is true. Records this as a reason when the condition is first evaluated, for the
+        first branch that wants it to be true."""
+        key = id(names), id(test.condition)
+        if key not in self.known_steps:
+            self.unfit = None
+            self.known_steps[key] = holds = bool(DispatchNames(names, self, branch)(test.condition))
+            loc = test.condition.loc
+            why = f" ({self.unfit})" if self.unfit is not None and not holds else ""
+            self.reasons.append(f"{loc.source.text[loc.start : loc.end]}: {'yes' if holds else 'no'}{why}")
+        return self.known_steps[key]
+
+    def steps(self, branch: ast.Branch, values: PointsOfLaunches | None = None) -> list[Step]:
         """Returns the launches of a branch, each with its request. `values` sets names that have a `tune` set. The
         result is cached for each branch until `values` is given again."""
-        if values is not None or id(line) not in self.made:
-            names, passed = self.names, self.passed
-            made: list[Step] = []
-            for step in line.steps:
-                if isinstance(step, ast.Assign):
-                    if names is self.names:
-                        names, passed = dict(names), dict(passed)
-                    self.assign(step, names, passed)
-                else:
+        if values is not None or id(branch) not in self.made:
+            names, made = self.shared, list[Step]()
+            for step in branch.steps:
+                if isinstance(step, ast.Launch):
                     choice = self.chosen[len(made)] if self.chosen else None
-                    made.append(self.step(step, names, passed, choice, (values or {}).get(len(made), {})))
+                    made.append(self.step(step, names, choice, (values or {}).get(len(made), {})))
+                elif not isinstance(step, ast.Test):
+                    names = self.after(step, names)
             # Programmatic dependent launch needs sm_90.
-            self.made[id(line)] = overlapping(self.program, made) if self.target.number >= 90 else made
-        return self.made[id(line)]
+            self.made[id(branch)] = overlapping(self.program, made) if self.target.number >= 90 else made
+        return self.made[id(branch)]
 
     # ---- one launch ----
 
     def step(
         self,
         launch: ast.Launch,
-        names: Mapping[str, Any],
-        passed: Mapping[str, Any],
+        names: LineNames,
         choice: StepChoice | None,
         point: Mapping[str, Any],
     ) -> Step:
@@ -583,7 +584,7 @@ class Planner:
             hint = closest(launch.name, self.program.kernels)
             raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", hint)
         head = self.program.head(launch.name)
-        arguments, bound = self.bound_arguments(launch, head, names, passed)
+        arguments, bound = self.bound_arguments(launch, head, names)
         schedule, constants = self.with_items(launch, names)
         if choice is not None:
             schedule, constants = choice.schedule, {**constants, **choice.constants}
@@ -591,22 +592,18 @@ class Planner:
         return Step(self.request(head, schedule, constants, bound), arguments)
 
     def bound_arguments(
-        self, launch: ast.Launch, head: KernelHead, names: Mapping[str, Any], passed: Mapping[str, Any]
+        self, launch: ast.Launch, head: KernelHead, names: LineNames
     ) -> tuple[list[Any], BoundArguments]:
         """Returns the arguments of a launch, and what they bind. Launches of rival branches, which differ only in their
         schedules, share both."""
-        key = launch.name, id(launch.args), id(launch.keywords)
-        found = self.bound.get(key) if names is self.names else None
-        if found is None:
-            arguments = self.launch_arguments(launch, head, names, passed)
-            found = arguments, self.bind(head, arguments)
-            if names is self.names:
-                self.bound[key] = found
-        return found
+        key = id(names), launch.name, id(launch.args), id(launch.keywords)
+        if key not in self.bound:
+            arguments = self.launch_arguments(launch, head, names)
+            self.bound[key] = arguments, self.bind(head, arguments)
+        return self.bound[key]
 
-    def launch_arguments(
-        self, launch: ast.Launch, head: KernelHead, names: Mapping[str, Any], passed: Mapping[str, Any]
-    ) -> list[Any]:
+    def launch_arguments(self, launch: ast.Launch, head: KernelHead, names: LineNames) -> list[Any]:
+        passed = names.passed
         params, optional = head.names, {name for name, array in head.arrays.items() if array.optional}
         if launch.args is None:
             missing = [name for name in params if name not in passed and name not in optional]
@@ -629,7 +626,7 @@ class Planner:
                 out.append(passed_on(evaluate(expression), expression.loc))
         return out
 
-    def with_items(self, launch: ast.Launch, names: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    def with_items(self, launch: ast.Launch, names: LineNames) -> tuple[str | None, dict[str, Any]]:
         """Returns (schedule, constants) of a launch."""
         known = self.program.schedules_of(launch.name)
         schedule = None
@@ -647,9 +644,9 @@ class Planner:
             schedule = next(iter(known))
         return schedule, constants
 
-    def function_name(self, node: ast.Expr, names: Mapping[str, Any]) -> str | None:
+    def function_name(self, node: ast.Expr, names: LineNames) -> str | None:
         """Returns the function that an expression names, or None for any other expression."""
-        if isinstance(node, ast.Name) and node.id not in names and self.program.function(node.id) is not None:
+        if isinstance(node, ast.Name) and node.id not in names.values and self.program.function(node.id) is not None:
             return node.id
         return None
 
@@ -697,7 +694,7 @@ class Planner:
 
     # ---- fits ----
 
-    def fits(self, node: ast.Call, branch: ast.When | None) -> bool:
+    def fits(self, node: ast.Call, branch: ast.Branch | None) -> bool:
         """Evaluates `fits(kernel with schedule)`: whether the variant for these dims compiles within the device's
         limits (memory, registers, instructions, clusters) and can be launched. If the branch itself launches this
         kernel and schedule, `fits` checks the variant of that launch."""
@@ -720,12 +717,6 @@ class Planner:
         head = self.program.head(inner.id)
         bound = self.bind(head, [FromCall(name) for name in head.names])
         return self.request_fits(self.request(head, schedule, {}, bound))
-
-    def fits_alone(self, line: ast.When, loc: Loc) -> bool:
-        """Evaluates `fits` without an argument: whether the only launch of the branch fits the device."""
-        if len(line.launches) != 1 or line.launches[0].name not in self.program.kernels:
-            raise TileError("call", loc, "'fits' alone is of a branch with one launch", "fits(kernel with schedule)")
-        return self.request_fits(self.steps(line)[0].request)
 
     def request_fits(self, request: Request) -> bool:
         """Returns whether a variant compiles within the device's limits and can be launched for these dims."""

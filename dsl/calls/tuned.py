@@ -273,7 +273,7 @@ def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
     return {"option": called.options, "type": types, "dim": dims, "argument": called.params}
 
 
-def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.When | None:
+def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.Branch | None:
     """Returns the branch that launches these kernels with these schedules and fixed constants. If no branch matches
     exactly, returns a branch that differs only in its schedules, or None."""
     branches = program.once(_branches, dispatch.name)
@@ -285,15 +285,15 @@ def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Prog
     return next((line for line, mine in branches if [(s.kernel, None, s.fixed) for s in mine] == loose), None)
 
 
-def _branches(program: Program, name: str) -> list[tuple[ast.When, tuple[StepChoice, ...]]]:
+def _branches(program: Program, name: str) -> list[tuple[ast.Branch, tuple[StepChoice, ...]]]:
     return [(branch, branch_steps(branch, program)) for branch in program.dispatches[name].branches]
 
 
-def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:
+def branch_steps(branch: ast.Branch, program: Program) -> tuple[StepChoice, ...]:
     """Returns the launches of a branch, without tuned constants. A launch that names no schedule gets its kernel's
     first schedule."""
     out = []
-    for launch in line.launches:
+    for launch in branch.launches:
         named = [item.name for item in launch.items if item.value is None]
         schedule = named[0] if named else next(iter(program.schedules_of(launch.name)), None)
         fixed = [f"{item.name}={_span(item.value.loc)}" for item in launch.items if item.value is not None]

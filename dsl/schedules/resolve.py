@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -14,7 +15,7 @@ from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DType
 from dsl.schedules.cheapest import Points, costs_at, points
-from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_with_defaults, through
+from dsl.schedules.definitions import Definition, Names, Said, said_with_defaults, through
 from dsl.schedules.properties import PROPERTIES, Setting
 from dsl.schedules.rules import by_rule
 from dsl.text import tree as ast
@@ -107,19 +108,30 @@ def tensor_names(
     kernel: ast.KernelDef, absent: Collection[str], strides: Mapping[str, Sequence[int]]
 ) -> dict[str, bool]:
     """Computes the values of `given(x)` for each optional tensor x, and of `contiguous(x, axis)` for each axis of a
-    strided tensor x.
-
-    A strided tensor without known strides counts as row-major.
+    tensor x. A tensor without known strides counts as row-major.
     """
+    found, strided = _names_of(kernel, frozenset(absent))
+    # `dsl run` makes the arrays of examples row-major, too. So `dsl check`, `dsl compile` and `dsl why` use the variant
+    # that runs.
+    own = {key: strides[name][axis] == 1 for key, name, axis in strided if strides.get(name)} if strides else {}
+    return {**found, **own}
+
+
+# A new class of calls asks for each of its schedules.
+@lru_cache(maxsize=256)
+def _names_of(
+    kernel: ast.KernelDef, absent: frozenset[str]
+) -> tuple[dict[str, bool], tuple[tuple[str, str, int], ...]]:
+    """Returns the values of `tensor_names` if all tensors are row-major, and a (name, tensor, axis) for each axis of a
+    strided tensor."""
     found = {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
+    strided: list[tuple[str, str, int]] = []
     for p in kernel.params:
-        if isinstance(p.type, ast.TensorAnnotation) and p.type.strided:
-            axes = range(len(p.type.dims))
-            # `dsl run` makes the arrays of examples row-major, too. So `dsl check`, `dsl compile` and `dsl why` use the
-            # variant that runs.
-            of = strides.get(p.name) or [int(axis == axes[-1]) for axis in axes]
-            found |= {f"contiguous({p.name}, {axis})": of[axis] == 1 for axis in axes}
-    return found
+        if isinstance(p.type, ast.TensorAnnotation):
+            axes = [(f"contiguous({p.name}, {axis})", p.name, axis) for axis in range(len(p.type.dims))]
+            found |= {key: axis == len(axes) - 1 for key, _, axis in axes}
+            strided += axes if p.type.strided else []
+    return found, tuple(strided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +171,7 @@ def resolve_schedule(program: Program, request: ScheduleRequest, chosen: Points 
     with mistakes:
         _warps(kernel, out, said, names)
     _force_choices(out, said, lines.keys, names, overrides)
-    _settings(kernel, out, said, names, mistakes)
+    _settings(kernel, out, said, names, program.once(_lacking, kernel.name, request.name))
     _sort_names(out, lines, names, overrides)
     for contract, caller in (each for found in said.contracts.values() for each in found):
         with mistakes:
@@ -293,10 +305,27 @@ def stated(
     return StatedContract(contract, bound, contract.loc.under(caller))
 
 
-def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names, mistakes: Mistakes) -> None:
-    """Evaluates the properties. The row of each property names the field that stores the value."""
+def _lacking(program: Program, kernel: str, schedule: str | None) -> frozenset[tuple[str, str | None]]:
+    """Returns the (property, subject) of lines of other files whose subject the kernel lacks, although it has another
+    subject of the same line. A schedule part may name the values and tensors of several kernels."""
+    node = program.kernels[kernel]
+    bodies = [node.body, *(each.body for each in program.functions.values())]
+    targets = (t for each in ast.walk(bodies) if isinstance(each, ast.Assign) for t in each.targets)
+    own = {t.id for t in targets if isinstance(t, ast.Name)} | {p.name for p in node.params}
+    settings = program.once(said_with_defaults, kernel, schedule).settings
+    of_parts = {key: each.loc for key, each in settings.items() if each.loc.source is not node.loc.source}
+    met = {loc for (_, subject), loc in of_parts.items() if subject in own}
+    return frozenset(key for key, loc in of_parts.items() if key[1] is not None and key[1] not in own and loc in met)
+
+
+def _settings(
+    kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names, lacking: Collection[tuple[str, str | None]]
+) -> None:
+    """Evaluates the properties, except those of subjects that the kernel is `lacking`. The row of each property names
+    the field that stores the value."""
+    mistakes = said.mistakes
     for (row, subject), setting in said.settings.items():
-        if setting.row.field == "costs":  # evaluated with all points
+        if setting.row.field == "costs" or (row, subject) in lacking:  # costs are evaluated with all points
             continue
         with mistakes:
             value = _read(kernel, subject, setting, names)

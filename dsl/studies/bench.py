@@ -136,10 +136,9 @@ def named_schedules(program: Program, name: str) -> list[str]:
     if name in program.kernels:
         return list(program.schedules_of(name))
     out: dict[str, None] = {}
-    for line in program.dispatches[name].lines:
-        if isinstance(line, ast.When):
-            alone = len(line.steps) == 1
-            out |= dict.fromkeys(names_of_branch(line) if alone else [line.name] if line.name is not None else [])
+    for branch in program.dispatches[name].branches:
+        if len(branch.launches) == 1:
+            out |= dict.fromkeys(names_of_branch(branch))
     return list(out)
 
 
@@ -149,9 +148,9 @@ def unnamed_schedules(program: Program, name: str) -> list[str]:
     if name in program.kernels:
         return []
     named = named_ways(program.dispatches[name])
-    branches = [line.steps for line in program.dispatches[name].lines if isinstance(line, ast.When)]
-    alone = [steps[0] for steps in branches if len(steps) == 1 and isinstance(steps[0], ast.Launch)]
-    return [schedule for step in alone for schedule in program.schedules_of(step.name) if schedule not in named]
+    launches = [branch.launches for branch in program.dispatches[name].branches]
+    alone = dict.fromkeys(each[0].name for each in launches if len(each) == 1)
+    return [schedule for kernel in alone for schedule in program.schedules_of(kernel) if schedule not in named]
 
 
 def option_values(program: Program, name: str) -> dict[str, list[Any]]:

@@ -27,6 +27,7 @@ from dsl.lowering.ir.targets import target
 from dsl.lowering.ir.types import DTYPES
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
+from dsl.text.branches import by_launch
 from dsl.text.files import read_text, resolved
 from dsl.text.program import Program, dim_names, examine_program, follows, type_parameters
 
@@ -156,8 +157,8 @@ class _Check:
     def dispatch(self, dispatch: ast.Dispatch) -> None:
         """Checks the launches of all branches of a dispatch: kernels and schedules must exist, and the arguments must
         match the kernel's parameters."""
-        branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
-        for step in (step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)):
+        # A launch that several branches share is checked once.
+        for step in {launch.loc: launch for launch in dispatch.launches}.values():
             kernel = self.program.kernels.get(step.name)
             if kernel is None:
                 message = f"a dispatch launches kernels; '{step.name}' is not a kernel"
@@ -384,9 +385,10 @@ class _Check:
         fit, the dispatch takes another one."""
         found = set()
         for dispatch in self.program.dispatches.values():
-            lines = [each for each in dispatch.lines if isinstance(each, ast.When) and each.rivals is not None]
-            found |= {(s.kernel, s.schedule or "") for line in lines for s in branch_steps(line, self.program)}
-            for node in ast.walk(dispatch.lines):
+            several = [branches for branches in by_launch(dispatch.branches) if len(branches) > 1]
+            steps = (s for branches in several for each in branches for s in branch_steps(each, self.program))
+            found |= {(step.kernel, step.schedule or "") for step in steps}
+            for node in ast.walk([dispatch.lines, dispatch.branches]):
                 if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "fits":
                     each = node.args[0] if node.args else None
                     if isinstance(each, ast.WithSchedule) and isinstance(each.kernel, ast.Name):

@@ -1,17 +1,22 @@
-"""Expands the dispatches of a file when the file is read. A dispatch is a list of branches, each with a condition and
-kernel launches. A `match` becomes one branch for each case of its choice. A call of another dispatch becomes that
-dispatch's branches. A launch with several schedules becomes one branch for each schedule. So plans, tuning and checks
-see only branches that launch kernels, each with at most one schedule."""
+"""Expands the dispatches of a file when the file is read: into branches, the ways through their statements.
+
+A branch is a list of steps. After an `if`, there are two branches for each branch before it, which share their first
+steps. A call of another dispatch is replaced by that dispatch's statements. A launch with several schedules makes one
+branch for each schedule. So plans, tuning and checks see only branches that launch kernels, each with at most one
+schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import groupby, product
+from dataclasses import dataclass, replace
+from itertools import groupby, product, takewhile
 from typing import Any, Protocol
 
 from dsl.lowering.ir.location import TileError, closest
 from dsl.text import tree as ast
+
+MOST_BRANCHES = 256
+"""The greatest number of ways through the conditions of a dispatch."""
 
 
 class Blocks(Protocol):
@@ -19,95 +24,61 @@ class Blocks(Protocol):
     errors."""
 
     kernels: dict[str, ast.KernelDef]
-    choices: dict[str, ast.ChoiceBlock]
     dispatches: dict[str, ast.Dispatch]
     broken: set[str]
 
-    def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
-        """Returns the schedules of a kernel, keyed by name."""
 
-
-Step = ast.Launch | ast.Assign
-OtherLine = ast.Option | ast.Require | ast.Assign | ast.Match
-Line = OtherLine | ast.When
+Step = ast.Launch | ast.Assign | ast.Require | ast.Test
 
 
 def expand(program: Blocks) -> list[TileError]:
-    """Replaces each `match` and each call of a dispatch by branches that launch kernels. An invalid `match` or call is
-    left out. Returns the errors."""
+    """Makes the branches of all dispatches. The lines of a dispatch before its first condition or launch stay in its
+    `lines`. Returns the errors. A dispatch with an error has no branches."""
     errors: list[TileError] = []
-    done: set[str] = set()
-
-    def visit(dispatch: ast.Dispatch, chain: tuple[str, ...]) -> None:
-        if dispatch.name in done:
-            return
-        lines: list[Line] = []
-        for line in dispatch.lines:
-            try:
-                lines += each(dispatch, line, chain)
-            except TileError as error:
-                errors.extend(error.errors)
-                # Without this branch, a plan would silently take a later branch. So the dispatch is marked as broken.
-                program.broken.add(dispatch.name)
-        dispatch.lines = lines
-        done.add(dispatch.name)
-
-    def each(dispatch: ast.Dispatch, line: Line, chain: tuple[str, ...]) -> list[Line]:
-        branches = [*_branches(program, line)] if isinstance(line, ast.Match) else [line]
-        out: list[Line] = []
-        for branch in branches:
-            launches = branch.launches if isinstance(branch, ast.When) else []
-            call = next((each for each in launches if each.name in program.dispatches), None)
-            if call is None or not isinstance(branch, ast.When):
-                out.append(branch)
-                continue
-            # Launches before the call are copied into each branch of the inner dispatch. Launches after the call are an
-            # error.
-            if call is not branch.steps[-1]:
-                message = f"a call of the dispatch '{call.name}' stands last in its branch"
-                raise TileError("dispatch", call.loc, message, "launches of kernels may stand ahead of it")
-            # The expansion of a dispatch that calls itself would never end.
-            if call.name in chain:
-                ring = " → ".join([*chain[chain.index(call.name) :], call.name])
-                raise TileError("dispatch", call.loc, f"dispatch '{call.name}' calls itself: {ring}")
-            inner = program.dispatches[call.name]
-            visit(inner, (*chain, call.name))
-            out += _inlined(program, dispatch, branch, call, inner)
-        return out
-
-    for dispatch in program.dispatches.values():
-        visit(dispatch, (dispatch.name,))
-    # Calls are expanded first. Two calls of a dispatch may copy different arrays ahead of the same launches, so their
-    # schedules must not be compared with each other.
-    for dispatch in program.dispatches.values():
+    found: dict[str, tuple[list[Any], list[ast.Branch]]] = {}
+    for name, dispatch in program.dispatches.items():
+        found[name] = [], []
+        # Of dispatches that call each other in a ring, the first one has told so.
+        if name in program.broken:
+            continue
         try:
-            dispatch.lines = [one for place, line in enumerate(dispatch.lines) for one in _one_schedule(line, place)]
+            found[name] = _expanded(program, dispatch)
         except TileError as error:
-            errors.extend(error.errors)
-            program.broken.add(dispatch.name)
+            # A dispatch that calls this one has the same error.
+            known = [(each.loc, each.message) for each in errors]
+            errors += [each for each in error.errors if (each.loc, each.message) not in known]
+            # Without all branches, a plan would silently take another one. So the dispatch is marked as broken.
+            program.broken.add(name)
+    # A call reads the lines of the called dispatch, so all lines are replaced last.
+    for name, dispatch in program.dispatches.items():
+        dispatch.lines, dispatch.branches = found[name]
     return errors
 
 
-def by_launch(lines: Iterable[Line]) -> Iterator[OtherLine | list[ast.When]]:
-    """Yields the lines of a dispatch, in which each branch is replaced by a list of branches. Branches that were
-    expanded from one branch, because its launches name several schedules, are in the same list."""
-    for rivals, together in groupby(lines, lambda line: line.rivals if isinstance(line, ast.When) else None):
-        if rivals is None:
-            yield from ([line] if isinstance(line, ast.When) else line for line in together)
-        else:
-            yield [line for line in together if isinstance(line, ast.When)]
+def by_launch(branches: Iterable[ast.Branch]) -> list[list[ast.Branch]]:
+    """Returns lists of branches. Branches that differ only in the schedules of their launches are in the same list."""
+    return [list(together) for _, together in groupby(branches, lambda branch: branch.way)]
 
 
-def _one_schedule(line: Line, place: int) -> Iterator[Line]:
-    """Yields the line itself, unless it is a branch whose launches name several schedules. Then yields one branch for
-    each combination of the schedules."""
-    if not isinstance(line, ast.When):
-        yield line
-        return
-    ways = [_of_one_schedule(step) if isinstance(step, ast.Launch) else [step] for step in line.steps]
-    rivals = place if any(len(each) > 1 for each in ways) else None
-    for steps in product(*ways):
-        yield replace(line, steps=list(steps), rivals=rivals)
+def _expanded(program: Blocks, dispatch: ast.Dispatch) -> tuple[list[Any], list[ast.Branch]]:
+    """Returns the lines before the first condition or launch of a dispatch, and its branches."""
+    ways = _WayReader(program, dispatch).ways(dispatch.lines, [_Way([], {}, dispatch.params)])
+    shared = list(takewhile(_is_line, ways[0].steps))
+    rest = [way.steps[len(shared) :] for way in ways]
+    launching = [steps for steps in rest if any(isinstance(step, ast.Launch) for step in steps)]
+    return shared, [each for number, steps in enumerate(launching) for each in _one_schedule(steps, number)]
+
+
+def _is_line(step: Any) -> bool:
+    return isinstance(step, ast.Option | ast.Require | ast.Assign)
+
+
+def _one_schedule(steps: Sequence[Step], number: int) -> Iterator[ast.Branch]:
+    """Yields a branch for each combination of the schedules that the launches name."""
+    choices = [_of_one_schedule(step) if isinstance(step, ast.Launch) else [step] for step in steps]
+    loc = next(step.loc for step in steps if isinstance(step, ast.Launch))
+    for chosen in product(*choices):
+        yield ast.Branch(loc, list(chosen), number)
 
 
 def _of_one_schedule(launch: ast.Launch) -> list[Step]:
@@ -120,53 +91,131 @@ def _of_one_schedule(launch: ast.Launch) -> list[Step]:
     return [replace(launch, items=[item, *rest]) for item in named] or [launch]
 
 
-def _inlined(
-    program: Blocks, dispatch: ast.Dispatch, branch: ast.When, call: ast.Launch, inner: ast.Dispatch
-) -> Iterator[Line]:
-    """Yields the lines of the dispatch `inner` for a call of `inner` in a branch of `dispatch`. The call's arguments
-    replace the parameters, and the branch's conditions are added as guards."""
-    names = _arguments(dispatch, call, inner)
-    items = {item.name: item for item in call.items}
-    if any(item.value is None for item in call.items):
-        raise TileError("call", call.loc, "a call of a dispatch takes options and constants", "NAME=VALUE")
-    options = [line for line in inner.lines if isinstance(line, ast.Option)]
-    for option in options:
-        item = items.pop(option.name, None)
-        names[option.name] = option.values[0] if item is None or item.value is None else item.value
-    passed = [*inner.params]
-    guards = (*branch.guards, *([] if branch.condition is None else [branch.condition]))
-    for line in inner.lines:
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The steps of a way so far. `names` maps a name to the expression that replaces it in later steps. A launch
+    without arguments passes on the names in `passed`."""
+
+    steps: list[Any]
+    names: dict[str, ast.Expr]
+    passed: list[str]
+
+    def then(self, step: Any) -> _Way:
+        return replace(self, steps=[*self.steps, step])
+
+    def of(self, node: Any) -> Any:
+        """Returns a node in which the way's names are replaced."""
+        return _with(node, self.names) if self.names else node
+
+
+@dataclass(frozen=True, slots=True)
+class _WayReader:
+    """Reads the statements of a dispatch. If another dispatch calls it, `chain` contains the names of the callers, the
+    first caller first, `prefix` comes before the names that the statements bind, and `items` are the constants of the
+    call."""
+
+    program: Blocks
+    dispatch: ast.Dispatch
+    chain: tuple[str, ...] = ()
+    prefix: str = ""
+    items: tuple[ast.WithItem, ...] = ()
+
+    def ways(self, lines: Sequence[Any], ways: list[_Way]) -> list[_Way]:
+        """Returns the ways that go on from `ways` through `lines`."""
+        for line in lines:
+            ways = [each for way in ways for each in self.after(line, way)]
+            if len(ways) > MOST_BRANCHES:
+                message = f"the conditions of '{self.dispatch.name}' make more than {MOST_BRANCHES} branches"
+                raise TileError("limit", line.loc, message)
+        return ways
+
+    def after(self, line: Any, way: _Way) -> list[_Way]:
+        """Returns the ways after a line: several if the line has conditions."""
+        if isinstance(line, ast.If):
+            condition, out = way.of(line.condition), list[_Way]()
+            for wanted, body in ((True, line.then), (False, line.otherwise)):
+                out += self.ways(body, [way.then(ast.Test(line.loc, condition, wanted))])
+            return out
+        if isinstance(line, ast.Launch):
+            return self.called(line, way) if line.name in self.program.dispatches else [self.launched(line, way)]
         if isinstance(line, ast.Assign):
-            value, own = _with(line.value, names), [t.id for t in line.targets if isinstance(t, ast.Name)]
-            passed += own
-            # A user cannot write a name with a dot, so the new name clashes with none of the caller's names.
-            names |= {name: ast.Name(line.loc, f"{inner.name}.{name}") for name in own}
-            yield ast.Assign(line.loc, _with(line.targets, names), value, line.op)
-        elif isinstance(line, ast.Require):
-            condition = line.condition
-            # A requirement of the inner dispatch matters only if the calling branch is taken. So the requirement
-            # becomes "not guard or condition".
-            for guard in guards:
-                condition = ast.Binary(line.loc, "or", ast.Unary(guard.loc, "not", guard), _with(condition, names))
-            yield ast.Require(line.loc, condition if guards else _with(condition, names))
-        elif isinstance(line, ast.When):
-            made = _with(line, names)
-            made.guards = (*guards, *made.guards)
-            made.name = line.name or branch.name
-            given = [*items.values()]
-            made.steps = branch.steps[:-1] + [_launch(program, step, names, passed, given) for step in made.steps]
-            yield made
+            return [self.assigned(line, way)]
+        if isinstance(line, ast.Require):
+            return [way.then(way.of(line))]
+        # The names of the options of a called dispatch stand for their values.
+        if self.prefix:
+            return [way]
+        if not all(map(_is_line, way.steps)):
+            raise TileError("syntax", line.loc, "an option stands before all conditions and launches of its dispatch")
+        return [way.then(line)]
 
+    def assigned(self, line: ast.Assign, way: _Way) -> _Way:
+        """Binds names. A name that is bound to a parameter or to None is replaced by it in later steps, because
+        `Called` finds the arrays of each launch by the names of parameters."""
+        value, targets = way.of(line.value), list[ast.Name]()
+        for target in line.targets:
+            if not isinstance(target, ast.Name):
+                raise TileError("syntax", target.loc, "a dispatch assigns to names")
+            if target.id in self.dispatch.params:
+                raise TileError("name", target.loc, f"'{target.id}' is a parameter", "bind another name")
+            targets.append(target)
+        own = [target.id for target in targets]
+        names = {name: of for name, of in way.names.items() if name not in own}
+        # A user cannot write a name with a dot, so the new name clashes with none of the caller's names.
+        names |= {name: ast.Name(line.loc, f"{self.prefix}{name}") for name in own if self.prefix}
+        passed = [*way.passed, *(name for name in own if name not in way.passed)]
+        values = value.items if isinstance(value, ast.Sequence) and not value.is_list else [value]
+        if len(values) != len(own):
+            made = ast.Assign(line.loc, _with(line.targets, names), value, line.op)
+            return _Way([*way.steps, made], names, passed)
+        params = [*self.program.dispatches[(*self.chain, self.dispatch.name)[0]].params, "None"]
+        same = {name: of for name, of in zip(own, values, strict=True) if isinstance(of, ast.Name) and of.id in params}
+        left = [(_with(t, names), of) for t, of in zip(targets, values, strict=True) if t.id not in same]
+        steps = [*way.steps]
+        if left:
+            items = [of for _, of in left]
+            made_of = items[0] if len(items) == 1 else ast.Sequence(line.loc, items)
+            steps.append(ast.Assign(line.loc, [target for target, _ in left], made_of, line.op))
+        return _Way(steps, {**names, **same}, passed)
 
-def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) -> dict[str, ast.Expr]:
-    """Returns the arguments of a call of `inner`, keyed by parameter name. Raises TileError `call` if the arguments do
-    not match the parameters."""
-    passed_on = {name: ast.Name(call.loc, name) for name in inner.params if name in dispatch.params}
-    given = given_by_name(call, inner.params, passed_on if call.args is None else {})
-    for node in given.values():
-        if not isinstance(node, ast.Name):
-            raise TileError("call", node.loc, "an argument of a dispatch is a name, or None", "NAME = … above")
-    return {name: given.get(name, ast.Name(call.loc, "None")) for name in inner.params}
+    def launched(self, launch: ast.Launch, way: _Way) -> _Way:
+        """A launch without an argument list passes arguments by equal names. These become explicit if names are
+        replaced. The constants of the call are added."""
+        made = way.of(launch)
+        if way.names and launch.args is None and launch.name in self.program.kernels:
+            own = [p.name for p in self.program.kernels[launch.name].params if p.name in way.passed]
+            made.args, made.keywords = [], {name: way.of(ast.Name(launch.loc, name)) for name in own}
+        return way.then(replace(made, items=[*made.items, *self.items]) if self.items else made)
+
+    def called(self, call: ast.Launch, way: _Way) -> list[_Way]:
+        """Returns the ways through the dispatch that a launch names. The arguments of the call replace the names of the
+        parameters."""
+        inner, chain = self.program.dispatches[call.name], (*self.chain, self.dispatch.name)
+        # The expansion of a dispatch that calls itself would never end.
+        if call.name in chain:
+            ring = chain[chain.index(call.name) :]
+            self.program.broken.update(ring)
+            said = " → ".join([*ring, call.name])
+            raise TileError("dispatch", call.loc, f"dispatch '{call.name}' calls itself: {said}")
+        if any(item.value is None for item in call.items):
+            raise TileError("call", call.loc, "a call of a dispatch takes options and constants", "NAME=VALUE")
+        prefix, steps = f"{self.prefix}{inner.name}.", [*way.steps]
+        passed_on = {name: ast.Name(call.loc, name) for name in inner.params if name in way.passed}
+        given = given_by_name(call, inner.params, passed_on if call.args is None else {})
+        names: dict[str, ast.Expr] = {}
+        for name in inner.params:
+            names[name] = way.of(given.get(name, ast.Name(call.loc, "None")))
+            if not isinstance(names[name], ast.Name):
+                own = ast.Name(names[name].loc, f"{prefix}{name}")
+                steps.append(ast.Assign(own.loc, [own], names[name]))
+                names[name] = own
+        items = {item.name: replace(item, value=way.of(item.value)) for item in call.items}
+        for option in (line for line in inner.lines if isinstance(line, ast.Option)):
+            item = items.pop(option.name, None)
+            names[option.name] = option.values[0] if item is None or item.value is None else item.value
+        reader = _WayReader(self.program, inner, chain, prefix, (*items.values(), *self.items))
+        ways = reader.ways(inner.lines, [_Way(steps, names, inner.params)])
+        return [_Way(each.steps, way.names, way.passed) for each in ways]
 
 
 def given_by_name(
@@ -187,20 +236,6 @@ def given_by_name(
     return given
 
 
-def _launch(
-    program: Blocks, step: Step, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
-) -> Step:
-    """Adapts a step of an inlined dispatch. A launch without an argument list passes arguments by equal names. These
-    become explicit. The constants of the call are added to the launch. Other steps are returned unchanged."""
-    if not isinstance(step, ast.Launch):
-        return step
-    args, keywords = step.args, step.keywords
-    if args is None and step.name in program.kernels:
-        own = [p.name for p in program.kernels[step.name].params if p.name in passed]
-        args, keywords = [], {name: names.get(name, ast.Name(step.loc, name)) for name in own}
-    return ast.Launch(step.loc, step.name, args, keywords, [*step.items, *items])
-
-
 def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
     """Returns a copy of a tree in which each name in `names` is replaced by its expression."""
     if isinstance(node, ast.Name):
@@ -216,53 +251,11 @@ def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
     return ast.rebuilt(node, lambda part: _with(part, names))
 
 
-def _branches(program: Blocks, line: ast.Match) -> Iterator[ast.When]:
-    choices = program.choices
-    choice = choices.get(line.name)
-    if choice is None:
-        raise TileError("name", line.loc, f"there is no choice '{line.name}'", closest(line.name, choices))
-    if len(line.args) != len(choice.params):
-        message = f"choice '{choice.name}' takes {len(choice.params)} arguments; got {len(line.args)}"
-        raise TileError("call", line.loc, message, ", ".join(choice.params) or None)
-    known = dict.fromkeys(case.name for case in choice.cases)
-    arms: dict[str, ast.Arm] = {}
-    rest: ast.Arm | None = None
-    for arm in line.arms:
-        for name in arm.names:
-            if name not in known:
-                hint = closest(name, known) or ", ".join(known)
-                raise TileError("name", arm.loc, f"choice '{choice.name}' has no '{name}'", hint)
-            if name in arms:
-                raise TileError("name", arm.loc, f"'{name}' has two arms")
-            arms[name] = arm
-        rest = rest if arm.names else arm
-    for case in choice.cases:
-        taken = arms.get(case.name, rest)
-        if taken is None:
-            raise TileError("dispatch", line.loc, f"no arm for '{case.name}' of choice '{choice.name}'", "otherwise: …")
-        steps = [_named(program, step, case.name) for step in taken.steps]
-        loc = case.loc if case.condition is None else case.condition.loc
-        yield ast.When(loc, case.condition, steps, case.name, dict(zip(choice.params, line.args, strict=True)))
-
-
-def _named(program: Blocks, step: Step, name: str) -> Step:
-    """Adds the schedule `name` to a launch that states no schedule, if its kernel has a schedule of this name. Other
-    steps are returned unchanged."""
-    if not isinstance(step, ast.Launch) or any(item.value is None for item in step.items):
-        return step
-    if name not in program.schedules_of(step.name):
-        return step
-    return ast.Launch(step.loc, step.name, step.args, step.keywords, [ast.WithItem(step.loc, name, None), *step.items])
-
-
-def names_of_branch(line: ast.When) -> list[str]:
-    """Returns the names by which a caller can select a branch: the branch's own name, and the schedules of its
-    launches."""
-    named = [item.name for launch in line.launches for item in launch.items if item.value is None]
-    return ([line.name] if line.name is not None else []) + named
+def names_of_branch(branch: ast.Branch) -> list[str]:
+    """Returns the schedules that the launches of a branch name. A caller can select the branch by them."""
+    return [item.name for launch in branch.launches for item in launch.items if item.value is None]
 
 
 def named_ways(dispatch: ast.Dispatch) -> dict[str, None]:
-    """Returns the names by which a caller can select a branch of a dispatch: the branches' own names, and the schedules
-    of their launches."""
+    """Returns the names by which a caller can select a branch of a dispatch: the schedules of its launches."""
     return dict.fromkeys(name for branch in dispatch.branches for name in names_of_branch(branch))

@@ -24,11 +24,6 @@ def qualified(
         return ast.Name(node.loc, names[node.id]) if node.id in names else node
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
         return ast.Name(node.loc, _member(node.loc, node.value.id, node.name, modules, errors))
-    if isinstance(node, ast.Match):
-        alias, dot, name = node.name.partition(".")
-        is_member = dot and alias in modules
-        whole = _member(node.loc, alias, name, modules, errors) if is_member else names.get(node.name, node.name)
-        return ast.Match(node.loc, whole, *(qualified(part, names, modules, errors) for part in (node.args, node.arms)))
     # As in Python, a local name shadows a module: a parameter `rows` hides the file that is imported as `rows`.
     own = _bound(node)
     if own:
@@ -43,7 +38,7 @@ def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, 
     members = [member for member in modules[alias] if "." not in member]
     if name not in members:
         hint = closest(name, members) or f"known: {', '.join(members) or 'none'}"
-        errors.append(TileError("name", loc, f"'{alias}' has no function, part or choice '{name}'", hint))
+        errors.append(TileError("name", loc, f"'{alias}' has no function or part '{name}'", hint))
     return f"{alias}.{name}"
 
 
@@ -56,8 +51,6 @@ def _bound(node: Any) -> set[str]:
             types = [p.type for p in node.params if isinstance(p.type, ast.TensorAnnotation)]
             found |= {dim.id for type in types for dim in type.dims if isinstance(dim, ast.Name)}
         body: Any = node.body
-    elif isinstance(node, ast.ChoiceBlock):
-        return set(node.params)
     elif isinstance(node, ast.Dispatch):
         found, body = {*node.params}, node.lines
     elif isinstance(node, ast.Schedule | ast.Example):

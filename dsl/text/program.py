@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from os.path import normpath
 from pathlib import Path
@@ -41,7 +41,6 @@ class Program:
     functions: dict[str, ast.Def] = field(default_factory=dict)
     schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
     parts: dict[str, ast.Schedule] = field(default_factory=dict)  # schedules of no kernel
-    choices: dict[str, ast.ChoiceBlock] = field(default_factory=dict)
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
     plugins: Plugins = field(default_factory=current, repr=False, compare=False)
@@ -128,10 +127,8 @@ class Program:
 
     def sources(self) -> list[Source]:
         """Returns the source files of the program's blocks. The program's own file comes first."""
-        groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
-        blocks: list[ast.KernelDef | ast.Def | ast.Schedule | ast.ChoiceBlock | ast.Dispatch] = [
-            b for g in groups for b in g.values()
-        ]
+        groups = (self.kernels, self.functions, self.schedules, self.parts, self.dispatches)
+        blocks: list[ast.KernelDef | ast.Def | ast.Schedule | ast.Dispatch] = [b for g in groups for b in g.values()]
         return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
 
     def digest(self) -> str:
@@ -281,13 +278,12 @@ def _add(
             errors += error.errors
 
 
-def _define(program: Program, block: ast.KernelDef | ast.Def | ast.ChoiceBlock | ast.Dispatch) -> None:
+def _define(program: Program, block: ast.KernelDef | ast.Def | ast.Dispatch) -> None:
     if isinstance(block, ast.KernelDef) and (block.name in RESERVED or block.name.startswith(OURS)):
         raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
     kinds: dict[type, dict[str, Any]] = {
         ast.KernelDef: program.kernels,
         ast.Def: program.functions,
-        ast.ChoiceBlock: program.choices,
         ast.Dispatch: program.dispatches,
     }
     # A call may name any of these blocks, so they share one namespace.
@@ -350,9 +346,9 @@ def _import(
         return {}
     module = Program(file.source)
     _add(module, file, path.parent, root, errors, [str(path)], False, (*inside, str(path)))
-    members: dict[str, Any] = {**module.functions, **module.parts, **module.choices}
+    members: dict[str, Any] = {**module.functions, **module.parts}
     names = {each: f"{block.alias}.{each}" for each in members}
-    for kind in ("functions", "parts", "choices"):
+    for kind in ("functions", "parts"):
         for each, node in getattr(module, kind).items():
             made = qualified(node, names, {}, errors)
             made.name = names[each]
@@ -367,6 +363,7 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
         if kernel not in program.kernels:
             message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
             errors.append(TileError("name", schedule.loc, message, closest(kernel, program.kernels)))
+    _give_parts(program)
     errors += _unread(program)
     errors += expand(program)
     known = program.kernels.keys() | program.dispatches.keys()
@@ -376,6 +373,22 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
         if launch.name not in known:
             message = f"unknown kernel or dispatch '{launch.name}'"
             errors.append(TileError("name", launch.loc, message, closest(launch.name, known)))
+
+
+def _give_parts(program: Program) -> None:
+    """Makes each part that a launch or `fits` names with a kernel a schedule of this kernel, unless the kernel has a
+    schedule of this name."""
+    lines = [[dispatch.lines for dispatch in program.dispatches.values()], [each.lines for each in program.examples]]
+    named: list[tuple[str, str]] = []
+    for node in ast.walk(lines):
+        if isinstance(node, ast.Launch):
+            named += [(node.name, item.name) for item in reversed(node.items) if item.value is None]
+        elif isinstance(node, ast.WithSchedule) and isinstance(node.kernel, ast.Name):
+            named.append((node.kernel.id, node.schedule))
+    # The tree is walked backwards. The first schedule that the text names is the first of the kernel.
+    for kernel, name in reversed(named):
+        if kernel in program.kernels and name in program.parts and (kernel, name) not in program.schedules:
+            program.schedules[kernel, name] = replace(program.parts[name], kernels=[kernel])
 
 
 def _unread(program: Program) -> list[TileError]:
@@ -396,6 +409,9 @@ def _unread(program: Program) -> list[TileError]:
             users.setdefault(id(schedule), []).append(kernel)
     for at, schedule in schedules.items():
         known = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
+        # Parts of other files may set names for other kernels.
+        if schedule.loc.source is not program.source:
+            continue
         # A part that this file does not use may be meant for files that import this file.
         kernels = known if schedule.kernels else users.get(at, [])
         if not kernels or len(known) < len(schedule.kernels):

@@ -245,7 +245,7 @@ class _Builder(Transformer):
     def _nodes(self, c: list) -> list:
         return [x for x in c if x is not None and not isinstance(x, Token)]
 
-    args = suite = suite_line = launches = start = _nodes
+    args = suite = suite_line = steps = start = _nodes
 
     # expressions
     def chain(self, c: list) -> Any:
@@ -450,35 +450,8 @@ class _Builder(Transformer):
     def require(self, c: list) -> ast.Require:
         return ast.Require(c[0].loc, c[0])
 
-    def when(self, c: list) -> ast.When:
-        return ast.When(c[0].loc, c[0], c[2], None if c[1] is None else str(c[1]))
-
-    def otherwise(self, c: list) -> ast.When:
-        return ast.When(c[1][0].loc, None, c[1], None if c[0] is None else str(c[0]))
-
-    def choice_line(self, c: list) -> ast.Case:
-        return ast.Case(self._at(c[1]), c[0], str(c[1]))
-
-    def choice_rest(self, c: list) -> ast.Case:
-        return ast.Case(self._at(c[0]), None, str(c[0]))
-
-    def choice(self, c: list) -> ast.ChoiceBlock:
-        return ast.ChoiceBlock(self._at(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, ast.Case)])
-
-    def arm(self, c: list) -> ast.Arm:
-        return ast.Arm(self._at(c[0][0]), _names(c[0]), c[1])
-
-    def arm_rest(self, c: list) -> ast.Arm:
-        return ast.Arm(c[0][0].loc, [], c[0])
-
-    def match(self, c: list) -> ast.Match:
-        given, keywords, rest = _split_arguments(c[1])
-        if keywords or rest is not None:
-            raise TileError("syntax", c[0].loc, "a choice takes its arguments by place")
-        return ast.Match(c[0].loc, c[0].id, given, [x for x in c[2:] if isinstance(x, ast.Arm)])
-
     def dispatch(self, c: list) -> ast.Dispatch:
-        return ast.Dispatch(self._at(c[0]), str(c[0]), _names(c[1]), self._nodes(c[2:]))
+        return ast.Dispatch(self._at(c[0]), str(c[0]), _names(c[1]), c[2])
 
     def expect(self, c: list) -> ast.Expect | list[ast.Contract]:
         pin, actual, wanted, bound, device = c

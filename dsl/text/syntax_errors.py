@@ -11,7 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from dsl.lowering.ir.location import Loc, Source, TileError, closest
 
-BLOCKS = ("kernel", "def", "schedule", "choice", "dispatch", "example", "import")
+BLOCKS = ("kernel", "def", "schedule", "dispatch", "example", "import")
 
 _EXPECTED = {
     "NAME": "a name", "NUMBER": "a number", "STRING": "a string", "OPERATOR": "an operator", "_NL": "a new line",
@@ -23,7 +23,7 @@ _EXPECTED = {
 _FOUND = {"_NL": "end of the line", "$END": "end of the file", "_DEDENT": "end of the block"}
 _EXPRESSION = {"PREFIX", "NAME", "NUMBER", "STRING", "LPAR", "LSQB"}
 _POSTFIX = {"LPAR", "LSQB", "DOT", "OPERATOR"}
-_CONDITIONS = ("if", "elif", "while", "when", "assert", "require", "expect")
+_CONDITIONS = ("if", "elif", "while", "assert", "require", "expect")
 _CLOSING = {"(": ")", "[": "]"}
 _CHARACTERS = {
     "'": 'strings take double quotes: "…"', "!": "'not' negates; '!=' compares", "{": "lists take '[…]'",
@@ -125,6 +125,8 @@ _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
      "a kernel has no 'return': put the rest of its body in an 'if'"),
     (lambda u: u.first in ("for", "while", "if", "else") and u.is_in("example"),
      "an example has no loops and branches; a def that it calls may have"),
+    (lambda u: u.first in ("when", "otherwise") and u.is_in("dispatch"),
+     "a dispatch chooses by 'if', 'elif' and 'else'"),
     (lambda u: u.kind == "NAME" and not u.before, ""),
     (lambda u: u.kind == "EQUAL" and (u.first in _CONDITIONS or "OPERATOR" in u.expected), "'==' compares"),
     (lambda u: u.word in ("&", "|") and u.before.endswith(u.word), "'and', 'or' and 'not' join conditions"),

@@ -363,21 +363,22 @@ class Require:
 
 
 @node
-class When:
-    """A branch of a dispatch. `condition` is None for `otherwise`. A caller can select the branch by `name`.
-
-    In a branch that was expanded from a `match`, the condition uses the parameters of the matched choice. `bound` maps
-    these parameters to the arguments of the `match`. In a branch that was expanded from a call of another dispatch,
-    `guards` contains the calling branch's conditions. They must be true, too. If one branch was expanded to several,
-    one for each schedule of a launch, these have the same number `rivals`."""
+class Test:
+    """A condition on the way to a launch: an `if` of a dispatch, and whether its first branch is taken."""
 
     loc: Loc
-    condition: Expr | None
-    steps: list[Launch | Assign]
-    name: str | None = None
-    bound: dict[str, Expr] | None = None
-    guards: tuple[Expr, ...] = ()
-    rivals: int | None = None
+    condition: Expr
+    wanted: bool
+
+
+@node
+class Branch:
+    """The steps of one way through a dispatch, without the first ones that all ways share. If a launch names several
+    schedules, each makes a branch. `way` is the number of the way."""
+
+    loc: Loc
+    steps: list[Launch | Assign | Require | Test]
+    way: int
 
     @property
     def launches(self) -> list[Launch]:
@@ -385,54 +386,15 @@ class When:
 
 
 @node
-class Case:
-    """The line `when CONDITION: NAME` of a choice. `condition` is None for `otherwise`."""
-
-    loc: Loc
-    condition: Expr | None
-    name: str
-
-
-@node
-class ChoiceBlock:
-    """A `choice` block, which selects one of several names. Several dispatches may use the same block."""
-
-    loc: Loc
-    name: str
-    params: list[str]
-    cases: list[Case]
-
-
-@node
-class Arm:
-    """The line `NAMES: launches` of a `match`. An arm without names (`otherwise`) handles all remaining cases."""
-
-    loc: Loc
-    names: list[str]
-    steps: list[Launch | Assign]
-
-
-@node
-class Match:
-    """The block `match CHOICE(arguments):` with its arms. `branches.py` expands this block to branches of the
-    dispatch."""
-
-    loc: Loc
-    name: str
-    args: list[Expr]
-    arms: list[Arm]
-
-
-@node
 class Dispatch:
+    """A dispatch. The parser puts all its statements into `lines`. `branches.py` makes `branches` of them, and leaves
+    in `lines` those before the first condition or launch."""
+
     loc: Loc
     name: str
     params: list[str]
-    lines: list[Option | Require | Assign | When | Match]
-
-    @property
-    def branches(self) -> list[When]:
-        return [line for line in self.lines if isinstance(line, When)]
+    lines: list[Option | Require | Assign | Launch | If]
+    branches: list[Branch] = field(default_factory=list)
 
     @property
     def launches(self) -> list[Launch]:
@@ -479,7 +441,7 @@ class Import:
 @node
 class File:
     source: Source
-    blocks: list[KernelDef | Def | Schedule | ChoiceBlock | Dispatch | Example | Import] = field(default_factory=list)
+    blocks: list[KernelDef | Def | Schedule | Dispatch | Example | Import] = field(default_factory=list)
 
 
 def is_none(node: Any) -> bool:

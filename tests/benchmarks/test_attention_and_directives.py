@@ -47,7 +47,8 @@ def test_each_line_makes_a_schedule_of_its_sample(line: Line, tmp_path: Path) ->
     module = dsl.load(variant(tmp_path, case.file, line), device="emulator")
     assert case.dispatch in module.program.dispatches
     names = [name for kernel in module.program.kernels for name in module.program.schedules_of(kernel)]
-    assert line.schedule in names and f"{line.schedule}_as_it_is" in names
+    made = {line.schedule, f"{line.schedule}_as_it_is"}
+    assert made <= {*names} or f"{line.schedule}_changed" in names  # of the sample, or a part
 
 
 def test_a_changed_line_computes_the_same() -> None:
@@ -55,7 +56,7 @@ def test_a_changed_line_computes_the_same() -> None:
     case = CASES["layer_norm 8192"]
     x = np.random.default_rng(0).standard_normal((2, 8192)).astype(np.float16)
     weight, results = np.ones(8192, np.float16), []
-    for line in (None, Line("layer_norm 8192", "block", "warps = 8", "warps = 4")):
+    for line in (None, Line("layer_norm 8192", "row_block", "warps = 8", "warps = 4")):
         y = np.zeros_like(x)
         launch_of(case, line, [y, x, 1e-5, weight, weight, None, None])()
         results.append(y)

@@ -44,8 +44,8 @@ schedule huge of scale:
 dispatch twice(y, x):
     option ONCE in true, false
     w = workspace(f32[n])
-    when ONCE: scale with narrow
-    otherwise:
+    if ONCE: scale with narrow
+    else:
         scale(w, x) with narrow, FACTOR = 1
         scale(y, w) with broad
 

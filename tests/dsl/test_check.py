@@ -345,7 +345,7 @@ def test_what_is_wrong_beside_a_constant_that_nothing_sets_is_told(tmp_path: Pat
 def test_a_dispatch_that_leaves_out_an_argument_is_told(tmp_path: Path) -> None:
     """In a branch that no example takes."""
     path = tmp_path / "a.tile"
-    dispatch = "\ndispatch d(y, x, w):\n    when n > 300: scaled(y, x, w, 2.0)\n    otherwise: scaled(y, x, w)\n"
+    dispatch = "\ndispatch d(y, x, w):\n    if n > 300: scaled(y, x, w, 2.0)\n    else: scaled(y, x, w)\n"
     path.write_text(KERNEL.split("\nexample:")[0] + dispatch)
     assert [error.message for error in check_file(path).errors] == ["'scaled' needs 'by'"]
 
@@ -360,9 +360,9 @@ def test_the_grid_of_a_planned_launch_is_evaluated(tmp_path: Path, block: int, m
 def test_a_dispatch_with_a_branch_that_is_wrong_is_not_planned(tmp_path: Path) -> None:
     """A name that only what is wrong would bind was told to be unknown."""
     text = KERNEL.split("\nexample:")[0] + (
-        "\ndispatch one(y, x):\n    otherwise: scaled(y, x, None, 2.0)\n\n"
-        "dispatch two(y, x):\n    t = workspace(f32[n])\n    otherwise:\n        one(t, x)\n"
-        "        scaled(y, t, None, 2.0)\n\nexample:\n    x, y = ones(f32[300]), empty(f32[300])\n    two(y, x)\n"
+        "\ndispatch one(y, x):\n    scaled(y, x, None, 2.0)\n\n"
+        "dispatch two(y, x):\n    t = workspace(f32[n])\n    one(t, x, y)\n"
+        "    scaled(y, t, None, 2.0)\n\nexample:\n    x, y = ones(f32[300]), empty(f32[300])\n    two(y, x)\n"
     )
     (error,) = of_check(tmp_path, text)
-    assert error.message == "a call of the dispatch 'one' stands last in its branch"
+    assert error.message == "'one' takes 2 arguments; got 3"

@@ -23,8 +23,8 @@ schedule alone of k:
     cluster 1
 
 dispatch d(y, rank):
-    when fits(k with four): k with four
-    otherwise: k with alone
+    if fits(k with four): k with four
+    else: k with alone
 """
 ALONE = TEXT.replace('    rank[block(0)] = asm("mov.u32 {d}, %cluster_ctarank;", s32)\n', "    rank[block(0)] = 0\n")
 

@@ -136,7 +136,7 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
     for _ in range(6):
         dims = {name: int(2 ** rng.uniform(0, 13)) for name in "mnk"}
         types = rng.choice([{"T": "bf16", "O": "bf16"}, {"T": "s8", "O": "s32"}, {"T": "e4m3", "O": "bf16"}])
-        for schedule in ("tma", "tile"):
+        for schedule in ("wgmma", "mma_sync"):
             request = Request("product", schedule, dims, types, {}, {"gain": 1.0}, arch="sm_90")
             points = resolve(program, request).schedule.points
             assert points is not None and points.costs == sorted(points.costs)
@@ -145,7 +145,12 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
                 assert alone.costs["cost"] == pytest.approx(points.costs[place], rel=1e-12)
 
 
-COMPILED = {"matmul": "tma tile across", "attention": "tile four", "softmax": "lanes", "reduce": "columns"}
+COMPILED = {
+    "matmul": "wgmma mma_sync wgmma_tf32",
+    "attention": "attend_tile attend_four",
+    "softmax": "lanes",
+    "reduce": "columns",
+}
 
 
 @pytest.mark.parametrize("most_excluded", [0, 1024])
@@ -261,11 +266,11 @@ schedule never of scaled:
     cost inf
 
 dispatch run(y, x):
-    when n > 10000000: scaled with plain, never
-    otherwise: scaled with plain, wide, small, never
+    if n > 10000000: scaled with plain, never
+    else: scaled with plain, wide, small, never
 """
 )
-IMPOSSIBLE = "dispatch none(y, x):\n    otherwise: scaled with greedy, never\n"
+IMPOSSIBLE = "dispatch none(y, x):\n    scaled with greedy, never\n"
 
 
 def planned(n: int, text: str = RIVALS, call: str = "run") -> tuple[str | None, list[str]]:
@@ -308,9 +313,8 @@ def test_a_point_that_does_not_compile_is_passed_over() -> None:
 TWICE = """
 dispatch twice(y, x):
     t = workspace(f32[4096])
-    otherwise:
-        scaled(t, x) with {first}
-        scaled(y, t) with {second}
+    scaled(t, x) with {first}
+    scaled(y, t) with {second}
 """
 
 
@@ -326,24 +330,14 @@ def test_each_launch_has_points_of_its_own(first: str, second: str, wanted: list
     assert [step.request.constants for step in module.twice.plan(facts).steps] == wanted
 
 
-def test_a_branch_whose_schedules_are_all_infinite_is_passed_over() -> None:
+def test_a_branch_whose_schedules_are_all_infinite_is_an_error() -> None:
+    """Another branch would not be what the conditions say."""
     text = RIVALS + "schedule no of scaled:\n    TILE = 64\n    cost inf\n"
-    text += "dispatch d(y, x):\n    when n > 3: scaled with never, no\n    otherwise: scaled with wide\n"
-    name, reasons = planned(1024, text, "d")
-    assert name == "wide" and "never: no (its cost is infinite)" in reasons
+    text += "dispatch d(y, x):\n    if n > 3: scaled with never, no\n    else: scaled with wide\n"
+    assert planned(2, text, "d")[0] == "wide"
     with pytest.raises(TileError, match="no branch of 'd' serves this call") as raised:
-        planned(1024, text.replace("    otherwise: scaled with wide\n", ""), "d")
-    assert raised.value.errors[0].loc is not None
-
-
-@pytest.mark.parametrize("least", [9, 5000])  # a name selects the branch also if its condition does not hold
-def test_a_branch_with_a_name_chooses_among_its_schedules(least: int) -> None:
-    text = f"{RIVALS}dispatch d(y, x):\n    when n > {least} as fast: scaled with wide, small\n"
-    text += "    otherwise: scaled with plain\n"
-    module = dsl.parse(text, device="emulator")
-    facts = {"y": ArrayFacts((1024,), "f32"), "x": ArrayFacts((1024,), "f32")}
-    (step,) = module.d.plan(facts, schedule="fast").steps
-    assert step.request.schedule == "small"
+        planned(1024, text, "d")
+    assert raised.value.errors[0].loc is not None and "its cost is infinite" in str(raised.value)
 
 
 def test_tuning_tries_all_points_in_the_order_of_their_costs() -> None:
@@ -394,7 +388,7 @@ def test_a_caller_names_one_of_them() -> None:
 
 def test_schedules_of_two_calls_are_no_rivals() -> None:
     """Each branch of `outer` copies another array ahead of the same launches."""
-    text = RIVALS + "dispatch outer(y, x, z):\n    when n > 99: run(y, x)\n    otherwise: run(y, z)\n"
+    text = RIVALS + "dispatch outer(y, x, z):\n    if n > 99: run(y, x)\n    else: run(y, z)\n"
     module = dsl.parse(text, device="emulator")
     facts = {name: ArrayFacts((1024,), "f32") for name in "yxz"}
     (step,) = module.outer.plan(facts).steps
@@ -412,7 +406,7 @@ def test_one_layer_has_few_kernels(n: int, k: int, dtype: str, most: int) -> Non
     absent = frozenset({"scale", "bias", "residual", "row_scale"})
     for m in (16 * tiles - less for tiles in range(1, 513) for less in (0, 1, 8)):
         dims = {"m": m, "n": n, "k": k}
-        request = Request("product", "tma", dims, types, absent=absent, arch="sm_90a", strides=strides)
+        request = Request("product", "wgmma", dims, types, absent=absent, arch="sm_90a", strides=strides)
         resolved = resolve(program, request)
         assert resolved.schedule.costs["cost"] < inf
         kinds.add(kind_of(resolved.family, resolved))

@@ -19,8 +19,8 @@ def extents(x):
 
 dispatch scaled(y, x, weight):
     m = shape(weight, 0)
-    when CONDITION: double(y, x) with TWICE=2
-    otherwise: double(y, x)
+    if CONDITION: double(y, x) with TWICE=2
+    else: double(y, x)
 
 example:
     x, y, weight = ones(f32[3, 30]), empty(f32[3, 30]), ones(f16[7])

@@ -130,7 +130,7 @@ def test_targets_before_sm_89_neither_convert_nor_multiply_them() -> None:
     with pytest.raises(TileError, match="sm_80 has no tensor-core product of e4m3"):
         absent = {"scale", "bias", "residual"}
         dsl.load(SAMPLE, device="emulator").compile(
-            "product", "tile", m=64, n=64, k=64, T="e4m3", absent=absent, arch="sm_80"
+            "product", "mma_sync", m=64, n=64, k=64, T="e4m3", absent=absent, arch="sm_80"
         )
 
 

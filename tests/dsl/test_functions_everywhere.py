@@ -149,9 +149,9 @@ schedule wide of add:
     warps = 2
 
 dispatch added(y, x, r):
-    when given(r): add with narrow
-    when occupancy(2, 0) >= clamp(cdiv(n, 64), 1, 8): add with wide
-    otherwise: add with narrow
+    if given(r): add with narrow
+    elif occupancy(2, 0) >= clamp(cdiv(n, 64), 1, 8): add with wide
+    else: add with narrow
 """
 
 

@@ -27,10 +27,10 @@ kernel fixed(y: f64[n], x: T, k: S; T in f32|f64, S in s32|s64):
     store(y[0 : 32], full(f64[32], 0.0) + x.to(f64) + size(S))
 
 dispatch to(z, x):
-    otherwise: convert with a
+    convert with a
 
 dispatch to_narrow(z, x):
-    otherwise: convert with a, E=e5m2
+    convert with a, E=e5m2
 
 example:
     n = 300

@@ -26,7 +26,7 @@ from tests.dsl import browser
 
 SMALL = ("samples/softmax.tile", "rows=8", "cols=1000")
 LANES = ("--schedule", "lanes")
-LARGE = ("samples/attention.tile", "d=128", "--schedule", "tile", "TM=128")
+LARGE = ("samples/attention.tile", "d=128", "--schedule", "attend_tile", "TM=128")
 """Of the samples one of those with most code."""
 PLANNED = {"choose": (), "skip_pass": (), "kernel": None, "schedule": None, "example": None, "device": None}
 

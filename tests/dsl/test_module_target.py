@@ -51,7 +51,7 @@ def test_an_unknown_target_is_told_when_the_file_is_loaded() -> None:
 
 SMALL = [str(SAMPLE), "rows=2", "cols=64", "--example", "log"]
 TMA = [str(SAMPLE.with_name("matmul_w4.tile")), "m=64", "n=64", "k=128", "--schedule", "tma"]
-WGMMA = [str(SAMPLE.with_name("matmul.tile")), "m=64", "n=64", "k=64", "--schedule", "tma"]
+WGMMA = [str(SAMPLE.with_name("matmul.tile")), "m=64", "n=64", "k=64", "--schedule", "wgmma"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Files that are imported under a name: their functions, parts and choices, apart from the file's own."""
+"""Files that are imported under a name: their functions and parts, apart from the file's own."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ schedule small:
 schedule smaller:
     least = OPEN
 
-choice sized(length):
-    when base(length) > 100: many
-    otherwise: few
+def is_long(length):
+    return base(length) > 100
 
 kernel k(y: s32[n]):
     grid 1
@@ -70,12 +69,11 @@ schedule any of l:
     SIZE = 32
 
 dispatch d(y):
-    match pieces.sized(n):
-        otherwise: k
+    if pieces.is_long(n): k with many
+    else: k with few
 
 dispatch e(y):
-    match pieces.sized(n):
-        otherwise: k with many, ACT = pieces.shadowed
+    k with many, ACT = pieces.shadowed
 
 example:
     n = 64
@@ -99,7 +97,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("call", "n", "act"),
     [
-        ("d", 64, lambda i: (i + 11) * 3),  # few, by the module's choice and its part
+        ("d", 64, lambda i: (i + 11) * 3),  # few, by the module's function and its part
         ("d", 128, lambda i: i + 11),  # many
         ("e", 128, lambda i: i + 5),
     ],
@@ -140,7 +138,7 @@ def test_a_wrong_member_is_one_error(file: Path) -> None:
     text = file.read_text()
     assert text.count("pieces.scaled") >= 1
     file.write_text(text.replace("pieces.scaled", "pieces.scale", 1))
-    with pytest.raises(dsl.TileError, match="'pieces' has no function, part or choice 'scale'") as caught:
+    with pytest.raises(dsl.TileError, match="'pieces' has no function or part 'scale'") as caught:
         load(file)
     assert len(caught.value.errors) == 1 and "'scaled'" in (caught.value.errors[0].hint or "")
 
@@ -245,3 +243,47 @@ def test_a_condition_of_an_imported_kernel_is_told_as_it_is_written(tmp_path: Pa
     module = dsl.load(tmp_path / "main.tile", device="emulator")
     with pytest.raises(dsl.LaunchError, match=r"even: requires n % 2 == 0 \(n = 7\)"):
         module.even(np.zeros(7, np.float32))
+
+
+PARTS = """
+schedule fast:
+    COUNT, UNREAD = 1, 3
+    warps, N = COUNT, 2 * COUNT
+    evict x, z: first
+
+schedule slow:
+    like fast
+    N = 9
+    evict z: first
+"""
+USER = """
+import "parts.tile"
+
+kernel k(y: s32[n], x: s32[n]; N):
+    grid 1
+    y[0 : 128] = x[0 : 128] + N
+
+dispatch d(y, x):
+    option SLOW in false, true
+    if SLOW: k with slow, COUNT=4
+    else: k with fast, COUNT=2
+
+dispatch chosen(y, x):
+    if n > 9 and fits(k with fast): k with fast, COUNT=4
+"""
+
+
+def test_a_launch_names_a_part_of_another_file(tmp_path: Path) -> None:
+    """What the part sets for other kernels, and their tensors, are no errors. A line for others alone is one."""
+    (tmp_path / "parts.tile").write_text(PARTS)
+    (tmp_path / "user.tile").write_text(USER)
+    module = dsl.load(tmp_path / "user.tile", device="emulator")
+    y, x = np.zeros(128, np.int32), np.arange(128, dtype=np.int32)
+    module.d(y, x)
+    assert (y == x + 4).all() and module.program.schedules_of("k").keys() == {"slow", "fast"}
+    module.d(y, x, schedule="fast", COUNT=1)
+    assert (y == x + 2).all()
+    module.chosen(y, x, COUNT=4)
+    assert (y == x + 8).all()
+    with pytest.raises(dsl.TileError, match="the kernel has no parameter 'z'"):
+        module.d(y, x, SLOW=True)

@@ -59,19 +59,18 @@ kernel pick(y: f32[n], t: table f32[3]; N=32):
 
 dispatch chosen(y, x, s):
     option zero in 0.0, -0.0
-    when s > 1: passed(y, x, s)
-    otherwise: scaled(y, x) with C=zero
+    if s > 1: passed(y, x, s)
+    else: scaled(y, x) with C=zero
 
 dispatch through(y, x, s):
-    otherwise: passed(y, x, s)
+    passed(y, x, s)
 
 dispatch made(y, x, s):
-    otherwise: passed(y, x, s * 2)
+    passed(y, x, s * 2)
 
 dispatch twice(y, z, x, s, r):
-    otherwise:
-        passed(y, x, s)
-        small(z, r)
+    passed(y, x, s)
+    small(z, r)
 """
 ONES = np.ones(4, np.float32)
 VALUES = [0.0, -0.0, 1, 1.0, math.nan, math.inf, -math.inf, np.float32(-0.0), np.float64(2), np.int32(2), 2.5]

@@ -34,20 +34,17 @@ kernel third(y: f32[n], u: f32[n], t: f32[n], x: f32[n]; BLOCK = 128):
 
 dispatch chain(y, x):
     t, u = workspace(f32[n]), workspace(f32[n])
-    otherwise:
-        first(t, x)
-        second(u, t, x)
-        third(y, u, t, x)
+    first(t, x)
+    second(u, t, x)
+    third(y, u, t, x)
 
 dispatch of_arrays(u, t, x, w):
-    otherwise:
-        first(t, x)
-        second(u, t, w)
+    first(t, x)
+    second(u, t, w)
 
 dispatch rows(u, t, x, w):
-    otherwise:
-        first(t, x)
-        second(u, w, w)
+    first(t, x)
+    second(u, w, w)
 """
 OPTIONS = [("access", "loads"), ("access", "end"), ("head", "loads"), ("behind", "head")]
 WAIT, GO = "griddepcontrol.wait;", "griddepcontrol.launch_dependents;"
@@ -204,9 +201,8 @@ schedule tma of product:
 
 dispatch doubled(c, x, b):
     t = workspace(f16[m, k])
-    otherwise:
-        first(t, x)
-        product(c, t, b) with tma
+    first(t, x)
+    product(c, t, b) with tma
 """
 
 
@@ -244,9 +240,8 @@ schedule shared of total:
     split i: 4
 
 dispatch both(out, t, x):
-    otherwise:
-        first(t, x)
-        total(out, x)
+    first(t, x)
+    total(out, x)
 """
 
 

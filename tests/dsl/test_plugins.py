@@ -284,7 +284,7 @@ def test_a_change_of_layout_goes_by_another(write: Write) -> None:
     path = write('@option("convert_layout")\ndef via(about):\n    return Option("via", about.of.layout)\n')
     sample = Path(__file__).parents[2] / "samples" / "attention.tile"
     status, said = command(
-        *("run", "--device", "emulator", sample, "s=32", "t=32", "--schedule", "tile", "TM=128"),
+        *("run", "--device", "emulator", sample, "s=32", "t=32", "--schedule", "attend_tile", "TM=128"),
         *("--plugin", path, "--choose", "convert_layout=via"),
     )
     assert status == 0, said
@@ -315,7 +315,7 @@ def test_a_swizzle_that_is_none_is_told(write: Write, value: str) -> None:
     path = write(f"@option('swizzle')\ndef mine(about): return Option('mine', {value})\n")
     sample = Path(__file__).parents[2] / "samples" / "matmul.tile"
     with pytest.raises(TileError, match="gave 'mine' the value") as error:
-        dsl.load(sample, "emulator", plugins=[path]).compile("product", "tile", m=64, n=64, k=64)
+        dsl.load(sample, "emulator", plugins=[path]).compile("product", "mma_sync", m=64, n=64, k=64)
     assert error.value.code == "plugin"
 
 

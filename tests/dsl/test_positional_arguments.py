@@ -51,10 +51,10 @@ kernel two(y: f32[n], a: f32[n]?, b: f32[n]?; BLOCK = 128):
     y[i : i + BLOCK] = v
 
 dispatch added(y, x, r):
-    otherwise: addr(y, x, r)
+    addr(y, x, r)
 
 dispatch negated(y, b):
-    otherwise: two(y, None, b)
+    two(y, None, b)
 
 example:
     n = 100

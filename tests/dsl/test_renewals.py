@@ -78,12 +78,11 @@ kernel copied(y: s32[n], x: s32[n]; B = 32):
     y[i : i + B] = x[i : i + B]
 
 dispatch both(y, z, x):                       # z is y + x; then y is z + x, and x is overwritten
-    otherwise:
-        copied(z, y)
-        add(z, x)
-        copied(y, z)
-        add(y, x)
-        copied(x, z)
+    copied(z, y)
+    add(z, x)
+    copied(y, z)
+    add(y, x)
+    copied(x, z)
 
 example:
     x, y, z = ones(s32[40]), ones(s32[40]), empty(s32[40])

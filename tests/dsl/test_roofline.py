@@ -39,7 +39,7 @@ def test_operations_are_of_tensor_cores_or_of_lanes() -> None:
     assert bound_of(bytes_, H200).ceilings == {"s8 by mma.sync": pytest.approx(4 * 1210 * 132 * 1.98e9)}
 
 
-@pytest.mark.parametrize("options", [["--schedule", "tma", "--arch", "sm_90a"], ["--arch", "sm_90"]])
+@pytest.mark.parametrize("options", [["--schedule", "wgmma", "--arch", "sm_90a"], ["--arch", "sm_90"]])
 def test_multiply_adds_are_those_of_the_product(options: list[str], tmp_path: Path) -> None:
     picture = tmp_path / "p.svg"
     arguments = ["run", str(SAMPLES / "matmul.tile"), "m=256", "n=256", "k=128", *options, "--device", "emulator"]

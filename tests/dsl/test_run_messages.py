@@ -34,8 +34,8 @@ schedule wide of k:
     warps = 8
 
 dispatch copied(y, x):
-    when n > 10: k with narrow
-    otherwise: k with narrow
+    if n > 10: k with narrow
+    else: k with narrow
 
 example:
     n = 100
@@ -67,7 +67,7 @@ def test_a_schedule_that_no_branch_names_serves_the_branch_of_its_kernel(file: P
 
 
 def test_every_schedule_of_rmsnorm_takes_few_columns() -> None:
-    done = run(ROOT / "samples" / "rmsnorm.tile", "--schedule", "block", "cols=100", "rows=8")
+    done = run(ROOT / "samples" / "rmsnorm.tile", "--schedule", "row_block", "cols=100", "rows=8")
     assert done.returncode == 0, done.stderr
 
 
@@ -134,7 +134,7 @@ kernel k(y: f32[n], x: f32[n]):
     y[0 : 64] = x[0 : 64] + x[63]
 
 dispatch d(y, x):
-    otherwise: k(y, x)
+    k(y, x)
 
 example:
     x = ones(f32[{n}])

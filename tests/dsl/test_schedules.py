@@ -159,10 +159,10 @@ kernel k(y: f32[n], x: f32[n], z: f32[n]?, w: f32[n]?):
     y[0 : 128] = v
 
 dispatch d(y, x, z):
-    otherwise: k
+    k
 
 dispatch lacking(y, z):
-    otherwise: k
+    k
 """
     module = dsl.parse(text, device="emulator")
     y, x, z = np.zeros(128, np.float32), np.arange(128, dtype=np.float32), np.ones(128, np.float32)
@@ -203,14 +203,19 @@ kernel k(y: s32[n], x: s32[r, c; strided]; N):
 schedule s of k:
     N = where(contiguous(x, 0), 3, where(contiguous(x, 1), 5, 7))
 
+schedule plain of k:
+    N = where(contiguous(y, 0), 9, 5)
+
 schedule wrong of k:
-    N = where(contiguous(y, 0), 3, 5)
+    N = where(contiguous(y, 1), 3, 5)
 """
     module, y, x = dsl.parse(text, device="emulator"), np.zeros(128, np.int32), np.zeros((8, 8), np.int32)
     for view, wanted in ((x, 5), (x.T, 3), (x[::2, ::2], 7)):
         module.k(y, view, schedule="s")
         assert (y == wanted).all()
-    with pytest.raises(TileError, match=r"schedules know no 'contiguous\(y, 0\)'"):
+    module.k(y, x, schedule="plain")
+    assert (y == 9).all()  # a tensor that is not strided is row-major
+    with pytest.raises(TileError, match=r"schedules know no 'contiguous\(y, 1\)'"):
         module.k(y, x, schedule="wrong")
 
 

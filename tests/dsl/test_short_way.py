@@ -34,7 +34,7 @@ kernel add(y: f32[n], x: f32[n], z: f32[n]?, by: f32; B = 128, ACT = twice):
     y[i : i + B] = ACT(v)
 
 dispatch shifted(x, y, by):                                          # in another order, and nothing for z
-    otherwise: add(y, x, None, by)
+    add(y, x, None, by)
 
 kernel total(y: f32[1], x: f32[k]; B = 128):
     grid 1
@@ -47,9 +47,8 @@ schedule parts of total:
     split i: 4
 
 dispatch twofold(y, u, x, by):
-    otherwise:
-        add(y, x, None, by)
-        add(u, x, None, by)
+    add(y, x, None, by)
+    add(u, x, None, by)
 """
 
 

@@ -37,14 +37,13 @@ kernel scale(z: f32[rows], y: f32[rows]):
     z[i : i + 32] = y[i : i + 32] * 2.0
 
 dispatch totals(y, x):
-    when rows <= 64: total with shared
-    otherwise: total with whole
+    if rows <= 64: total with shared
+    else: total with whole
 
 dispatch twice(z, x):
     y = workspace(f32[rows])
-    otherwise:
-        total(y, x) with shared
-        scale(z, y)
+    total(y, x) with shared
+    scale(z, y)
 
 example:
     rows, cols = 3, 300

@@ -37,7 +37,7 @@ schedule t of staged:
     warps = 4
 
 dispatch either(y, x):
-    otherwise: copied(y, x)
+    copied(y, x)
 """
 M, N = 64, 128
 

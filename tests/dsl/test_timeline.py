@@ -132,7 +132,7 @@ def test_roles_wait_for_each_other(tmp_path: Path) -> None:
     waits for a stage in each iteration."""
     dims, iterations = ("m=128", "n=64", "k=1536", "TM=128", "SHARES=1"), 1536 // 64
     file, marks = SAMPLES / "matmul.tile", ("--marks", "barriers", "--device", "emulator")
-    said, events = timeline(tmp_path, file, *dims, "--arch", "sm_90a", "--schedule", "tma", *marks)
+    said, events = timeline(tmp_path, file, *dims, "--arch", "sm_90a", "--schedule", "wgmma", *marks)
     check_trace(events)
     rows = {row["name"]: row for row in said["rows"]}
     full, free = rows["wait for a full stage"], rows["wait for a free stage"]

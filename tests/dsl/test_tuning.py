@@ -46,9 +46,9 @@ schedule many of double:
 
 dispatch twice(y, x):
     option MANY in false, true
-    when MANY: double with many
-    when n >= 1024: double with few, IDLE=1
-    otherwise: double with few
+    if MANY: double with many
+    elif n >= 1024: double with few, IDLE=1
+    else: double with few
 
 example:
     n = 300
@@ -196,7 +196,7 @@ schedule never of scaled:
     cost inf
 
 dispatch run(y, x):
-    otherwise: scaled with greedy, never
+    scaled with greedy, never
 
 example:
     x, y, z = randn(f32[1000]), empty(f32[1000]), empty(f32[1000])
@@ -437,7 +437,7 @@ def test_a_call_takes_the_nearest_entry_of_its_device(double: Path) -> None:
     for n, device in ((2048, GPU), (500, GPU), (256, "NVIDIA L4")):  # too far; 500 is no multiple of 16
         request, reasons = plan(double, n, entries, device)
         assert "BLOCK" not in request.constants and f"no tuned entry for {device}" in reasons[0]
-    assert plan(double, 256, entries, device=None)[1] == ["MANY: no", "n >= 1024: no", "otherwise"]
+    assert plan(double, 256, entries, device=None)[1] == ["MANY: no", "n >= 1024: no"]
 
 
 def test_a_range_serves_whatever_the_tuned_extent(double: Path) -> None:

@@ -176,17 +176,20 @@ BOX, COPY = "cp.async.bulk.tensor.2d.shared", "cp.async.ca.shared"
 
 @pytest.mark.parametrize(
     ("extent", "k", "schedule", "operands", "lowered"),
-    [(8192, 8192, "tma", BOX, 1), (8192, 8194, "tma", COPY, 1), (8192, 8193, "large", None, 5),
-     (256, 8193, "tile", None, 5)],
+    [(8192, 8192, "wgmma", BOX, 1), (8192, 8194, "wgmma", COPY, 1), (8192, 8193, "stream_k", None, 5),
+     (256, 8193, "mma_sync", None, 5)],
 )  # fmt: skip
 def test_what_a_product_fits_as_is_what_is_launched(
     counted_calls: dict[str, int], extent: int, k: int, schedule: str, operands: str | None, lowered: int
 ) -> None:
     """The launch is bound, and the costs of the four schedules that it names are evaluated. In the order of costs they
-    are resolved and lowered until one fits, at most four points of each. `tma` takes rows that begin at multiples of 16
-    bytes as boxes, and of 4 by `cp.async`; others are left to `mma.sync`. `products` is asked: `matmul` copies such
-    rows to aligned ones first, for `tma`."""
-    module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
+    are resolved and lowered until one fits, at most four points of each. `wgmma` takes rows that begin at multiples of
+    16 bytes as boxes, and of 4 by `cp.async`; others are left to `mma.sync`. `matmul` would copy such rows to aligned
+    ones first."""
+    text = (SAMPLES / "matmul.tile").read_text()
+    text += "\ndispatch products(c, a, b, scale, bias, residual, gain, row_scale):\n"
+    text += "    product with mma_sync, stream_k, wgmma, wgmma_tf32\n"
+    module = dsl.parse(text, "matmul.tile", device="emulator", arch="sm_90")
     result, given = ArrayFacts((extent, extent), "f16"), ArrayFacts((extent, k), "f16")
     others = dict.fromkeys(("scale", "bias", "residual", "row_scale"))
     arrays = {"c": result, "a": given, "b": ArrayFacts((k, extent), "f16"), **others, "gain": 1.0}

@@ -28,13 +28,12 @@ kernel forget(y: s32[n], seen: s32[m]; BLOCK = 128):
 
 dispatch kept(y, x):
     seen = workspace(s32[8], zero)
-    otherwise: count(y, x, seen)
+    count(y, x, seen)
 
 dispatch cleared(y, x):
     seen = workspace(s32[8], zero)
-    otherwise:
-        count(y, x, seen)
-        forget(y, seen)
+    count(y, x, seen)
+    forget(y, seen)
 
 example:
     n = 100
@@ -56,9 +55,8 @@ kernel total(y: f32[1], p: f32[m]; BLOCK = 64):
 
 dispatch add(y, x):
     p = workspace(f32[cdiv(n, 64)])
-    otherwise:
-        partial(p, x)
-        total(y, p)
+    partial(p, x)
+    total(y, p)
 """
 
 
@@ -91,7 +89,7 @@ kernel k(y: u32[n], c: u32[2]):
 
 dispatch d(y):
     c = workspace(u32[2], zero)
-    otherwise: k(y, c)
+    k(y, c)
 """,
         "last.tile",
         device="emulator",
@@ -166,12 +164,12 @@ schedule one of lookback:
 dispatch scan(y, x):
     ticket, flag = workspace(u32[1], zeroed), workspace(u32[cdiv(n, 32)], zeroed)
     sums = workspace(s32[cdiv(n, 32)])
-    otherwise: lookback(y, ticket, flag, sums, x)
+    lookback(y, ticket, flag, sums, x)
 
 dispatch unset(y, x):
     ticket, flag = workspace(u32[1], zero), workspace(u32[cdiv(n, 32)], zero)
     sums = workspace(s32[cdiv(n, 32)])
-    otherwise: lookback(y, ticket, flag, sums, x)
+    lookback(y, ticket, flag, sums, x)
 
 example:
     n = 100
@@ -246,14 +244,14 @@ kernel doubled(y: T[m, n], x: T[m, n; strided]; T in f16|f32|u8, ROWS = 32, COLS
 
 dispatch twice(y, x):
     z = workspace_like(x)
-    when aligned(x): plainly(y, x)
-    otherwise:
+    if aligned(x): plainly(y, x)
+    else:
         copied(z, x)
         plainly(y, z)
 
 dispatch plainly(y, x):
-    when m > 1000: doubled(y, x) with ROWS=64
-    otherwise: doubled(y, x)
+    if m > 1000: doubled(y, x) with ROWS=64
+    else: doubled(y, x)
 """
 LIES: dict[str, Any] = {
     "aligned": (lambda t: rising(t, 40, 48), False),

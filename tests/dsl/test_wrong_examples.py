@@ -53,9 +53,8 @@ kernel maybe(y: f32[n], x: f32[n], c: f32[n], beta: f32; B = 128):    # as produ
     y[i : i + B] = v
 
 dispatch steps(y, t, x):
-    otherwise:
-        twice(t, x)
-        twice(y, t)
+    twice(t, x)
+    twice(y, t)
 
 example:
     n = 300

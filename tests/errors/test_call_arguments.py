@@ -40,8 +40,8 @@ schedule half of scaled:
 
 dispatch scale(y, x, a, k):
     option MODE in 1, 2
-    when MODE == 1: scaled(y, x, a, k)
-    otherwise: limited(y, x) with MOST=3
+    if MODE == 1: scaled(y, x, a, k)
+    else: limited(y, x) with MOST=3
 """
 MASKED = np.ma.masked_array(np.ones(100, np.float32), mask=[True] * 100)
 X = np.ones(100, np.float32)

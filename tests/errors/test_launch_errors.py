@@ -34,7 +34,7 @@ kernel checked(y: f32[n], x: f32[n]; BLOCK = 128):
 dispatch scale(y, x, alpha):
     option MODE in 1, 2
     require rows < 1000
-    when cols <= 64: scaled(y, x, alpha=alpha) with rows
+    if cols <= 64: scaled(y, x, alpha=alpha) with rows
 """
 
 

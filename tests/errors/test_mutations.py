@@ -113,8 +113,8 @@ dispatch count(h, x):
     option EXACT in true, false
     require n > 0
     p = workspace(u32[4 * sms], zero)
-    when n < 100000 and EXACT: histogram(h, x, [10, 20, 30], 1.5) with plain
-    otherwise: histogram(h, x, [10, 20, 30], 1.5, x) with plain, BLOCK=128
+    if n < 100000 and EXACT: histogram(h, x, [10, 20, 30], 1.5) with plain
+    else: histogram(h, x, [10, 20, 30], 1.5, x) with plain, BLOCK=128
 
 example ones:
     x = randint(0, 255, u8[1000])

@@ -342,8 +342,8 @@ schedule few of double:
 
 dispatch twice(y, x):
     option FAST in false, true
-    when FAST: double with few
-    otherwise: double
+    if FAST: double with few
+    else: double
 
 example:
     n = 300

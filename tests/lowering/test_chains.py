@@ -15,7 +15,7 @@ from dsl.runtime.errors import DeviceError
 from dsl.runtime.tools import assemble, find
 from tests.compile_and_run import run
 
-FUSED = [c for c in cases() if (c.kernel, c.schedule) == ("product", "tile") and "fused" in dict(c.dims)]
+FUSED = [c for c in cases() if (c.kernel, c.schedule) == ("product", "mma_sync") and "fused" in dict(c.dims)]
 
 
 @pytest.mark.parametrize("case", FUSED, ids=str)

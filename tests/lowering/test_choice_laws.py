@@ -54,13 +54,13 @@ def small() -> list[Case]:
         for case in first.values()
         if case.kernel not in ("product", "matmul_ring")
         and "conv" not in case.kernel
-        and case.schedule != "groups"  # boxes are refused where a divisor is not relied on
+        and case.schedule not in ("groups", "attend_groups")  # boxes are refused where a divisor is not relied on
     ]
 
 
 LARGE = [
     next(case for case in cases() if (case.kernel, case.schedule) == wanted)
-    for wanted in (("product", "tile"), ("conv", "blocks"))
+    for wanted in (("product", "mma_sync"), ("conv", "blocks"))
 ]
 
 

@@ -31,7 +31,7 @@ CASES = {
         "matmul.tile",
         Request(
             "product",
-            "tile",
+            "mma_sync",
             square(4096),
             {"T": "f16", "O": "f16"},
             {"TM": 32, "TN": 32, "TK": 32, "warps": 2},

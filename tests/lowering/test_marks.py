@@ -28,7 +28,7 @@ from dsl.studies.verify import verify_kernel
 
 PRODUCT = Request(
     "product",
-    "tma",
+    "wgmma",
     square(4096),
     {"T": "bf16", "O": "bf16"},
     strides={"a": (16, 1), "b": (16, 1)},

@@ -145,22 +145,18 @@ def test_queries_share_keys(s: int, t: int, device: str) -> None:
     """The sample's attention. With CAUSAL later queries see more keys, so that blocks have different iterations."""
     skip_without_boxes(device)
     source = (SAMPLES / "attention.tile").read_text()
-    named = "    ADD = true\n"
-    module = dsl.parse(
-        changed({named: f"{named}    cluster 2\n"}, source),
-        device=device,
-        **({} if device == "cuda" else {"arch": "sm_90a"}),
-    )
+    source += "\nschedule clusters of attend:\n    like attend_groups\n    cluster 2\n"
+    module = dsl.parse(source, device=device, **({} if device == "cuda" else {"arch": "sm_90a"}))
     random = np.random.default_rng(s)
     q, k, v = (random.standard_normal((1, 1, each, 128)).astype(np.float16) for each in (s, t, t))
     o = np.zeros_like(q)
-    module.attention(o, q, k, v, 128**-0.5, None, schedule="groups", TM=128)
+    module.attention(o, q, k, v, 128**-0.5, None, schedule="clusters", TM=128)
     x = q[0, 0].astype(np.float64) @ k[0, 0].astype(np.float64).T * 128**-0.5
     e = np.exp(x - x.max(1, keepdims=True))
     assert np.abs(o[0, 0] - e / e.sum(1, keepdims=True) @ v[0, 0]).max() < 2e-3
     with pytest.raises(TileError, match="have different iterations of a loop") as told:
-        module.attention(o, q, k, v, 128**-0.5, None, schedule="groups", TM=128, CAUSAL=True)
-    assert told.value.loc is not None and told.value.loc.line == source[: source.index(named)].count("\n") + 2
+        module.attention(o, q, k, v, 128**-0.5, None, schedule="clusters", TM=128, CAUSAL=True)
+    assert told.value.loc is not None and told.value.loc.line == source.count("\n")
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -169,11 +165,9 @@ def test_pixels_share_filters(images: int, device: str) -> None:
     """The sample's convolution: boxes of the images are windows, those of the filters the same for neighbours."""
     skip_without_boxes(device)
     source = (SAMPLES / "int8_conv.tile").read_text()
-    lines = {
-        "with taps, tma, pixels": "with tma",
-        "    persistent AT_ONCE\n": "    persistent AT_ONCE\n    cluster 2\n",
-    }
-    module = dsl.parse(changed(lines, source), device=device, **({} if device == "cuda" else {"arch": "sm_90a"}))
+    source += "\nschedule clusters of conv_nhwc:\n    like tma\n    cluster 2\n"
+    source = changed({"with taps, tma, pixels": "with clusters"}, source)
+    module = dsl.parse(source, device=device, **({} if device == "cuda" else {"arch": "sm_90a"}))
     random = np.random.default_rng(images)
     x, f = (random.integers(-3, 4, shape).astype(np.int8) for shape in ((images, 8, 8, 128), (128, 3, 3, 128)))
     y = np.zeros((images, 8, 8, 128), np.int8)
@@ -330,7 +324,7 @@ def test_large_products_spill_nothing(dtype: str, size: int) -> None:
     """The sample's schedule with clusters: the assembler takes all products as they are, and no fence in an
     iteration."""
     kernel = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90a").compile(
-        "product", "tma", m=size, n=size, k=size, CLUSTER=2, TM=128, TN=256, SHARES=1,
+        "product", "wgmma", m=size, n=size, k=size, CLUSTER=2, TM=128, TN=256, SHARES=1,
         types={"T": dtype, "O": "f16" if dtype == "f16" else "s32", "B": "f32"},
         absent={"scale", "bias", "residual", "row_scale"}, strides={"a": (size, 1), "b": (1, size)},
         align=dict.fromkeys("abc", 16),

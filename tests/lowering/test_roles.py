@@ -379,8 +379,8 @@ def test_what_both_roles_read_of_a_tensor(source: str, device: str) -> None:
 def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
     source = text(64, 64, 64, 4, "stage a, b: tma") + (
         "schedule plain of product:\n    TM, TN, TK, warps = 64, 64, 64, 4\n\n"
-        "dispatch multiply(c, a, b):\n    when fits(product with groups): product with groups\n"
-        "    otherwise: product with plain\n"
+        "dispatch multiply(c, a, b):\n    if fits(product with groups): product with groups\n"
+        "    else: product with plain\n"
     )
     module = dsl.parse(source, device="emulator")
     for k in (128, 132):
@@ -416,7 +416,7 @@ def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: 
     random = np.random.default_rng(d)
     q, k, v = (random.standard_normal((1, heads, n, d)).astype(np.float16) for heads, n in ((2, s), (1, t), (1, t)))
     o, lse = np.empty_like(q), np.empty((1, 2, s), np.float32)
-    named = {"CAUSAL": causal, "schedule": "long" if d > 128 else "groups" if causal else "four"}
+    named = {"CAUSAL": causal, "schedule": "attend_long" if d > 128 else "attend_groups" if causal else "attend_four"}
     module.attention(o, q, k, v, 0.125, lse, **named)
     wanted = scores(q, k.repeat(2, 1), 0.125, causal)
     most = wanted.max(-1, keepdims=True)
@@ -475,11 +475,11 @@ def test_a_variant_by_its_strides() -> None:
     request: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "T": "f16", "O": "f16", "B": "f32", "CLUSTER": 1}
     absent = {"scale", "bias", "residual"}
     with pytest.raises(TileError, match="is no load of a staged tile"):
-        module.compile("product", "tma", absent=absent, **request)
-    made = module.compile("product", "tma", absent=absent, strides={"a": (4096, 1), "b": (1, 4096)}, **request)
+        module.compile("product", "wgmma", absent=absent, **request)
+    made = module.compile("product", "wgmma", absent=absent, strides={"a": (4096, 1), "b": (1, 4096)}, **request)
     assert made.ptx.count("shared::cluster.global.tile") == 2
     with pytest.raises(TileError, match="no strided tensor 'c'") as told:
-        module.compile("product", "tma", absent=absent, strides={"c": (4096, 1)}, **request)
+        module.compile("product", "wgmma", absent=absent, strides={"c": (4096, 1)}, **request)
     assert told.value.hint == "a, b"
 
 
@@ -499,8 +499,8 @@ schedule plain of total:
     stage x: registers
 
 dispatch sums(y, x):
-    when fits(total with boxes): total(y, x) with boxes
-    otherwise: total(y, x) with plain
+    if fits(total with boxes): total(y, x) with boxes
+    else: total(y, x) with plain
 """
 
 

@@ -24,7 +24,7 @@ from tests.compile_and_run import through
 SEEDS = 400
 CHOSEN = (
     "softmax_rows-whole",  # shared memory, a loop
-    "product-tile",  # products, a ring with a swizzle
+    "product-mma_sync",  # products, a ring with a swizzle
     "matmul_shared-cooperative",  # pins
     "conv_nhwc-pixels",
     "v0-ladder",

@@ -168,9 +168,9 @@ def test_an_epilogue_of_the_sample(n: int, leaves: bool) -> None:
     residual, y = random.standard_normal((m, n)).astype(kind), np.zeros((m, n), kind)
     names = ("c", "a", "b", "scale", "bias", "residual", "gain", "row_scale")
     given = dict(zip(names, (y, x, w.T, None, bias, residual, 0.5, None), strict=True))
-    text = (SAMPLES / "matmul.tile").read_text() + "\nschedule stored of product:\n    like tma\n    stage c: tma\n"
+    text = (SAMPLES / "matmul.tile").read_text() + "\nschedule stored of product:\n    like wgmma\n    stage c: tma\n"
     module = dsl.parse(text, device="emulator")
-    named = "stored" if leaves else "tma"
+    named = "stored" if leaves else "wgmma"
     module.product(*given.values(), schedule=named, ACT="relu")
     wanted = np.maximum(x.astype(np.float64) @ w.astype(np.float64).T + bias, 0) + 0.5 * residual
     near(y, wanted)
@@ -212,8 +212,8 @@ def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
     """`fits` asks for the box of what is stored, too."""
     module = dsl.parse(
         PLAIN + "schedule plain of product:\n    TM, TN, TK, warps = 64, 64, 64, 4\n\n"
-        "dispatch multiply(c, a, b):\n    when fits(product with groups): product with groups\n"
-        "    otherwise: product with plain\n",
+        "dispatch multiply(c, a, b):\n    if fits(product with groups): product with groups\n"
+        "    else: product with plain\n",
         device="emulator",
     )
     for n, schedule in ((72, "groups"), (70, "plain")):
@@ -517,7 +517,7 @@ def test_nothing_is_written_behind_heads_in_longer_rows(device: str) -> None:
     o = np.full((1, 1, s, 128), 77, np.float16)
     q, k, v = (random.standard_normal(o.shape).astype(np.float16)[..., :d] for _ in range(3))
     module = dsl.load(SAMPLES / "attention.tile", device=device, arch="sm_90a")
-    module.attend(o[..., :d], q, k, v, 0.125, None, 1, s, None, None, schedule="groups", CAUSAL=True)
+    module.attend(o[..., :d], q, k, v, 0.125, None, 1, s, None, None, schedule="attend_groups", CAUSAL=True)
     scores = np.where(np.tri(s, dtype=bool), (q[0, 0].astype(np.float64) @ k[0, 0].astype(np.float64).T) / 8, -np.inf)
     e = np.exp(scores - scores.max(1, keepdims=True))
     wanted = (e / e.sum(1, keepdims=True)) @ v[0, 0].astype(np.float64)
@@ -529,5 +529,5 @@ def test_heads_leave_by_boxes_where_they_are_whole(d: int, leaves: bool) -> None
     dims = {"batch": 1, "heads": 1, "kv_heads": 1, "s": 70, "t": 70, "d": d}
     strides = dict.fromkeys("oqkv", (8960, 8960, 128, 1))
     module = dsl.load(SAMPLES / "attention.tile", device="emulator", arch="sm_90a")
-    made = module.compile("attend", "groups", **dims, strides=strides, absent={"lse", "starts", "key_starts"})
+    made = module.compile("attend", "attend_groups", **dims, strides=strides, absent={"lse", "starts", "key_starts"})
     assert (".bulk_group [" in made.ptx) == leaves

@@ -201,7 +201,7 @@ def test_convolutions_by_warp_groups(example: list[str], chosen: str, device: st
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     source = (SAMPLES / "int8_conv.tile").read_text()
-    source, count = re.subn(r"when many and .* and fits", "when fits", source)
+    source, count = re.subn(r"if many and .* and fits", "if fits", source)
     assert count == 1
     if "nhwc" in chosen:
         source, count = re.subn("conv_nhwc with taps, tma, pixels", chosen, source)

@@ -94,7 +94,7 @@ def compiled(module: dsl.Module, schedule: str, arrays: tuple[Any, ...], constan
     return module.variant(step.request)
 
 
-LARGE = {"large": ((256, 384), 8), "tile": ((256, 256), 8)}
+LARGE = {"stream_k": ((256, 384), 8), "mma_sync": ((256, 256), 8)}
 """Two tiles of a schedule; warps."""
 TILE = {"TM": 128, "TN": 256, "warps": 8, "SHARES": 1}
 
@@ -111,7 +111,7 @@ def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule
     a, b = operands(m, n, 4 * tk, dtype)
     c = narrow(np.full((m, n), -7.0), DTYPES[RESULT.get(dtype, dtype)])
     left, right = lying(a, a_t), lying(b, b_t)
-    constants = TILE if schedule == "tile" else {}
+    constants = TILE if schedule == "mma_sync" else {}
     kernel = compiled(module, schedule, (c, left, right), constants)
     counters = kernel.run(c, left, right, None, None, None, 1.0, counters=True).counters.totals
     check(c, a, b, dtype)
@@ -120,7 +120,7 @@ def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule
     # Behind each wait, the first one's too; around parts of a result that go through shared memory, more.
     staged = dtype == "f16" and not b_t
     assert staged or counters.barriers == 2 * warps * 5
-    assert counters.mma == 2 * warps * 4 * (192 if schedule == "large" else 128)
+    assert counters.mma == 2 * warps * 4 * (192 if schedule == "stream_k" else 128)
     if dtype == "s8":
         assert "ld.shared" not in kernel.ptx
     if dtype == "s8" or b_t:
@@ -147,7 +147,7 @@ def test_tiles_fill_their_waves(modules):
         for a, b, tile in orders:
             absent = dict.fromkeys(("scale", "bias", "residual", "row_scale"))
             given = {"c": ArrayFacts((extent, extent), "bf16"), "a": a, "b": b, "gain": 1.0, **absent}
-            (step,) = module.product.plan(given, schedule="tma").steps
+            (step,) = module.product.plan(given, schedule="wgmma").steps
             constants = resolve(module.program, step.request).constants
             assert (constants["TM"], constants["TN"]) == tile
 
@@ -162,7 +162,7 @@ def test_columns_that_are_no_power_of_two(modules, device, dtype, columns):
     tk = 128 // DTYPES[dtype].bytes
     a, b = operands(200, 2 * columns + 8, 3 * tk, dtype)
     c = narrow(np.full((200, 2 * columns + 8), -7.0), DTYPES[RESULT.get(dtype, dtype)])
-    kernel = compiled(module, "tma", (c, lying(a, False), lying(b, True)), {"TM": 128, "TN": columns})
+    kernel = compiled(module, "wgmma", (c, lying(a, False), lying(b, True)), {"TM": 128, "TN": columns})
     most = 128 if dtype == "e4m3" else 256
     wanted = {each for each in (min(columns, most), columns - most) if each > 0}
     assert set(map(int, re.findall(r"m64n(\d+)k", kernel.ptx))) == wanted
@@ -179,7 +179,7 @@ def test_sums_of_eight_bit_floats(modules, device, fast):
     module = modules(device)
     a, b = operands(256, 192, 2048 if device == "cuda" else 256, "e4m3")
     c = np.full((256, 192), np.nan, np.float32)
-    module.product(c, a, lying(b, True), None, None, None, 1.0, schedule="tma", FAST=fast)
+    module.product(c, a, lying(b, True), None, None, None, 1.0, schedule="wgmma", FAST=fast)
     x, y = widen(a), widen(b)
     share = np.abs(c - x @ y) / (np.abs(x) @ np.abs(y))
     assert share.max() <= (2.0**-10 if fast else 2.0**-13)
@@ -202,28 +202,28 @@ def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, sh
         check(c, a, b, dtype)
         results.append(c)
     assert np.array_equal(*results)
-    made = compiled(module, "tile", (c, a, right), {}).compiled.variant.function.choices.keyed()
+    made = compiled(module, "mma_sync", (c, a, right), {}).compiled.variant.function.choices.keyed()
     assert int(made["split.p"].taken) >= parts
 
 
 @pytest.mark.parametrize(
     ("extent", "k", "b_t", "arch", "schedules"),
     [
-        (8192, 8192, True, "sm_80", "large"),
-        (6143, 64, True, "sm_80", "tile"),
-        (6144, 64, False, "sm_90", "tma"),
-        (6143, 64, False, "sm_90", "rows tma"),
-        (6143, 64, False, "sm_80", "rows tile"),
-        (8191, 8192, False, "sm_80", "rows large"),
-        (6143, 64, True, "sm_90", "tma"),
-        (6143, 66, True, "sm_90", "rows rows tma"),
-        (1024, 64, True, "sm_90", "tile"),
-        (1024, 1024, True, "sm_90", "tma"),
-        (512, 1024, True, "sm_90", "tma"),
-        (768, 768, True, "sm_90", "tma"),
-        (512, 4096, False, "sm_90", "tma"),
-        (511, 63, True, "sm_90", "tile"),
-        (6144, 0, True, "sm_90", "tile"),
+        (8192, 8192, True, "sm_80", "stream_k"),
+        (6143, 64, True, "sm_80", "mma_sync"),
+        (6144, 64, False, "sm_90", "wgmma"),
+        (6143, 64, False, "sm_90", "rows wgmma"),
+        (6143, 64, False, "sm_80", "rows mma_sync"),
+        (8191, 8192, False, "sm_80", "rows stream_k"),
+        (6143, 64, True, "sm_90", "wgmma"),
+        (6143, 66, True, "sm_90", "rows rows wgmma"),
+        (1024, 64, True, "sm_90", "mma_sync"),
+        (1024, 1024, True, "sm_90", "wgmma"),
+        (512, 1024, True, "sm_90", "wgmma"),
+        (768, 768, True, "sm_90", "wgmma"),
+        (512, 4096, False, "sm_90", "wgmma"),
+        (511, 63, True, "sm_90", "mma_sync"),
+        (6144, 0, True, "sm_90", "mma_sync"),
     ],
 )
 def test_the_dispatch_chooses_by_target_size_and_order(extent, k, b_t, arch, schedules):

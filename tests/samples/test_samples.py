@@ -108,6 +108,13 @@ def test_the_example_with_a_cost_of_its_own(shape: str) -> None:
     check(program, program.examples[0], shape.split(), "emulator")
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("shape", ["s=150 window=40", "s=300 t=300 d=128 window=130", "s=64 t=200 d=72 window=1"])
+def test_a_kernel_of_its_own_takes_the_schedules_of_attention(shape: str, arch: str) -> None:
+    program = loaded(SAMPLES.parent / "docs" / "examples" / "window_attention.tile")
+    check(program, program.examples[0], shape.split(), "emulator", arch=arch)
+
+
 def test_every_sample_says_what_its_code_costs() -> None:
     for path in SAMPLES.glob("*.tile"):
         lines = [line for example in loaded(path).examples for line in example.lines]

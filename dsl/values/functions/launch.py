@@ -70,7 +70,7 @@ def _contiguous(domain: Walk, node: ast.Call) -> Any:
     name = f"contiguous({getattr(node.args[0], 'id', '')}, {domain.expr(node.args[1])})"
     known = domain.scope.find(name)
     if known is None:
-        domain.error("name", node.loc, f"schedules know no '{name}'", "a strided tensor, and one of its axes from 0 on")
+        domain.error("name", node.loc, f"schedules know no '{name}'", "a tensor, and one of its axes from 0 on")
     return known
 
 

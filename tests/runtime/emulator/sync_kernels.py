@@ -122,9 +122,8 @@ kernel second(u: f32[n], t: f32[n], x: f32[n]; BLOCK = 128):
 
 dispatch chain(u, x):
     t = workspace(f32[n])
-    otherwise:
-        first(t, x)
-        second(u, t, x)
+    first(t, x)
+    second(u, t, x)
 """
 
 

@@ -1,4 +1,4 @@
-"""Choices that several dispatches share, branches that a caller names, and schedules that no branch names."""
+"""Conditions of dispatches, schedules that a caller names, and dispatches that call dispatches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.calls.tuned import StepChoice, branch_of
+from dsl.calls.tuned import StepChoice, branch_of, branch_steps
 from dsl.lowering.ir.location import TileError
 
 TEXT = """
@@ -36,30 +36,34 @@ schedule spare of k:
 schedule huge of k:
     N, HUGE = 4, 1 << 17
 
-choice sized(length, most, FLAG):
-    when length > 4096 and fits: huge
-    when FLAG and length >= most: many
-    otherwise: few
-
 dispatch first(y, x):
     option FLAG in true, false
-    match sized(n, 512, FLAG):
-        many: k
-        otherwise: k(y)
+    if n > 4096 and fits(k with huge): k with huge
+    elif FLAG and n >= 512: k with many
+    else: k(y) with few
 
 dispatch second(y):
-    match sized(n, limit(1000), true):
-        few: l
-        huge, many:
-            l(y) with few
-            l
+    twice = n < 1 << 21
+    if twice:
+        l(y) with few
+    if n >= limit(1000):
+        l with many
+    elif not twice:
+        l with few
 
 dispatch named(y, x):
-    when n > 1 << 20 as both:
-        l(y)
+    if n > 1 << 20:
+        l(y) with few
         k(y) with many
-    when n > 1 << 19: k with few
-    otherwise as alone: k(y)
+    elif n > 1 << 19: k with few
+    else: k(y) with few
+
+dispatch renamed(y, x):
+    out, other, twice = y, None, 2 * n
+    if n > 100:
+        other, spare = x, workspace(s32[twice])
+        l(spare)
+    k(out, other) with few
 
 def limit(n):
     return n + 24
@@ -77,14 +81,16 @@ def value(call: str, n: int, schedule: str | None = None, **options: object) -> 
     ("call", "n", "options", "wanted"),
     [
         ("first", 64, {}, 1),
-        ("first", 512, {}, 102),  # this arm passes x
+        ("first", 512, {}, 102),  # this branch passes x
         ("first", 512, {"FLAG": False}, 1),
-        ("first", 8192, {}, 102),  # `fits` is of the branch: 512 KiB of shared memory do not
+        ("first", 8192, {}, 102),  # 512 KiB of shared memory do not fit
         ("second", 512, {}, 1001),
-        ("second", 1024, {}, 1002),  # the arguments are each dispatch's own
+        ("second", 1024, {}, 1002),
+        ("renamed", 64, {}, 1),
+        ("renamed", 128, {}, 101),  # the branch binds another name anew
     ],
 )
-def test_a_choice_is_shared(call, n, options, wanted) -> None:
+def test_conditions_choose_launches(call, n, options, wanted) -> None:
     assert value(call, n, **options) == wanted
 
 
@@ -92,29 +98,38 @@ def test_a_choice_is_shared(call, n, options, wanted) -> None:
     ("call", "schedule", "wanted"),
     [
         ("first", "many", 102),
-        ("named", "both", 2),
-        ("named", "alone", 1),
-        ("named", "few", 101),
+        ("first", "few", 1),
+        ("named", "many", 2),  # the only branch with it, although its condition does not hold
+        ("named", "few", 1),  # the conditions choose among the branches with it
         ("named", "spare", 3),  # no branch names it: the conditions choose among those of its kernel
     ],
 )
-def test_a_caller_names_a_branch_or_any_schedule_of_its_kernels(call, schedule, wanted) -> None:
+def test_a_caller_names_any_schedule_of_its_kernels(call, schedule, wanted) -> None:
     assert value(call, 64, schedule) == wanted
 
 
-def test_what_is_no_branch_and_no_schedule_is_told() -> None:
-    with pytest.raises(TileError, match="'named' has no schedule 'boht'") as told:
-        value("named", 64, "boht")
-    assert told.value.hint == "did you mean 'both'?"
+def test_what_is_no_schedule_is_told() -> None:
+    with pytest.raises(TileError, match="'named' has no schedule 'mayn'") as told:
+        value("named", 64, "mayn")
+    assert told.value.hint == "did you mean 'many'?"
 
 
-def test_steps_are_those_of_a_branch_of_the_choice() -> None:
+def test_branches_are_the_ways_through_the_conditions() -> None:
     program = dsl.parse(TEXT, device="emulator").program
     dispatch = program.dispatches["second"]
-    many = branch_of(dispatch, [StepChoice("l", "few", {}), StepChoice("l", "many", {})], program)
-    assert many is not None and many.name == "many"
-    assert branch_of(dispatch, [StepChoice("l", "few", {})], program).name == "few"  # type: ignore[union-attr]
+    ways = [[(step.kernel, step.schedule) for step in branch_steps(each, program)] for each in dispatch.branches]
+    few, many = ("l", "few"), ("l", "many")
+    assert ways == [[few, many], [few, few], [few], [many], [few]]
+    found = branch_of(dispatch, [StepChoice("l", "few", {}), StepChoice("l", "many", {})], program)
+    assert found is dispatch.branches[0]
+    assert branch_of(dispatch, [StepChoice("l", "few", {})], program) is dispatch.branches[2]
     assert branch_of(dispatch, [StepChoice("k", "few", {})], program) is None
+
+
+def test_a_dispatch_has_a_limited_number_of_branches() -> None:
+    conditions = "".join(f"    if n > {i}: k(y, x) with few\n" for i in range(9))
+    with pytest.raises(TileError, match="the conditions of 'd' make more than 256 branches"):
+        dsl.parse(f"{TEXT}\ndispatch d(y, x):\n{conditions}", device="emulator")
 
 
 # ---- dispatches that call dispatches ----
@@ -135,33 +150,32 @@ schedule few of k:
 schedule many of k:
     N = 2
 
-choice sized(length):
-    when length >= 512: many
-    otherwise: few
-
 dispatch inner(out, x):
     option BIG in false, true
     require n < 4096
     limit = 100
     w = workspace(s32[limit])
-    when BIG: k(out, x, w) with many
-    when given(x) and n > limit as there: k(out, x, w)
-    match sized(n):
-        many: k(out) with N = limit
-        otherwise: k(out, x)
+    if BIG: k(out, x, w) with many
+    elif given(x) and n > limit: k(out, x, w) with few
+    elif n >= 512: k(out) with many, N = limit
+    else: k(out, x) with few
 
 dispatch outer(y, x, z):
     option FLAG in false, true
     limit = 700
-    when FLAG as flagged: inner(y, z) with BIG = FLAG, LOG = 1
-    when n > limit: inner(y, None) with LOG = 3
-    otherwise: inner(y, x=x) with LOG = 2
+    if FLAG: inner(y, z) with BIG = FLAG, LOG = 1
+    elif n > limit: inner(y, None) with LOG = 3
+    else: inner(y, x=x) with LOG = 2
 
-dispatch again(y, z):
-    otherwise: outer(y, None, z) with FLAG = true
+dispatch again(y, z): outer(y, None, z) with FLAG = true
 
-dispatch same(out, x):
-    otherwise: inner
+dispatch same(out, x): inner
+
+dispatch twice(y, x):
+    t = workspace(s32[n])
+    inner(t, x)
+    if n > 100: inner(y, t) with LOG = 4
+    else: inner(y, None) with LOG = n // 64
 """
 
 
@@ -169,13 +183,14 @@ dispatch same(out, x):
     ("call", "n", "options", "wanted"),
     [
         ("outer", 64, {}, 121),  # few
-        ("outer", 128, {}, 1121),  # there
+        ("outer", 128, {}, 1121),
         ("outer", 1024, {}, 130),  # an absent x, and the inner limit
         ("outer", 64, {"FLAG": True}, 1112),
         ("outer", 64, {"schedule": "many"}, 1112),  # the first branch with it
-        ("outer", 64, {"schedule": "there"}, 1111),  # the first branch of this name
         ("again", 64, {}, 1112),
         ("same", 64, {}, 101),
+        ("twice", 64, {}, 11),
+        ("twice", 128, {}, 1141),  # calls and launches follow each other
     ],
 )
 def test_a_dispatch_calls_a_dispatch(call: str, n: int, options: dict, wanted: int) -> None:

@@ -56,7 +56,9 @@ class Called:
         """Finds the kernels that the branches launch, and the arguments that each launch passes on."""
         self.node = dispatch
         self.params = dispatch.params
-        launches = [launch for launch in dispatch.launches if launch.name in self.program.kernels]
+        # The shortest branch first: longer ones copy operands ahead, by kernels whose dims have other meanings.
+        branches = sorted(dispatch.branches, key=lambda branch: len(branch.launches))
+        launches = [each for branch in branches for each in branch.launches if each.name in self.program.kernels]
         self.launched = list(dict.fromkeys(launch.name for launch in launches))
         for launch in launches:
             self._pass_on(launch)

@@ -82,7 +82,7 @@ def test_divisors_that_change_code_make_variants(counted: dict[str, int]) -> Non
         run(module, cols)
     assert counted["llvm"] == 3
     widths = {cols: module.compile("row", cols=cols).ptx.count("ld.global.v4") for cols in (497, 496, 500, 504)}
-    assert widths[497] == 0 and widths[500] == widths[496] == widths[504] == 1
+    assert widths[497] == 4 and widths[500] == widths[496] == widths[504] == 1  # odd rows: two blocks, and a shift
 
 
 @pytest.mark.parametrize("cols", [1000, 40_000])
@@ -155,7 +155,7 @@ def test_a_call_binds_once(counted_calls: dict[str, int]) -> None:
     resolved as a whole, lowered and launched."""
     module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
     module.softmax(np.zeros((2, 1000), np.float16))
-    once = {"lower": 1, "resolve_schedule": 1, "schedule_points": 4, "bind": 1, "describe": 1}
+    once = {"lower": 1, "resolve_schedule": 1, "schedule_points": 5, "bind": 1, "describe": 1}
     assert counted_calls == once
     module.softmax(np.zeros((2, 1000), np.float16))
     assert counted_calls == {**once, "describe": 2}
@@ -165,7 +165,7 @@ def test_each_candidate_is_bound_and_lowered_once(counted_calls: dict[str, int])
     """The costs of all four schedules are evaluated. The cheapest is resolved as a whole, lowered and launched."""
     module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
     module.softmax.plan_for({"y": None, "x": np.zeros((1, 20_000), np.float32)}, {})
-    once = {"lower": 1, "resolve_schedule": 1, "schedule_points": 4, "bind": 1, "describe": 1}
+    once = {"lower": 1, "resolve_schedule": 1, "schedule_points": 5, "bind": 1, "describe": 1}
     assert counted_calls == once
     module.softmax.plan_for({"y": None, "x": np.zeros((1, 70_000), np.float32)}, {})
     assert counted_calls == {name: 2 * count for name, count in once.items()}

@@ -314,6 +314,7 @@ FAULTS = [
     Fault("precompute", "rows", swapped("div"), "out", lane=False),
     Fault("subtile", "product", swapped("dot"), "acc", lane=False),
     Fault("cluster_tiles", "rows", swapped("sub", 0), "e", lane=False),
+    Fault("pieces", "rows", swapped("div"), "out", lane=False),
     Fault("align", "rows", swapped("sub", 0), "e", lane=False),
     Fault("loop", "rows", swapped("sub", 0), "e", lane=False),
     Fault("turned", "product", swapped("dot"), "acc", lane=False),

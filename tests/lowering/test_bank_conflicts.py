@@ -220,7 +220,7 @@ def check(case: Case, monkeypatch: pytest.MonkeyPatch) -> int:
         launch(kernel, arguments(function, dict(case.dims)), grid=(1, 1, 1), collect=True)
     assert found and found.keys() <= said.keys(), case
     unknown = {(case.kernel, op.operands[0].name) for op, beyond in bank_conflicts(function) if beyond is None}
-    assert unknown <= UNKNOWN, case
+    assert unknown <= UNKNOWN or (case.schedule or "").endswith("piece"), case  # a piece ends where its last row does
     compared = 0
     for key, (passes, phases) in found.items():
         known = [beyond + 1 for beyond in said[key] if beyond is not None]

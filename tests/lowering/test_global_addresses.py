@@ -116,7 +116,7 @@ def test_a_text_has_one_machine_code() -> None:
         "import dsl, hashlib\n"
         "m = dsl.load('samples/matmul.tile', device='emulator')\n"
         "absent = {'scale', 'bias', 'residual'}\n"
-        "ptx = m.compile('product', 'tile', absent=absent, T='f16', m=1000, n=1000, k=1000).ptx\n"
+        "ptx = m.compile('product', 'mma_sync', absent=absent, T='f16', m=1000, n=1000, k=1000).ptx\n"
         "print(hashlib.sha256(ptx.encode()).hexdigest())\n"
     )
     said = set()

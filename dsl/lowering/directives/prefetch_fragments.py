@@ -37,9 +37,10 @@ COPY_BYTES = 16
 STEP_BYTES = 32
 """The number of bytes along k of one MMA instruction, for most types."""
 WAYS = ("whole", "early", "late")
-MOST_SUMS = 128
-"""`early` is the default up to this number of accumulators per thread. The fragments of two steps then still fit into
-the thread's 255 registers."""
+MOST_HELD = 136
+"""`early` is the default up to this number of accumulators and copies of an iteration per thread. The fragments of two
+steps, and the copies' addresses, then still fit into the thread's 255 registers. With 128 accumulators, 16 copies spill
+(128 x 128 x 128 bytes, four warps), and 6 do not (256 x 128 x 64 bytes, eight warps)."""
 Piece = tuple[Value, int]
 """An operand of an MMA, and the number of its axis along k."""
 
@@ -69,7 +70,7 @@ def prefetch_fragments(function: Function) -> None:
             "prefetch_fragments",
             name,
             {each: each for each in (WAYS if iteration.wrong is None else WAYS[:1])},
-            word or _rule(function, loops[-1]),
+            word or _rule(function, iteration),
             loc=loops[-1].loc,
             because="an iteration has only MMAs of staged operands",
             pinned=line if word else None,
@@ -82,14 +83,15 @@ def prefetch_fragments(function: Function) -> None:
             _refuse(function, name)
 
 
-def _rule(function: Function, loop: Op) -> str:
-    products = [op for op in walk(loop.regions[0]) if op.spec.product]
-    if any(map(is_wgmma, products)):
+def _rule(function: Function, iteration: _Iteration) -> str:
+    if any(op.spec.product and is_wgmma(op) for op in walk(iteration.body)):
         return "whole"  # warpgroups read operands in shared memory: there are no fragments
     # With `early`, a warp with a tile of 64 × 64 needs the registers of two steps. Four subtiles of 32 × 32 need half
     # of them. f16 at 4096 (256×128×32, H200) takes 286 µs with subtiles, 304 with one tile, and 295 with whole
     # iterations.
-    return "late" if sums_of_thread(function, loop) > MOST_SUMS else "early"
+    bytes = sum(prod(value.shape) * value.dtype.bits // 8 for value, _ in iteration.pieces)
+    held = sums_of_thread(function, iteration.inner) + bytes // COPY_BYTES // function.threads
+    return "late" if held > MOST_HELD else "early"
 
 
 def sums_of_thread(function: Function, loop: Op) -> int:

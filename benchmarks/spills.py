@@ -209,7 +209,7 @@ def main() -> None:
         all_spill += len(lines)
         out.print(f"{family}: {len(lines)} of {kernels} kernels spill")
         for line in lines:
-            out.print(line)
+            out.print(line, soft_wrap=True)
     if all_spill:
         raise SystemExit(1)
 

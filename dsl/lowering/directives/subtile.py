@@ -74,9 +74,7 @@ def subtile(function: Function) -> None:
         options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
         usual, line, place = ", ".join(map(str, rule)), f"subtile {name}: {{option}}", loc or function.loc
         way = function.choices.choose("subtile", name, options, usual, loc=place, because=why, pinned=loc, line=line)
-        # The second cut finds the parts of the first one. Parts that are stored to the same rows follow each other, so
-        # that no register holds the addresses of odd rows meanwhile: else 160 x 256 spills 280 bytes.
-        for axis, part in sorted(enumerate(way), reverse=_is_turned(value)):
+        for axis, part in enumerate(way):  # the cut along axis 1 finds the parts of the cut along axis 0
             while wide := [v for v in _named(function, name) if v.shape[axis] > part]:
                 _Cut(function, name, axis, part, loc).run(wide[0])
 
@@ -106,13 +104,6 @@ def _joins_wgmma(total: Value) -> bool:
     joined = loop.regions[0].ops[-1].operands[loop.results.index(total)].op
     makers = joined.operands if joined is not None and joined.spec.elementwise else []
     return any(value.op is not None and is_wgmma(value.op) for value in makers)
-
-
-def _is_turned(total: Value) -> bool:
-    """Whether a loop computes the transpose of this accumulator's tile, by wgmma."""
-    loop = total.op
-    ops = loop.regions[0].ops if loop is not None and loop.spec.control.counters else ()
-    return any(op.attrs.get("turned") and op.result.name == total.name for op in ops)
 
 
 def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...], str]:

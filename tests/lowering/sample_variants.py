@@ -89,6 +89,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("of_queries", "groups"): [heads(1024, 1024, 64), heads(4096, 4096, 128)],
     ("of_keys", "groups"): [heads(1024, 1024, 64), heads(4096, 4096, 128)],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
+    ("of_queries", "long"): [heads(77, 300, 256)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
     ("conv", "blocks"): [
         *(images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5), images(512, 7, 512, 3)),

@@ -98,6 +98,18 @@ def test_late_reads_a_fragment_where_its_registers_are_free() -> None:
     assert order == (["dot"] + ["ldmatrix"] * 2) * 3 + ["dot", "wait", "ldmatrix", "ldmatrix"]
 
 
+@pytest.mark.parametrize(("m", "type", "way"), [(256, "f16", "early"), (264, "f16", "late"), (264, "f32", "early")])
+def test_masks_of_copies_need_the_registers_of_fragments(m: int, type: str, way: str) -> None:
+    """128 accumulators and 16 copies a thread: with masks, `early` spills in f16."""
+    array, total, out = SUMS[type]
+    columns = 512 // np.dtype(array).itemsize
+    text = PRODUCT.replace("TM = 32, TN = 32, TK = 64", f"TM = 128, TN = 128, TK = {columns // 4}")
+    args = {"a": np.zeros((m, columns), array), "b": np.zeros((m, columns), array), "c": np.zeros((m, m), out)}
+    text = text.replace("warps = 2\n    {lines}", "warps = 4")
+    kernel = compile_kernel(text, args, arch="sm_80", types={"T": type, "S": total})
+    assert kernel.variant.function.choices.keyed()["prefetch_fragments.p"].taken == way
+
+
 def test_copies_are_spread_over_the_products() -> None:
     """A tile of 32 x 64 halves is 4 KiB: four copies of 16 bytes a thread, between the products."""
     kernel, _ = product(WAYS["early"], "f16", 64, 64, 512)

@@ -22,6 +22,7 @@ from math import prod
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.part_maker import PartMaker
+from dsl.lowering.directives.places import scalar_of
 from dsl.lowering.directives.slices import impure, located, made_anew, slice_of
 from dsl.lowering.directives.staged import copy as make_copy
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, walk
@@ -40,6 +41,10 @@ WAYS = ("whole", "early", "late")
 MOST_SUMS = 128
 """`early` is the default up to this number of accumulators per thread. The fragments of two steps then still fit into
 the thread's 255 registers."""
+MOST_HELD = 136
+"""`early` is the default up to this number of accumulators and copies of an iteration per thread, if the copies have
+masks. With 128 accumulators, 16 copies spill up to 40 bytes (128 x 128 x 128 bytes, four warps), and 6 do not (256 x
+128 x 64 bytes, eight warps)."""
 Piece = tuple[Value, int]
 """An operand of an MMA, and the number of its axis along k."""
 
@@ -69,7 +74,7 @@ def prefetch_fragments(function: Function) -> None:
             "prefetch_fragments",
             name,
             {each: each for each in (WAYS if iteration.wrong is None else WAYS[:1])},
-            word or _rule(function, loops[-1]),
+            word or _rule(function, iteration),
             loc=loops[-1].loc,
             because="an iteration has only MMAs of staged operands",
             pinned=line if word else None,
@@ -82,14 +87,16 @@ def prefetch_fragments(function: Function) -> None:
             _refuse(function, name)
 
 
-def _rule(function: Function, loop: Op) -> str:
-    products = [op for op in walk(loop.regions[0]) if op.spec.product]
-    if any(map(is_wgmma, products)):
+def _rule(function: Function, iteration: _Iteration) -> str:
+    if any(op.spec.product and is_wgmma(op) for op in walk(iteration.body)):
         return "whole"  # warpgroups read operands in shared memory: there are no fragments
     # With `early`, a warp with a tile of 64 × 64 needs the registers of two steps. Four subtiles of 32 × 32 need half
     # of them. f16 at 4096 (256×128×32, H200) takes 286 µs with subtiles, 304 with one tile, and 295 with whole
     # iterations.
-    return "late" if sums_of_thread(function, loop) > MOST_SUMS else "early"
+    sums = sums_of_thread(function, iteration.inner)
+    if iteration.is_masked and sums + iteration.copies_of_thread > MOST_HELD:
+        return "late"
+    return "late" if sums > MOST_SUMS else "early"
 
 
 def sums_of_thread(function: Function, loop: Op) -> int:
@@ -161,6 +168,19 @@ class _Iteration:
     def steps(self) -> int:
         value, axis = self.pieces[0]
         return value.shape[axis] // self.step
+
+    @property
+    def copies_of_thread(self) -> int:
+        """The number of copies of 16 bytes that a thread makes in an iteration."""
+        bits = sum(prod(value.shape) * value.dtype.bits for value, _ in self.pieces)
+        return bits // 8 // COPY_BYTES // self.function.threads
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether copies leave out single elements, whose flags registers hold. Operands of 32 bits do not count: their
+        loops are not unrolled, and `late` takes 1.00 to 1.05 times as long (H200, six products)."""
+        masks = [mask for copy in self.copies if (mask := operand(copy, "mask")) is not None]
+        return self.pieces[0][0].dtype.bits < 32 and any(scalar_of(mask) is None for mask in masks)
 
     def operands_of(self, op: Op) -> list[Piece]:
         """Returns the two operands of an MMA, each with its axis along k."""
@@ -331,7 +351,7 @@ class _Stepping:
         for op in iteration.products:
             sums[op.result].stands_for(op.result)
         hand_on(iteration.loops, following)
-        iteration.inner.attrs = iteration.inner.attrs | {"stepped": True}
+        iteration.inner.attrs = iteration.inner.attrs | {"stepped": "early" if self.early else "late"}
         at = iteration.block.ops.index(iteration.loops[0])
         iteration.block.ops[at:at] = [*self.ahead.outermost.ops, *before.ops]
 

@@ -392,7 +392,8 @@ def _registers(function: Function, target: Target) -> tuple[int, int] | None:
     left = (at_start * function.launched - LEAST_REGISTERS * WARPS * WARP) // function.threads // 8 * 8
     most = min(left, MOST_OF_ROLE)
     if target.arch.endswith("a") and function.warps % WARPS == 0 and most > at_start >= LEAST_REGISTERS:
-        rule = f"{LEAST_REGISTERS}, {most}"
-        ways[rule] = LEAST_REGISTERS, most
+        kept = (at_start * function.launched - most * function.threads) // (WARPS * WARP) // 8 * 8
+        rule = f"{kept}, {most}"
+        ways[rule] = kept, most
     because = f"{at_start} a thread at the start; producer warps need few"
     return function.choices.choose("registers", "roles", ways, rule, because=because)

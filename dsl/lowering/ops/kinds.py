@@ -126,7 +126,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     **each_is(
         FLAG,
         "ahead anew begins besides commutes exact few from_zero goes_on matrix one_thread own resident "
-        "reverse saturate staged stepped tiles trans turned",
+        "reverse saturate staged tiles trans turned",
     ),
     **each_is(TEXT, "form format kind message modifier name no_box text"),
     **each_is(TYPE, "dtype to"),
@@ -146,6 +146,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "types": (_each(lambda each: isinstance(each, DType | TileType), (list, tuple)), "types in brackets"),
     "rounding": words_or_none("rn", "rz", "rm", "rp"),
     "instruction": (_or_none(lambda value: isinstance(value, Mma)), 'none, or an instruction: mma("…")'),
+    "stepped": words("early", "late"),
     "mode": words("xor", "up", "down", "idx", "any", "all", "ballot"),
     "width": (_or_none(lambda value: _is_whole(value, 1)), "none, or a whole number from 1 on"),
     "distance": (_or_none(lambda value: _is_whole(value)), "none, or a whole number from 0 on"),

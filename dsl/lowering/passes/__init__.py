@@ -46,6 +46,7 @@ from dsl.lowering.passes import (
     lower_matrix_accesses,
     marks,
     narrow_scalars,
+    occupancy,
     overlap,
     peel_loops,
     place_shared,
@@ -182,6 +183,7 @@ PASSES = (
     Pass("place_waits", place_waits.place_waits, may_go=False),
     # After all barriers: they decide which tiles may share bytes.
     Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),
+    Pass("occupancy", occupancy.occupancy, reads=("blocks_per_sm", "maxnreg")),
     Pass("check_pingpong", on_function(pingpong.check_pingpong), may_go=False),
     # After every pass that moves accesses: an access that moves over the wait would race with the previous launch.
     Pass("overlap", on_function(overlap.overlap), may_go=False),

@@ -1,0 +1,27 @@
+"""`occupancy`: ptxas is told how many blocks shared memory has room for, where a thread then has enough registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compile_and_run import compile_kernel
+from tests.lowering.test_prefetch_fragments import PRODUCT
+
+
+@pytest.mark.parametrize(
+    ("tile", "lines", "columns", "blocks"),
+    [
+        (64, "warps = 4", 512, 3),  # 48 KB a block, of 164
+        (64, "warps = 4\n    blocks_per_sm 2", 512, 2),  # the schedule's own number
+        (64, "warps = 4\n    maxnreg 96", 512, 0),  # the schedule's own registers
+        (64, "warps = 4", 511, 0),  # loads by elements
+        (128, "warps = 4", 512, 0),  # 255 registers are fewer than four for each of 128 accumulators
+    ],
+)
+def test_ptxas_is_told_the_blocks_of_products(tile: int, lines: str, columns: int, blocks: int) -> None:
+    text = PRODUCT.replace("TM = 32, TN = 32", f"TM = {tile}, TN = {tile}").replace("warps = 2\n    {lines}", lines)
+    args = {"a": np.zeros((256, columns), np.float16), "b": np.zeros((256, columns), np.float16)}
+    args["c"] = np.zeros((256, 256), np.float32)
+    ptx = compile_kernel(text, args, arch="sm_80", types={"T": "f16", "S": "f32"}).ptx
+    assert (f".minnctapersm {blocks}" in ptx) if blocks else (".minnctapersm" not in ptx)

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -32,7 +33,8 @@ from harness.intervals import geometric_mean
 from random_shapes import FAMILIES, LAUNCH, Case, parser
 
 from dsl.calls.plan import BoundPlan, Plan
-from dsl.calls.tuned import StepChoice
+from dsl.calls.planner import Planner
+from dsl.calls.tuned import StepChoice, branch_steps
 from dsl.command.calibrate import show_scores
 from dsl.lab.compiling import Compiler
 from dsl.lab.costs import LoggedCosts
@@ -59,10 +61,14 @@ class Compared(NamedTuple):
     peer: float
 
 
+def planner_of(case: Case) -> Planner:
+    given, rest = case.function.order(case.arguments, dict(case.call.constants))
+    return case.function.planner(case.function.facts(given), **rest)
+
+
 def planned(case: Case, chosen: Sequence[StepChoice] | None = None) -> Plan:
     """The plan of a case's call, or the plan with these launches."""
-    given, rest = case.function.order(case.arguments, dict(case.call.constants))
-    planner = case.function.planner(case.function.facts(given), **rest)
+    planner = planner_of(case)
     planner.chosen = chosen
     return planner.plan()
 
@@ -70,10 +76,13 @@ def planned(case: Case, chosen: Sequence[StepChoice] | None = None) -> Plan:
 def points(case: Case, most: int, within: float, least: float, source: random.Random) -> list[Point]:
     """The points of a call's last launch that are measured: the cheapest ones, and a draw from the others. There are
     none if the cheapest one costs less than `least` microseconds."""
-    *before, last = [StepChoice(step.request.kernel, step.request.schedule, {}) for step in planned(case).steps]
+    planner = planner_of(case)
+    planner.plan()
+    assert planner.branch is not None  # all calls that are measured have a dispatch
+    *before, last = branch_steps(planner.branch, case.file.program)
 
     def chosen(schedule: str, values: dict[str, Any]) -> Point:
-        steps = [*before, StepChoice(last.kernel, schedule, values)]
+        steps = [*before, replace(last, schedule=schedule, constants=values)]
         return Point(steps, planned(case, steps))
 
     listed: list[tuple[float, str, dict[str, Any]]] = []

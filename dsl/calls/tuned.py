@@ -296,13 +296,15 @@ def branch_steps(branch: ast.Branch, program: Program) -> tuple[StepChoice, ...]
     for launch in branch.launches:
         named = [item.name for item in launch.items if item.value is None]
         schedule = named[0] if named else next(iter(program.schedules_of(launch.name)), None)
-        fixed = [f"{item.name}={_span(item.value.loc)}" for item in launch.items if item.value is not None]
+        fixed = [_as_written(item) for item in launch.items if item.value is not None]
         out.append(StepChoice(launch.name, schedule, {}, tuple(fixed)))
     return tuple(out)
 
 
-def _span(loc: Loc) -> str:
-    return loc.source.text[loc.start : loc.end]
+def _as_written(item: ast.WithItem) -> str:
+    """`NAME=value` without blanks around the `=`. If the dispatch has bound a name, the value is still this name."""
+    value = item.loc.source.text[item.loc.start : item.loc.end].split("=", 1)[1]
+    return f"{item.name}={value.strip()}"
 
 
 def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:

@@ -433,7 +433,8 @@ class _Builder(Transformer):
 
     # dispatch and example
     def with_item(self, c: list) -> ast.WithItem:
-        return ast.WithItem(self._at(c[0]), str(c[0]), c[1])
+        name, value = c
+        return ast.WithItem(self._at(name) if value is None else self._at(name).to(value.loc), str(name), value)
 
     def launch(self, c: list) -> ast.Launch:
         name, args, *items = c

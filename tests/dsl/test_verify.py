@@ -361,6 +361,7 @@ FAULTS = [
     Fault("insert_barriers", "product", dropped("barrier", 0), "acc"),
     Fault("insert_barriers", "groups", dropped("barrier", 0), "acc"),
     Fault("place_waits", "groups", not_waited, "acc"),
+    Fault("occupancy", "rows", swapped("div"), "out"),
     Fault("place_shared", "product", moved("sb"), "acc"),
     Fault("check_pingpong", "product", moved("sb"), "acc"),
     Fault("overlap", "product", moved("sb"), "acc"),

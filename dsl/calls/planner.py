@@ -266,7 +266,7 @@ class Planner:
         if self.schedule not in known:
             hint = closest(self.schedule, known) or f"known: {', '.join(known) or 'none'}"
             if self.schedule in self.program.parts:
-                hint = f"'{self.schedule}' belongs to no kernel: a schedule that is like it does"
+                hint = f"'{self.schedule}' is a part: name it at a launch, after 'with'"
             raise TileError("name", None, f"'{self.name}' has no schedule '{self.schedule}'", hint)
 
     # ---- tuned data ----

@@ -332,8 +332,10 @@ class Names(Numbers):
             if len(names) == MAX_CHAIN:
                 raise TileError("limit", at, f"definitions read one another more than {MAX_CHAIN} deep")
             definition = self.definitions[name]
-            value = self.of_set(definition) if definition.is_tuned else self.evaluated(definition)
-            self.asked[name] = self.given.get(name, value)
+            if definition.is_tuned:
+                self.asked[name] = self.given.get(name, self.of_set(definition))
+            else:  # a replaced definition may read names that the kernel does not have
+                self.asked[name] = self.given[name] if name in self.given else self.evaluated(definition)
         return self.asked[name]
 
     def of_set(self, definition: Definition) -> Any:

@@ -72,9 +72,9 @@ class Program:
         """Returns the schedule `name` of a kernel. Raises TileError at `loc` if the kernel has no such schedule."""
         known = self.schedules_of(kernel)
         if name not in known:
-            hint = closest(name, known) or (f"known: {', '.join(known)}" if known else None)
+            hint = closest(name, [*known, *self.parts]) or (f"known: {', '.join(known)}" if known else None)
             if name in self.parts:
-                hint = f"the schedule '{name}' belongs to no kernel: schedule {name} of {kernel}"
+                hint = f"'{name}' is a part: name it at a launch of '{kernel}', as in: {kernel} with {name}"
             raise TileError("name", loc, f"kernel '{kernel}' has no schedule '{name}'", hint)
         return known[name]
 

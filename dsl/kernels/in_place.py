@@ -6,8 +6,9 @@ must use the same indices. Along each axis of the grid, blocks must index disjoi
 loop. Under these conditions, each element belongs to one block and is written once.
 
 The IR shows the order: every load comes before every store. The order must also hold between threads. Either the load
-and the store use the same offsets and masks in the same threads, or a block barrier separates them. Sharing is refused
-for kernels with asynchronous copies, TMA boxes or atomics on these tensors. It is also refused if blocks share work.
+and the store use the same offsets and masks in the same threads, or a block barrier separates them. An asynchronous
+copy has read its elements where all copies are waited for; a barrier must follow. Sharing is refused for kernels with
+TMA boxes or atomics on these tensors. It is also refused if blocks share work.
 """
 
 from __future__ import annotations
@@ -200,13 +201,16 @@ class AccessOrder:
     def reads_first(self, y: Parameter, x: Parameter) -> bool:
         assert y.value is not None and x.value is not None
         touches = [*self.touches.get(y.value, ()), *self.touches.get(x.value, ())]
-        if {y.name, x.name} & self.mapped or any(op.spec.access.kind not in PLAIN for op in touches):
+        if {y.name, x.name} & self.mapped or any(not _is_plain(op) for op in touches):
             return False
-        loads, stores = ([op for op in touches if op.spec.access.kind == way] for way in PLAIN)
+        stores = [op for op in touches if op.spec.access.kind == "write"]
+        loads = [op for op in touches if op not in stores]
         return bool(stores) and all(self.is_before(load, store) for load in loads for store in stores)
 
     def is_before(self, load: Op, store: Op) -> bool:
-        """Whether a load reads its elements before a store of any thread writes them."""
+        """Whether a load or a copy reads its elements before a store of any thread writes them."""
+        if load.spec.in_flight:
+            return self.is_apart(load, store)
         return self.is_of_one_thread(load, store) or self.is_apart(load, store)
 
     def is_of_one_thread(self, load: Op, store: Op) -> bool:
@@ -240,17 +244,25 @@ class AccessOrder:
             yield op
 
     def is_apart(self, load: Op, store: Op) -> bool:
-        """Whether a block barrier is between the load and the store in the kernel's body. All threads pass a barrier in
-        the kernel's body exactly once."""
+        """Whether a block barrier is between the load and the store in the kernel's body, and behind the wait for a
+        copy. All threads pass a barrier in the kernel's body exactly once."""
         first, second = self.at_top(load), self.at_top(store)
         ops = self.body.ops
         between = ops[ops.index(first) + 1 : ops.index(second)] if ops.index(first) < ops.index(second) else []
+        if load.spec.in_flight:
+            waits = [op.spec.orders == "end" and op.attrs["groups"] == 0 for op in between]
+            between = between[waits.index(True) :] if True in waits else []
         return any(op.spec.orders == "threads" and op.attrs["scope"] == "block" for op in between)
 
     def at_top(self, op: Op) -> Op:
         """Returns the operation in the kernel's outermost block that is `op` or contains `op`."""
         *_, top = self.with_around(op)
         return top
+
+
+def _is_plain(op: Op) -> bool:
+    """Whether an operation is a load, a store, or an asynchronous copy of elements."""
+    return op.spec.access.kind in PLAIN or (op.spec.in_flight and "box" not in op.attrs)
 
 
 def named(op: Op) -> dict[str, Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ import pytest
 import dsl
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceAssertError
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
 from tests.compile_and_run import Kernel, compile_kernel, launch
 from tests.lowering.test_align import arguments, check, run, text_of
 
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 LINES = "loop v, 1: static 128\n    stage v: shared\n    ROWS = 8"
 BODIES = ("softmax", "several", "weights", "columns", "least", "numbers", "no reduction", "twice")
 
@@ -178,3 +181,83 @@ def test_what_is_no_piece_is_refused(name: str) -> None:
         )
     error = caught.value
     assert error.code == "schedule" and message in error.message and error.loc is not None and error.hint
+
+
+ROWS_OF = """
+kernel k(y: f32[rows, {cols}], x: f32[rows, {cols}], z: f32[rows, {cols}]; ROWS = 8, COLS = 64):
+    grid cdiv(rows, ROWS)
+    r = block(0) * ROWS
+    v = x[r : r + ROWS, 0 : COLS]
+    {body}
+
+schedule s of k:
+    loop {name}, 1: static 32
+    stage {staged}: shared
+"""
+STORE = "y[r : r + ROWS, 0 : COLS] = "
+
+
+def rows_of(body: str, staged: str, columns: int, cols: str = "cols", name: str = "v") -> dict[str, np.ndarray]:
+    """Runs a kernel with 8 rows of small whole numbers in `x`, ones in `z`, and 77 in `y`."""
+    lines = "\n    ".join(body.splitlines())
+    x = np.random.default_rng(columns).integers(-5, 6, (8, columns)).astype(np.float32)
+    args = {"y": np.full_like(x, 77), "x": x, "z": np.ones_like(x)}
+    dsl.parse(ROWS_OF.format(body=lines, staged=staged, cols=cols, name=name), device="emulator").k(*args.values())
+    return args
+
+
+@pytest.mark.parametrize(
+    ("body", "staged"),
+    [
+        (f"d = v - sum(v, axis=1, keepdims=true)\nx[r : r + ROWS, 0 : COLS] = d\n{STORE}d + v", "d"),
+        (f"w = z[r : r + ROWS, 0 : COLS]\nd = v - sum(v, axis=1, keepdims=true)\nz[r : r + ROWS, 0 : COLS] = d\n"
+         f"{STORE}d + w", "d"),
+        (f"x[r, 0] = 70.0\nd = v * 2.0\n{STORE}d - max(d, axis=1, keepdims=true)", "d"),
+    ],
+)  # fmt: skip
+def test_what_is_loaded_again_is_not_written(body: str, staged: str) -> None:
+    """The stored value is computed again in the order of the piece, from other loads."""
+    with pytest.raises(TileError, match="loaded again in the order of the piece is written"):
+        rows_of(body, staged, 43, name="d" if "x[r, 0]" in body else "v")
+
+
+def test_rows_that_are_longer_than_the_tile() -> None:
+    with pytest.raises(DeviceAssertError):
+        rows_of(f"{STORE}v - max(v, axis=1, keepdims=true)", "v", 100)
+    with pytest.raises(TileError, match="not all of its accesses end where rows end"):
+        rows_of(f"{STORE}v - max(v, axis=1, keepdims=true)", "v", 100, cols="100")
+
+
+def test_rows_without_a_mask() -> None:
+    """The tile has all columns of the rows: no number stands past their end."""
+    args = rows_of(f"{STORE}v - max(v, axis=1, keepdims=true)", "v", 64, cols="64")
+    assert np.array_equal(args["y"], args["x"] - args["x"].max(axis=1, keepdims=True))
+
+
+def test_a_scalar_of_the_block_in_a_named_value() -> None:
+    args = rows_of(f"e = z[0, 0]\nd = v * e\n{STORE}d - max(d, axis=1, keepdims=true)", "d", 43, name="d")
+    assert np.array_equal(args["y"], args["x"] - args["x"].max(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("between", ["for q in range(3):\n    t = t + m", "if rows > 3:\n    t = t + 3.0 * m"])
+def test_a_loop_or_a_branch_between_loads_reads_what_is_reduced(between: str) -> None:
+    body = (
+        f"m = max(v, axis=1)\nt = zeros(f32[ROWS])\n{between}\nw = z[r : r + ROWS, 0 : COLS]\n{STORE}v * w - t[:, None]"
+    )
+    args = rows_of(body, "v, w", 43)
+    assert np.array_equal(args["y"], args["x"] - 3 * args["x"].max(axis=1, keepdims=True))
+
+
+def test_a_name_of_different_rows_is_refused() -> None:
+    body = f"{STORE}v - max(v, axis=1, keepdims=true)\nv = z[r : r + ROWS, 0 : COLS]\nz[r : r + ROWS, 0 : COLS] = v"
+    with pytest.raises(TileError, match="tiles of different rows"):
+        rows_of(body, "v", 43)
+
+
+def test_rows_in_place() -> None:
+    """All copies have arrived, at a barrier, before anything is stored."""
+    x = np.random.default_rng(0).standard_normal((40, 23)).astype(np.float16)
+    wanted = np.exp(x.astype(np.float64))
+    module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
+    module.softmax(x, x)
+    assert np.allclose(x, wanted / wanted.sum(axis=1, keepdims=True), atol=1e-3)

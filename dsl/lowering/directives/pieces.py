@@ -26,13 +26,13 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.kept import narrowest
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.rows import accesses, flags_of
-from dsl.lowering.directives.slices import located, slice_of, without
+from dsl.lowering.directives.slices import located, reads, slice_of, without
 from dsl.lowering.directives.stage import WAYS, choose_stage, unstage
 from dsl.lowering.directives.staged import copy, shared_tile, taken_names
 from dsl.lowering.directives.subjects import named_tiles
 from dsl.lowering.directives.wide import WideRegion, WideSubject, name_of, slices, tiles_of, wide_region
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, replace_uses, uses
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, replace_uses, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
@@ -67,6 +67,8 @@ def pieces(function: Function, target: Target) -> None:
         region = wide_region(function, tiles[-1], about)
         if not _is_static(function, region):
             continue
+        if any(tile not in region.axes for tile in tiles):
+            raise about.refused("the name stands for tiles of different rows", "a name of its own for each")
         mine = {each for each in words if each in region.names and words[each] == "shared"}
         done |= mine
         staged = [_value(function, region, each) for each in mine if _is_chosen(function, each)]
@@ -289,9 +291,14 @@ class _Pieces:
         self.allocated, self.taken = Block(), taken_names(function.body)
         self.tiles: dict[Value, Value] = {}  # maps a value to the shared tile through which it passes
         self.made: dict[Value, Value] = {}
-        numbers = _Masked(self.b)
-        self.fillings = {value: numbers.of(value) for value in [*(op.result for op in self.copied), *self.early]}
+        with self.b.region(Block()):  # what they compute may be defined later in the block: `bring` builds it again
+            self.fillings = self._fillings()
         self.check()
+
+    def _fillings(self) -> dict[Value, Value | None]:
+        """Maps each value that passes through shared memory on its way in to its number past the end of a row."""
+        numbers = _Masked(self.b)
+        return {value: numbers.of(value) for value in [*(op.result for op in self.copied), *self.early]}
 
     def _copied(self) -> list[Op]:
         """Returns the loads whose rows are needed element by element."""
@@ -313,7 +320,7 @@ class _Pieces:
             if value.shape != self.rows.shape:
                 raise refused(f"'{value.name}' is no tile of these rows", "a tile of the rows that are loaded")
         for value, number in self.fillings.items():
-            if number is None:
+            if number is None and self.rows.masks:
                 said = f"'{name_of(value)}' has no one number past the end of a row"
                 raise refused(said, "where(flag, x, 0.0) of a load")
         for sink in self.region.sinks:
@@ -322,6 +329,12 @@ class _Pieces:
         begin, end = self.extent_of_loads
         if any(writes(op) for op in self.ops[begin : end + 1]):
             raise refused("something is stored between its loads", "loads first")
+        written = {op.operands[0] for op in walk(self.function.body) if writes(op)}
+        again = slice_of(
+            self.ops, [*self.early, *self.late, *(tile for op in self.region.sinks for tile in tiles_of(op))]
+        )
+        if (self.early or self.late) and any(is_load(op) and op.operands[0] in written for op in again):
+            raise refused("a tensor that is loaded again in the order of the piece is written", "other tensors")
 
     @property
     def extent_of_loads(self) -> tuple[int, int]:
@@ -335,7 +348,11 @@ class _Pieces:
         waiting = {*self.fillings}  # values that exist once the copies have arrived
         later: list[Op] = []
         for op in self.ops[:end]:
-            if waiting.intersection(op.operands) or waiting.intersection(op.results):
+            # Operations with effects, such as prints, keep their order.
+            in_order = (
+                not op.spec.pure and not is_load(op) and any(not each.spec.pure for each in later if not is_load(each))
+            )
+            if in_order or waiting.intersection(reads(op)) or waiting.intersection(op.results):
                 waiting.update(op.results)
                 later.append(op)
             else:
@@ -367,8 +384,14 @@ class _Pieces:
 
     def bring(self) -> None:
         """Copies rows to shared memory, computes values in the order of the piece, and waits for the copies."""
+        self.fillings = self._fillings()
         rows, _ = self.rows.shape
         pitch = self.scalar(_number(self.rows.pitch))
+        if not isinstance(self.rows.pitch, int):
+            covers = self.b.value("le", pitch, self.b.index(self.rows.shape[1]))
+            said = f"rows have more columns than the tile of '{self.region.about.name}', {self.rows.shape[1]}"
+            self.b.op("assert", [covers], message=said, line=self.b.loc.line)
+            self.function.attrs["record"] = True
         count = self.b.index(rows)
         for start, end in self.rows.limits:
             left = self.b.value("sub", self.scalar(end), self.scalar(start))
@@ -431,10 +454,8 @@ class _Pieces:
 
     def read(self, value: Value) -> Value:
         """Loads the rows of `value` from shared memory."""
-        number = self.fillings[value]
-        assert number is not None
-        mask = next(iter(self.rows.masks), None)
-        other = None if mask is None else self.b.broadcast(number, self.rows.shape)
+        number, mask = self.fillings[value], next(iter(self.rows.masks), None)
+        other = None if mask is None or number is None else self.b.broadcast(number, self.rows.shape)
         parts = {"memory": self.tile(value), "offset": self.place, "mask": mask, "other": other}
         return self.b.access("load", parts, cache=None, evict=None).result
 
@@ -456,6 +477,10 @@ class _Pieces:
 
     def _at(self, value: Value, flat: dict[str, Value]) -> dict[str, Value | None]:
         return {"memory": self.tiles[value], "offset": flat["place"], "mask": flat["mask"]}
+
+
+def _has_effects(op: Op) -> bool:
+    return not op.spec.pure and not is_load(op)
 
 
 def used(function: Function, block: Block, old: Collection[Op]) -> list[Op]:
